@@ -1,0 +1,23 @@
+# Two commands do everything from a fresh clone: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint clean
+
+demo: .venv/.installed
+	$(BIN)/statsnet synthesize --mix recsys:0.5,cv:0.5 -o build/demo
+	$(BIN)/statsnet run build/demo
+
+test: .venv/.installed
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,34 @@
+"""The blocks that a proxy is made of."""
+
+from statsnet.blocks.attention import AttentionKind
+from statsnet.blocks.base import BlockKind, Config
+from statsnet.blocks.conv import ConvKind
+from statsnet.blocks.embedding import EmbeddingBagKind, EmbeddingKind
+from statsnet.blocks.linear import LinearKind
+from statsnet.blocks.matmul import MatMulKind
+from statsnet.blocks.normalization import NormKind
+from statsnet.blocks.pointwise import PointwiseKind
+from statsnet.blocks.pooling import PoolKind
+from statsnet.blocks.rearrange import ConcatKind, GatherKind, ReduceKind, TopKKind, TransposeKind
+from statsnet.blocks.recurrent import RecurrentKind
+from statsnet.blocks.softmax import SoftmaxKind
+from statsnet.signatures.model import Cluster
+
+KINDS: dict[str, BlockKind] = {
+    kind.name: kind
+    for kind in (
+        ConvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(), EmbeddingKind(),
+        EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), TransposeKind(), ConcatKind(), GatherKind(),
+        ReduceKind(), TopKKind(), PointwiseKind(),
+    )
+}  # fmt: skip
+"""In order of preference: the first kind that recognises a motif's first operator takes it."""
+
+
+def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
+    """Kind and full-size configuration of the block that stands for a motif, None if no kind knows it."""
+    for name, kind in KINDS.items():
+        config = kind.from_motif(motif)
+        if config is not None:
+            return name, config
+    return None

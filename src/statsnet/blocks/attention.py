@@ -1,0 +1,63 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided, held
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+
+class Attention(Block):
+    """Heads attend over `keys` positions; queries, keys and values come in together where lengths agree."""
+
+    def __init__(
+        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
+    ) -> None:
+        together = queries == keys
+        super().__init__(3 if together else 1, batch, queries, heads, head_size)
+        self.kept = None if together else held(2, batch, keys, heads, head_size)
+        self.causal = causal
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, *rest = self.enter(x).unbind(0)
+        k, v = rest if self.kept is None else self.kept.unbind(0)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
+
+
+class AttentionKind(BlockKind):
+    name = "attention"
+    module = Attention
+    helpers = (held,)
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if not base_name(first.op).startswith("_scaled_dot_product"):
+            return None
+        q, k = first.args[0]["shape"], first.args[1]["shape"]
+        causal_position = {
+            "_scaled_dot_product_flash_attention_for_cpu": 4,
+            "_scaled_dot_product_flash_attention": 4,
+            "_scaled_dot_product_efficient_attention": 6,
+            "_scaled_dot_product_cudnn_attention": 6,
+        }.get(base_name(first.op), 4)
+        causal = len(first.args) > causal_position and first.args[causal_position] is True
+        return {
+            "batch": q[0],
+            "heads": q[1],
+            "queries": q[2],
+            "keys": k[2],
+            "head_size": q[3],
+            "causal": causal,
+        }
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        """Whole sequences first, then heads: the score matrix of one head keeps its size."""
+        batch, heads = config["batch"], config["heads"]
+        if batch >= divisor:
+            return {**config, "batch": round(batch / divisor)}
+        rest = divided(heads, -(-divisor // batch))
+        return None if rest is None else {**config, "batch": 1, "heads": rest}

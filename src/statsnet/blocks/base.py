@@ -1,0 +1,83 @@
+"""What every block is: a module for the generated network, and the rules that make its configuration.
+
+A block file holds one `nn.Module` (its source is pasted into `network.py`, so it uses torch and the names of
+`PRELUDE` alone) and one `BlockKind` that says which operators it stands for and how it may be made smaller.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from statsnet.signatures.model import Cluster
+
+Config = dict[str, Any]
+"""Constructor arguments of a block: integers, booleans, names and tuples of integers; nothing else."""
+
+PRELUDE = """\
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+"""
+
+
+class Block(nn.Module):
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.shape = torch.Size(shape)
+
+    def enter(self, x: Tensor) -> Tensor:
+        if x.shape == self.shape:
+            return x
+        return x.reshape(-1)[: math.prod(self.shape)].view(self.shape)
+
+
+class BlockKind(ABC):
+    """Rules of one kind of block. Stateless; one instance is registered in `blocks.KINDS`."""
+
+    name: ClassVar[str]
+    module: ClassVar[type[nn.Module]]
+    helpers: ClassVar[tuple[Any, ...]] = ()
+    """Functions or classes that the module's source needs, pasted before it."""
+
+    @abstractmethod
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        """Full-size configuration for a run of operators tied by data flow, None if this kind cannot stand
+        for its first operator. Operators of the run that the kind does not know are left out."""
+
+    @abstractmethod
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        """The same block with its safest axis (batch, rows, elements) divided; None if it does not divide."""
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        """The same block with a second axis (channels, features) divided; None if there is none."""
+        return None
+
+    def index_range(self, config: Config) -> tuple[int, int] | None:
+        """(number of indices, number of rows) where the block reads indices instead of activations."""
+        return None
+
+    def input_elements(self, config: Config) -> int:
+        """Elements of the activation it reads; 0 for a block that reads indices."""
+        return math.prod(self.build(config).shape) if self.index_range(config) is None else 0
+
+    def build(self, config: Config) -> nn.Module:
+        return self.module(**config)
+
+
+def held(*shape: int) -> nn.Parameter:
+    """A second operand that the block keeps: the other branch of an addition, the keys of an attention."""
+    return nn.Parameter(torch.randn(shape))
+
+
+def divided(value: int, divisor: int) -> int | None:
+    """value ÷ divisor, None unless at least 1 is left."""
+    return max(1, round(value / divisor)) if value >= divisor else None

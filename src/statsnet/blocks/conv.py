@@ -1,0 +1,103 @@
+"""Convolution with the batch norm, activation and residual addition that follow it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided, held
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+
+class Conv(Block):
+    """Convolution over 1, 2 or 3 axes; then, where asked for, batch norm, an addition and an activation."""
+
+    def __init__(
+        self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple, padding: tuple,
+        dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False, residual: bool = False,
+        activation: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(batch, channels, *size)
+        axes = len(size)
+        conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
+        bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
+        self.conv = conv(
+            channels, filters, kernel, stride, padding, dilation or 1, groups, bias
+        )
+        nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
+        self.norm = bn(filters) if norm else nn.Identity()
+        steps = zip(size, kernel, stride, padding, dilation or (1,) * axes)
+        out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
+        self.other = held(batch, filters, *out) if residual else None
+        self.activation = getattr(F, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.conv(self.enter(x)))
+        if self.other is not None:
+            y = y + self.other
+        return y if self.activation is None else self.activation(y)
+
+
+ACTIVATIONS = {
+    "relu": "relu", "relu_": "relu", "hardtanh": "relu6", "hardtanh_": "relu6", "gelu": "gelu", "silu": "silu",
+    "silu_": "silu", "sigmoid": "sigmoid", "tanh": "tanh", "leaky_relu": "leaky_relu", "elu": "elu",
+    "clamp_min": "relu", "leaky_relu_": "leaky_relu", "hardswish": "hardswish", "hardswish_": "hardswish",
+    "mish": "mish", "softplus": "softplus", "hardsigmoid": "hardsigmoid",
+}  # fmt: skip
+"""ATen operator to the function of torch.nn.functional that runs it."""
+
+
+class ConvKind(BlockKind):
+    name = "conv"
+    module = Conv
+    helpers = (held,)
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if base_name(first.op) != "convolution" or first.args[6]:  # transposed ones are not built
+            return None
+        x, weight, bias = first.args[0], first.args[1], first.args[2]
+        following = [base_name(c.op) for c in motif[1:]]
+        batch, channels, *size = x["shape"]
+        config: Config = {
+            "batch": batch,
+            "channels": channels,
+            "size": tuple(size),
+            "filters": weight["shape"][0],
+            "kernel": tuple(weight["shape"][2:]),
+            "stride": _per_axis(first.args[3], len(size)),
+            "padding": _per_axis(first.args[4], len(size)),
+            "groups": first.args[8],
+            "bias": bias is not None,
+            "norm": any("batch_norm" in name for name in following),
+            "residual": any(name in ("add", "add_") for name in following),
+            "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
+        }
+        dilation = _per_axis(first.args[5], len(size))
+        if any(d != 1 for d in dilation):
+            config["dilation"] = dilation
+        return config
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        batch = divided(config["batch"], divisor)
+        return None if batch is None else {**config, "batch": batch}
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        """Fewer filters: the depth of each product, and so its kernel, stays as long as possible."""
+        filters, groups = config["filters"], config["groups"]
+        if groups > 1:
+            if groups != config["channels"] or filters != groups or groups < 16 * divisor:
+                return None
+            kept = groups // divisor
+            return {**config, "channels": kept, "filters": kept, "groups": kept}
+        if filters < 32 * divisor:
+            return None
+        return {**config, "filters": filters // divisor // 16 * 16}
+
+
+def _per_axis(value: Any, axes: int) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return values if len(values) == axes else values[:1] * axes

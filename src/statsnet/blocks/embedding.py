@@ -1,0 +1,99 @@
+"""Table look-ups: embeddings and pooled embedding bags, read with the suite's index skew."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from statsnet.blocks.base import BlockKind, Config, divided
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+LARGEST_TABLE_ELEMENTS = 2**26
+"""Tables are cut at 256 MiB of float32: beyond any cache, and a proxy must fit next to its users' work."""
+
+
+class Embedding(nn.Module):
+    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow."""
+
+    def __init__(
+        self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False
+    ) -> None:
+        super().__init__()
+        self.rows, self.indices, self.skew = rows, indices, skew
+        self.table = nn.Embedding(rows, width, sparse=sparse)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return self.table(indices)
+
+
+class EmbeddingBag(nn.Module):
+    """`bags` sums or means of `indices / bags` rows each."""
+
+    def __init__(
+        self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
+        sparse: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
+        self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return self.table(indices.view(self.bags, -1))
+
+
+def _table(shape: list[int]) -> tuple[int, int]:
+    return min(shape[0], max(1, LARGEST_TABLE_ELEMENTS // shape[1])), shape[1]
+
+
+class EmbeddingKind(BlockKind):
+    name = "embedding"
+    module: type[nn.Module] = Embedding
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if base_name(first.op) != "embedding":
+            return None
+        rows, width = _table(first.args[0]["shape"])
+        indices = 1
+        for n in first.args[1]["shape"]:
+            indices *= n
+        sparse = len(first.args) > 4 and first.args[4] is True
+        return {"rows": rows, "width": width, "indices": indices, "skew": _zipf(first), "sparse": sparse}
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        indices = divided(config["indices"], divisor)
+        return None if indices is None else {**config, "indices": indices}
+
+    def index_range(self, config: Config) -> tuple[int, int] | None:
+        return config["indices"], config["rows"]
+
+
+class EmbeddingBagKind(EmbeddingKind):
+    name = "embedding_bag"
+    module: type[nn.Module] = EmbeddingBag
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if base_name(first.op) not in ("_embedding_bag", "_embedding_bag_forward_only"):
+            return None
+        rows, width = _table(first.args[0]["shape"])
+        bags = first.outputs[0]["shape"][0]
+        per_bag = max(1, round(first.args[1]["shape"][0] / max(bags, 1)))
+        return {
+            "rows": rows,
+            "width": width,
+            "indices": bags * per_bag,
+            "bags": bags,
+            "mode": {0: "sum", 1: "mean"}.get(first.args[4], "sum"),
+            "skew": _zipf(first),
+            "sparse": first.args[5] is True,
+        }
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        bags = divided(config["bags"], divisor)
+        per_bag = config["indices"] // config["bags"]
+        return None if bags is None else {**config, "bags": bags, "indices": bags * per_bag}
+
+
+def _zipf(cluster: Cluster) -> float:
+    return round(cluster.skew.zipf, 2) if cluster.skew else 0.0

@@ -1,0 +1,71 @@
+"""Matrix products with a weight: linear layers and GPT-2's transposed ones."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.blocks.conv import ACTIVATIONS
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import TensorSpec
+
+
+class Linear(Block):
+    """rows × inputs times inputs × outputs; `weight_first_axis_in` keeps the weight as inputs × outputs."""
+
+    def __init__(
+        self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",
+        weight_first_axis_in: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(rows, inputs)
+        shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
+        self.weight = nn.Parameter(torch.randn(shape) * math.sqrt(1 / inputs))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        self.weight_first_axis_in = weight_first_axis_in
+        self.activation = getattr(F, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        if not self.weight_first_axis_in:
+            y = F.linear(x, self.weight, self.bias)
+        elif self.bias is None:
+            y = x @ self.weight
+        else:
+            y = torch.addmm(self.bias, x, self.weight)
+        return y if self.activation is None else self.activation(y)
+
+
+class LinearKind(BlockKind):
+    name = "linear"
+    module = Linear
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        base = base_name(first.op)
+        operands = {"addmm": (1, 2), "mm": (0, 1), "linear": (0, 1)}.get(base)
+        if operands is None:
+            return None
+        x, weight = (TensorSpec.from_dict(first.args[i]) for i in operands)
+        following = [base_name(c.op) for c in motif[1:]]
+        return {
+            "rows": math.prod(x.shape[:-1]),
+            "inputs": x.shape[-1],
+            "outputs": weight.shape[0] if base == "linear" else weight.shape[1],
+            "bias": base == "addmm" or (base == "linear" and first.args[2] is not None),
+            "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
+            "weight_first_axis_in": base != "linear" and weight.layout == "contiguous",
+        }
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        rows = divided(config["rows"], divisor)
+        return None if rows is None or rows < 2 <= config["rows"] else {**config, "rows": rows}
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        if config["outputs"] < 32 * divisor:
+            return None
+        return {**config, "outputs": config["outputs"] // divisor // 16 * 16}

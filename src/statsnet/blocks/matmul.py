@@ -1,0 +1,50 @@
+"""Batched matrix products of two activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided, held
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import TensorSpec
+
+
+class BatchedMatMul(Block):
+    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
+
+    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
+        super().__init__(batch, rows, depth)
+        self.transposed = transposed
+        self.other = held(batch, columns, depth) if transposed else held(batch, depth, columns)
+
+    def forward(self, x: Tensor) -> Tensor:
+        other = self.other.mT if self.transposed else self.other
+        return self.enter(x) @ other
+
+
+class MatMulKind(BlockKind):
+    name = "batched_matmul"
+    module = BatchedMatMul
+    helpers = (held,)
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        position: Any = {"bmm": (0, 1), "baddbmm": (1, 2)}.get(base_name(first.op))
+        if position is None:
+            return None
+        a, b = (TensorSpec.from_dict(first.args[i]) for i in position)
+        batch, rows, depth = a.shape
+        return {
+            "batch": batch,
+            "rows": rows,
+            "depth": depth,
+            "columns": b.shape[2],
+            "transposed": b.layout == "transposed",
+        }
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        batch = divided(config["batch"], divisor)
+        return None if batch is None else {**config, "batch": batch}

@@ -1,0 +1,69 @@
+"""Normalisation that stands alone (where it follows a convolution it belongs to that block)."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.blocks.conv import ACTIVATIONS
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+
+class Norm(Block):
+    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
+
+    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
+        super().__init__(*shape)
+        if kind == "layer":
+            self.norm = nn.LayerNorm(shape[-1])
+        elif kind == "group":
+            self.norm = nn.GroupNorm(groups, shape[1])
+        else:
+            self.norm = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[
+                len(shape) - 2
+            ](shape[1])
+        self.activation = getattr(nn.functional, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.enter(x))
+        return y if self.activation is None else self.activation(y)
+
+
+class NormKind(BlockKind):
+    name = "norm"
+    module = Norm
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first, base = motif[0], base_name(motif[0].op)
+        kind = next((k for k in ("layer", "batch", "group") if f"{k}_norm" in base), None)
+        if kind is None:
+            return None
+        shape = tuple(first.args[0]["shape"])
+        if kind == "layer" and len(shape) != 2:
+            shape = (math.prod(shape[:-1]), shape[-1])
+        following = [base_name(c.op) for c in motif[1:]]
+        config: Config = {
+            "kind": kind,
+            "shape": shape,
+            "activation": next((ACTIVATIONS[n] for n in following if n in ACTIVATIONS), ""),
+        }
+        if kind == "group":
+            config["groups"] = first.args[6]
+            if base == "native_group_norm" and len(shape) == 2:
+                return None
+        return config if len(shape) >= 2 else None
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        batch, *rest = config["shape"]
+        if batch >= divisor:
+            kept = round(batch / divisor)
+            if config["kind"] == "batch" and kept * math.prod(rest[1:]) < 2:
+                return None
+            return {**config, "shape": (kept, *rest)}
+        if config["kind"] == "batch" and len(rest) > 1:
+            channels = divided(rest[0], -(-divisor // batch))
+            return None if channels is None else {**config, "shape": (1, channels, *rest[1:])}
+        return None

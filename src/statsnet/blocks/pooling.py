@@ -1,0 +1,70 @@
+"""Max and average pooling over two axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+
+class Pool(Block):
+    """Max or average pooling of batch × channels × size; without a kernel, the average of the whole map."""
+
+    def __init__(
+        self, kind: str, batch: int, channels: int, size: tuple, kernel: tuple = (), stride: tuple = (),
+        padding: tuple = (0, 0), ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(batch, channels, *size)
+        self.pool = {"max": F.max_pool2d, "avg": F.avg_pool2d}[kind]
+        self.window = (kernel, stride, padding)
+        self.ceil_mode = ceil_mode
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        if not self.window[0]:
+            return F.adaptive_avg_pool2d(x, 1)
+        return self.pool(x, *self.window, ceil_mode=self.ceil_mode)
+
+
+class PoolKind(BlockKind):
+    name = "pool"
+    module = Pool
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first, base = motif[0], base_name(motif[0].op)
+        shape = first.args[0]["shape"] if first.args and isinstance(first.args[0], dict) else []
+        if len(shape) != 4:
+            return None
+        config: Config = {
+            "kind": "max" if base.startswith("max") else "avg",
+            "batch": shape[0],
+            "channels": shape[1],
+            "size": tuple(shape[2:]),
+        }
+        if base in ("mean", "adaptive_avg_pool2d", "_adaptive_avg_pool2d", "mkldnn_adaptive_avg_pool2d"):
+            whole = base != "mean" or sorted(a % 4 for a in first.args[1] or []) == [2, 3]
+            return config if whole else None
+        if base not in ("max_pool2d_with_indices", "max_pool2d", "avg_pool2d"):
+            return None
+        config["kernel"] = _pair(first.args[1])
+        config["stride"] = _pair(first.args[2] or first.args[1])
+        config["padding"] = _pair(first.args[3])
+        config["ceil_mode"] = first.args[5 if base.startswith("max") else 4] is True
+        return config
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        batch, channels = config["batch"], config["channels"]
+        if batch >= divisor:
+            return {**config, "batch": round(batch / divisor)}
+        rest = divided(channels, -(-divisor // batch))
+        return None if rest is None else {**config, "batch": 1, "channels": rest}
+
+
+def _pair(value: Any) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return values if len(values) == 2 else values * 2

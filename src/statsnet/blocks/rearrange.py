@@ -1,0 +1,174 @@
+"""Work that only moves data: transposing copies, concatenation, gathering by index; and reductions, sorting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from statsnet.blocks.base import Block, BlockKind, Config
+from statsnet.blocks.pointwise import divide_leading
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+
+
+class Transpose(Block):
+    """A copy of `shape` with its axes in another `order`."""
+
+    def __init__(self, shape: tuple, order: tuple) -> None:
+        super().__init__(*shape)
+        self.order = order
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.enter(x).permute(self.order).contiguous()
+
+
+class Concat(Block):
+    """`pieces` equal slices of `shape` along `axis`, joined in reverse order."""
+
+    def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
+        super().__init__(*shape)
+        self.axis, self.pieces = axis, pieces
+
+    def forward(self, x: Tensor) -> Tensor:
+        slices = self.enter(x).chunk(self.pieces, self.axis)
+        return torch.cat(slices[::-1], self.axis)
+
+
+class Gather(Block):
+    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index."""
+
+    def __init__(self, shape: tuple, axis: int, count: int) -> None:
+        super().__init__(*shape)
+        self.axis = axis
+        self.register_buffer("index", torch.randint(shape[axis], (count,)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.enter(x).index_select(self.axis, self.index)
+
+
+class Reduce(Block):
+    """Sum, mean, maximum or the like of a tensor of `shape` along `axes`."""
+
+    def __init__(self, function: str, shape: tuple, axes: tuple) -> None:
+        super().__init__(*shape)
+        self.function, self.axes = getattr(torch, function), axes
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.enter(x), self.axes)
+
+
+class TopK(Block):
+    """The `count` largest entries along the last axis of a tensor of `shape`, in order."""
+
+    def __init__(self, shape: tuple, count: int) -> None:
+        super().__init__(*shape)
+        self.count = count
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.enter(x).topk(self.count).values
+
+
+class _ShapeKind(BlockKind):
+    """Kinds whose configuration holds a `shape` of which the leading axes may be divided."""
+
+    def kept_axis(self, config: Config) -> int | None:
+        return config.get("axis")
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        shape = divide_leading(config["shape"], divisor, keep=self.kept_axis(config))
+        return None if shape is None else {**config, "shape": shape}
+
+
+class TransposeKind(_ShapeKind):
+    name = "transpose"
+    module = Transpose
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if base_name(first.op) not in ("clone", "copy_", "contiguous", "_to_copy"):
+            return None
+        source = [a for a in first.args if is_tensor(a)][-1:]
+        if not source:
+            return None
+        spec = TensorSpec.from_dict(source[0])
+        if spec.strides is None or len(spec.shape) < 2 or 0 in spec.strides or spec.dtype[:3] in ("int", "boo"):
+            return None
+        stored = sorted(range(len(spec.shape)), key=lambda d: -spec.strides[d])  # type: ignore[index]
+        order = tuple(stored.index(d) for d in range(len(stored)))
+        return {"shape": tuple(spec.shape[d] for d in stored), "order": order}
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        """The axis that is outermost before and after is divided first; the inner ones keep the access pattern."""
+        shape = divide_leading(config["shape"], divisor)
+        return None if shape is None else {**config, "shape": shape}
+
+
+class ConcatKind(_ShapeKind):
+    name = "concat"
+    module = Concat
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if base_name(first.op) not in ("cat", "stack"):
+            return None
+        out = first.outputs[0]
+        if not out["dtype"].startswith(("float", "bfloat")):
+            return None
+        pieces = len(tensors_of(first.args[:1]))
+        shape = tuple(out["shape"])
+        axis = (first.args[1] if len(first.args) > 1 else 0) % len(shape)
+        if pieces < 2 or shape[axis] < pieces:
+            return None
+        return {"shape": shape, "axis": axis, "pieces": pieces}
+
+
+class GatherKind(_ShapeKind):
+    name = "gather"
+    module = Gather
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first, base = motif[0], base_name(motif[0].op)
+        if base not in ("index", "index_select", "gather") or not is_tensor(first.args[0]):
+            return None
+        shape = tuple(first.args[0]["shape"])
+        total = math.prod(first.outputs[0]["shape"])
+        if not shape or not total or not first.args[0]["dtype"].startswith(("float", "bfloat")):
+            return None
+        if base == "index":
+            return {"shape": (shape[0], math.prod(shape[1:])), "axis": 1, "count": max(1, total // shape[0])}
+        axis = int(first.args[1]) % len(shape)
+        return {"shape": shape, "axis": axis, "count": max(1, total * shape[axis] // math.prod(shape))}
+
+
+class ReduceKind(_ShapeKind):
+    name = "reduce"
+    module = Reduce
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first, base = motif[0], base_name(motif[0].op)
+        if base not in ("sum", "mean", "amax", "amin") or not is_tensor(first.args[0]):
+            return None
+        shape = tuple(first.args[0]["shape"])
+        if not shape or not first.args[0]["dtype"].startswith(("float", "bfloat")):
+            return None
+        axes: Any = first.args[1] if len(first.args) > 1 and isinstance(first.args[1], list) else None
+        chosen = tuple(a % len(shape) for a in axes) if axes else tuple(range(len(shape)))
+        return {"function": base, "shape": shape, "axes": chosen}
+
+
+class TopKKind(_ShapeKind):
+    name = "topk"
+    module = TopK
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first, base = motif[0], base_name(motif[0].op)
+        if base not in ("topk", "sort", "argsort") or not is_tensor(first.args[0]):
+            return None
+        shape = tuple(first.args[0]["shape"])
+        if not shape or not first.args[0]["dtype"].startswith(("float", "bfloat")):
+            return None
+        return {"shape": shape, "count": first.args[1] if base == "topk" else shape[-1]}

@@ -1,0 +1,40 @@
+"""Softmax over one axis."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from statsnet.blocks.base import Block, BlockKind, Config
+from statsnet.blocks.pointwise import divide_leading
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+
+class Softmax(Block):
+    """Softmax, or its logarithm, along `axis` of a tensor of `shape`."""
+
+    def __init__(self, shape: tuple, axis: int = -1, log: bool = False) -> None:
+        super().__init__(*shape)
+        self.axis, self.log = axis, log
+
+    def forward(self, x: Tensor) -> Tensor:
+        function = F.log_softmax if self.log else F.softmax
+        return function(self.enter(x), self.axis)
+
+
+class SoftmaxKind(BlockKind):
+    name = "softmax"
+    module = Softmax
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        base = base_name(motif[0].op)
+        if base not in ("_softmax", "_log_softmax", "_safe_softmax"):
+            return None
+        shape = tuple(motif[0].args[0]["shape"])
+        axis = motif[0].args[1] % len(shape)
+        return {"shape": shape, "axis": axis, "log": base == "_log_softmax"}
+
+    def scaled(self, config: Config, divisor: int) -> Config | None:
+        shape = divide_leading(config["shape"], divisor, keep=config["axis"])
+        return None if shape is None else {**config, "shape": shape}

@@ -1,0 +1,48 @@
+"""Errors that a user can act on: what happened, why, and what to do next."""
+
+from __future__ import annotations
+
+
+class StatsNetError(Exception):
+    """One sentence, the cause and the next step; the command line prints it and exits with 1."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, cause: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return "\n".join(
+            part
+            for part in (
+                self.message,
+                self.cause and f"cause: {self.cause}",
+                self.hint and f"try: {self.hint}",
+            )
+            if part
+        )
+
+
+class UsageError(StatsNetError):
+    """The request itself is wrong (unknown name, bad weight, empty mix): exit code 2."""
+
+    exit_code = 2
+
+
+class FileFormatError(StatsNetError):
+    """A file is truncated, newer than this program, or of another kind."""
+
+
+class WorkloadError(StatsNetError):
+    """A user's factory or model failed."""
+
+
+class DeviceError(StatsNetError):
+    """The device asked for is not there or cannot do what was asked."""
+
+
+class MeasurementError(StatsNetError):
+    """A measurement failed or can not be trusted; it is never turned into a number."""

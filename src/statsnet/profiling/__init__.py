@@ -1,0 +1,1 @@
+"""From a running model to a signature: capture, timeline, motifs, costs."""

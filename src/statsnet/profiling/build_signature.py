@@ -1,0 +1,184 @@
+"""From traces of a step to a signature: clusters, motifs, memory, one measurement."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import mean, median, pstdev
+from typing import Any
+
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.kernels import kernel_class
+from statsnet.profiling.motifs import count_motifs, motif_runs
+from statsnet.profiling.trace import StepTrace
+from statsnet.signatures.categories import categorize
+from statsnet.signatures.model import Signature
+
+
+@dataclass(slots=True)
+class _Cluster:
+    call: OpCall
+    calls: float = 0.0
+    time_s: float | None = None
+    implementation: Counter[str] = field(default_factory=Counter)
+
+
+def coarse_number(value: float) -> float:
+    """A scalar's sign and order of magnitude: enough to replay it, too little to tell a weight or a threshold."""
+    if value == 0 or abs(value) in (0.5, 1.0, 2.0):
+        return value
+    return math.copysign(10.0 ** round(math.log10(abs(value))), value)
+
+
+def coarse_arguments(value: Any) -> Any:
+    """Encoded arguments with every floating scalar made coarse."""
+    if isinstance(value, bool) or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return coarse_number(value)
+    if isinstance(value, list):
+        return [coarse_arguments(v) for v in value]
+    return value
+
+
+def build_signature(
+    traces: list[StepTrace],
+    *,
+    mode: str,
+    dtype: str,
+    memory: dict[str, int | None],
+    environment: dict[str, Any] | None,
+    shares: list[float] | None = None,
+    workload: dict[str, str] | None = None,
+    batch: int | None = None,
+    optimizer: str | None = None,
+) -> Signature:
+    """Signature of a workload from one trace per distinct input, `shares` saying how often each occurs. Without
+    `environment` the traces are counts alone (fake tensors) and the signature has no measurement."""
+    clusters: dict[str, _Cluster] = {}
+    motifs: Counter[tuple[int, ...]] = Counter()
+    order: dict[str, int] = {}
+    weights = _normalised(shares or [1.0] * len(traces))
+    for trace, share in zip(traces, weights, strict=True):
+        cluster_of: list[int | None] = []
+        for call, implementation in zip(trace.calls, trace.implementations, strict=True):
+            if call.metadata:
+                cluster_of.append(None)
+                continue
+            args = coarse_arguments(call.args)
+            key = json.dumps([call.op, call.phase, args, call.outputs], sort_keys=True)
+            if key not in clusters:
+                call.args = args
+                clusters[key] = _Cluster(call)
+                order[key] = len(order)
+            _add(clusters[key], call, implementation, share)
+            cluster_of.append(order[key])
+        for sequence, count in count_motifs(motif_runs(trace.calls), cluster_of).items():
+            motifs[sequence] += count * share  # type: ignore[assignment]
+    ordered = list(clusters.values())
+    rows = [_cluster_row(c) for c in ordered]
+    data: dict[str, Any] = {
+        "kind": "statsnet.signature",
+        "schema_version": 1,
+        "level": "full",
+        "workload": workload,
+        "mode": mode,
+        "dtype": dtype,
+        "batch": batch,
+        "optimizer": optimizer,
+        "counts": {
+            "flops_per_multiply_add": 2,
+            "clusters": rows,
+            "motifs": [{"clusters": list(s), "count": n} for s, n in motifs.items()],
+            "memory": memory,
+            "shape_variants": len(traces),
+        },
+        "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
+    }
+    return Signature.from_dict(data)
+
+
+def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:
+    cluster.calls += share
+    if call.time_s is not None:
+        cluster.time_s = (cluster.time_s or 0.0) + call.time_s * share
+    cluster.implementation[implementation] += 1
+
+
+def _cluster_row(cluster: _Cluster) -> dict[str, Any]:
+    call = cluster.call
+    cost = cost_of(call.op, call.args, call.outputs)
+    return {
+        "op": call.op,
+        "phase": call.phase,
+        "category": categorize(call.op, call.phase),
+        "calls": cluster.calls,
+        "args": call.args,
+        "outputs": call.outputs,
+        "flops": cost.flops if cost else None,
+        "bytes_read": cost.bytes_read if cost else None,
+        "bytes_written": cost.bytes_written if cost else None,
+        "skew": call.skew.to_dict() if call.skew else None,
+    }
+
+
+def _measurement(
+    traces: list[StepTrace], weights: list[float], clusters: list[_Cluster], environment: dict[str, Any]
+) -> dict[str, Any]:
+    samples = mixed_steps([t.step_latency_s for t in traces], weights)
+    kernels = [c.implementation.most_common(1)[0][0] for c in clusters]
+    launches = [
+        t.kernels_launched if t.device == "cuda" else sum(1 for c in t.calls if not c.metadata)
+        for t in traces
+    ]
+    return {
+        "environment": environment,
+        "step_latency_s": samples,
+        "warmup_latency_s": [s for t in traces for s in t.warmup_latency_s],
+        "profiled_latency_s": [s for t in traces for s in t.profiled_latency_s],
+        "cluster_time_s": [c.time_s for c in clusters],
+        "kernels": kernels,
+        "kernel_class": [
+            kernel_class(c.call.op, c.call.args, c.call.outputs, k)
+            for c, k in zip(clusters, kernels, strict=True)
+        ],
+        "launches": _weighted(launches, weights),
+        "framework_time_s": _weighted([t.framework_time_s for t in traces], weights),
+        "idle_time_s": _weighted([t.idle_time_s for t in traces], weights),
+        "unexplained_share": max(t.unexplained_share for t in traces),
+        "coefficient_of_variation": mean(_variation(t.step_latency_s) for t in traces),
+        "source": "profile",
+    }
+
+
+def mixed_steps(samples: list[list[float]], weights: list[float]) -> list[float]:
+    """Samples of an average step: the i-th samples of all inputs, weighted by how often each input occurs."""
+    return [_weighted(row, weights) for row in zip(*samples, strict=False)]
+
+
+def _normalised(values: list[float]) -> list[float]:
+    return [v / sum(values) for v in values]
+
+
+def _weighted(values: Sequence[float], weights: list[float]) -> float:
+    return sum(v * w for v, w in zip(values, weights, strict=True))
+
+
+def _variation(samples: list[float]) -> float:
+    """Standard deviation over median; robust against nothing, as it should be."""
+    return pstdev(samples) / median(samples) if len(samples) > 1 else 0.0
+
+
+def uncovered_time_by_op(signature: Signature) -> dict[str, float]:
+    """Share of operator time by operator name for those that no formula covers, largest first."""
+    measurement = signature.measurements[0]
+    total = sum(t or 0.0 for t in measurement.cluster_time_s) or 1.0
+    shares: dict[str, float] = defaultdict(float)
+    for cluster, time_s in zip(signature.clusters, measurement.cluster_time_s, strict=True):
+        if cluster.flops is None:
+            shares[cluster.op] += (time_s or 0.0) / total
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))

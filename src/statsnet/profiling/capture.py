@@ -1,0 +1,183 @@
+"""Every ATen call of one step, in order: arguments, phase, data flow, implementation, index skew.
+
+Works on real tensors and, for models that do not fit the machine, on fake ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from statsnet.profiling.encode import encode_arguments, encode_outputs
+from statsnet.profiling.kernel_log import KernelLog
+from statsnet.profiling.skew import index_skew
+from statsnet.signatures.model import Skew
+
+PHASES = ("input", "forward", "backward", "optimizer")
+
+
+@dataclass(slots=True, kw_only=True)
+class OpCall:
+    """One operator call. `producers` are the indices of the calls whose results it reads."""
+
+    op: str
+    phase: str
+    args: list[Any]
+    outputs: list[Any]
+    producers: tuple[int, ...] = ()
+    kernels: tuple[str, ...] = ()
+    segment: str | None = None
+    skew: Skew | None = None
+    time_s: float | None = None
+    device_kernels: int = 0
+    metadata: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class CaptureMode(TorchDispatchMode):
+    """Records the calls made inside the `with` block.
+
+    Segments: a `torch.profiler.record_function("segment:NAME")` range names the calls inside it.
+    """
+
+    def __init__(self, kernel_log: KernelLog | None = None) -> None:
+        super().__init__()
+        self.calls: list[OpCall] = []
+        self.phase: str | None = None
+        self._producer: dict[int, int] = {}
+        self._segments: list[str] = []
+        self._log = kernel_log
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = str(func)
+        if name.startswith("profiler."):
+            self._mark(name, args)
+            return func(*args, **kwargs)
+        encoded = encode_arguments(func, args, kwargs)
+        producers = self._producers(args, kwargs)
+        skew = index_skew(func, args)
+        result = func(*args, **kwargs)
+        index = len(self.calls)
+        self.calls.append(
+            OpCall(
+                op=public_name(func),
+                phase=self._current_phase(),
+                args=encoded,
+                outputs=encode_outputs(result),
+                producers=producers,
+                kernels=self._log.take() if self._log else (),
+                segment=self._segments[-1] if self._segments else None,
+                skew=skew,
+            )
+        )
+        self._remember(func, args, kwargs, result, index)
+        return result
+
+    def _mark(self, name: str, args: tuple[Any, ...]) -> None:
+        if "_enter" in name:
+            label = str(args[0]) if args else ""
+            self._segments.append(
+                label.removeprefix("segment:") if label.startswith("segment:") else self._outer()
+            )
+        elif self._segments:
+            self._segments.pop()
+
+    def _outer(self) -> str:
+        return self._segments[-1] if self._segments else ""
+
+    def _current_phase(self) -> str:
+        if torch._C._current_autograd_node() is not None:
+            return "backward"
+        return self.phase or "forward"
+
+    def _producers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+        found = {
+            self._producer[key]
+            for tensor in _tensors(args, kwargs)
+            if (key := _storage_key(tensor)) in self._producer
+        }
+        return tuple(sorted(found))
+
+    def _remember(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, index: int
+    ) -> None:
+        # A view shares its input's storage and so keeps its producer; an in-place call is the new producer.
+        before = {_storage_key(t) for t in _tensors(args, kwargs)}
+        writes = func._schema.is_mutable
+        for tensor in _tensors((result,), {}):
+            key = _storage_key(tensor)
+            if writes or key not in before:
+                self._producer[key] = index
+
+
+def public_name(func: Any) -> str:
+    """The operator's name, or `custom.opaque.default` for a library that is not torch's own."""
+    name = str(func)
+    return name if name.split(".", 1)[0] in PUBLIC_NAMESPACES else "custom.opaque.default"
+
+
+PUBLIC_NAMESPACES = frozenset({"aten", "prims", "torchvision", "quantized", "_c10d_functional", "c10d"})
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    stack: list[Any] = [*args, *kwargs.values()]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+    return found
+
+
+def _storage_key(tensor: torch.Tensor) -> int:
+    if tensor.layout != torch.strided:
+        return id(tensor)
+    return int(tensor.untyped_storage()._cdata)
+
+
+def capture_step(
+    step: Callable[[], Any], *, device: str, phases: Callable[[Callable[[str], None] | None], None] | None = None
+) -> list[OpCall]:
+    """Run one step and return its calls. `phases(callback)` installs the callback that the step calls at
+    the start of each phase (None removes it); without it, phases come from the autograd engine and from
+    the optimizers' own hooks.
+    """
+    log = KernelLog() if device == "cpu" else None
+    mode = CaptureMode(log)
+
+    def set_phase(name: str) -> None:
+        mode.phase = name
+
+    handles = [
+        register_optimizer_step_pre_hook(lambda *_: set_phase("optimizer")),
+        register_optimizer_step_post_hook(lambda *_: set_phase("forward")),
+    ]
+    try:
+        if phases is not None:
+            phases(set_phase)
+        if log is None:
+            with mode:
+                step()
+        else:
+            with log, mode:
+                step()
+    finally:
+        if phases is not None:
+            phases(None)
+        for handle in handles:
+            handle.remove()
+    return mode.calls

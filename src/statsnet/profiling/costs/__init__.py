@@ -1,0 +1,40 @@
+"""FLOPs and bytes of operator calls, from their arguments alone: one formula per operator, in one registry.
+
+Conventions are in docs/costs.md. `cost_of` looks a call up; `operator_cost` adds a formula; every module of
+this package registers the formulas of one category when it is imported.
+"""
+
+from statsnet.profiling.costs import (  # noqa: F401  (imported for their registrations)
+    activation,
+    arrangement,
+    attention,
+    collective,
+    conv,
+    elementwise,
+    embedding,
+    gemm,
+    indexing,
+    linalg,
+    normalization,
+    optimizer,
+    pooling,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    softmax,
+    sort,
+)
+from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, SparseSpec, item_bytes
+from statsnet.profiling.costs.registry import cost_of, operator_cost, registered_operators
+
+__all__ = [
+    "Cost",
+    "MisfitError",
+    "OperatorCall",
+    "SparseSpec",
+    "cost_of",
+    "item_bytes",
+    "operator_cost",
+    "registered_operators",
+]

@@ -1,0 +1,113 @@
+"""Scaled dot-product attention: the two products of the pairs of tokens that are needed.
+
+Forward 2 · pairs · (D + Dv) FLOPs, backward 2 · pairs · (3 D + 2 Dv), since the scores are computed again:
+2.5 times the forward pass where D = Dv. Softmax inside a fused kernel is not counted (FlashAttention's own
+convention). Causal attention counts the pairs below the diagonal, aligned to the first query.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, dimensions, last_dimension
+from statsnet.profiling.costs.registry import operator_cost
+from statsnet.signatures.operators import TensorSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Schema:
+    """Where an operator keeps what matters: its first query index, its causal argument, its layout."""
+
+    query: int
+    causal: int
+    heads_first: bool = True  # [..., H, S, D]; else [B, S, H, D], or [T, H, D] of packed sequences
+    offsets: int | None = None  # cumulative lengths of packed queries; those of the keys follow
+
+    @property
+    def backward(self) -> bool:
+        return self.query == 1
+
+
+_SCHEMAS = {
+    "scaled_dot_product_attention": _Schema(query=0, causal=5),
+    "_scaled_dot_product_attention_math": _Schema(query=0, causal=5),
+    "_scaled_dot_product_attention_math_for_mps": _Schema(query=0, causal=5),
+    "_scaled_dot_product_flash_attention_for_cpu": _Schema(query=0, causal=4),
+    "_scaled_dot_product_flash_attention.default": _Schema(query=0, causal=4),
+    "_scaled_dot_product_flash_attention.quantized": _Schema(query=0, causal=7),
+    "_scaled_dot_product_efficient_attention": _Schema(query=0, causal=6),
+    "_scaled_dot_product_cudnn_attention": _Schema(query=0, causal=6),
+    "_scaled_dot_product_fused_attention_overrideable": _Schema(query=0, causal=5),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _Schema(query=1, causal=7),
+    "_scaled_dot_product_flash_attention_backward": _Schema(query=1, causal=11),
+    "_scaled_dot_product_efficient_attention_backward": _Schema(query=1, causal=11),
+    "_scaled_dot_product_cudnn_attention_backward": _Schema(query=1, causal=14),
+    "_scaled_dot_product_fused_attention_overrideable_backward": _Schema(query=1, causal=13),
+    "_flash_attention_forward": _Schema(query=0, causal=8, heads_first=False, offsets=3),
+    "_flash_attention_backward": _Schema(query=1, causal=11, heads_first=False, offsets=6),
+    "_efficient_attention_forward": _Schema(query=0, causal=9, heads_first=False, offsets=4),
+    "_efficient_attention_backward": _Schema(query=1, causal=14, heads_first=False, offsets=6),
+    "_cudnn_attention_forward": _Schema(query=0, causal=10, offsets=4),
+}
+
+
+def needed_pairs(queries: int, keys: int, *, causal: bool) -> int:
+    """Pairs (i, j) of query and key, with j <= i where causal (`tril`, as torch's `is_causal`)."""
+    if not causal:
+        return queries * keys
+    square = min(queries, keys)
+    return square * (square + 1) // 2 + max(0, queries - keys) * keys
+
+
+def _pairs(call: OperatorCall, schema: _Schema) -> tuple[float, int, int]:
+    """Pairs over batch and heads, and the widths D and Dv."""
+    query, key, value = (call.tensor(schema.query + i) for i in range(3))
+    causal = call.flag(schema.causal)
+    widths = (last_dimension(query), last_dimension(value))
+    if schema.offsets is not None and len(query.shape) == 3:
+        return _packed_pairs(call, schema, query, key, causal), *widths
+    if schema.heads_first:
+        *batch_and_heads, queries, _ = _at_least(query, 2)
+        batch, keys = math.prod(batch_and_heads), _at_least(key, 2)[-2]
+    else:
+        sequences, queries, heads, _ = dimensions(query, 4)
+        batch, keys = sequences * heads, dimensions(key, 4)[1]
+    return batch * needed_pairs(queries, keys, causal=causal), *widths
+
+
+def _at_least(spec: TensorSpec, rank: int) -> tuple[int, ...]:
+    if len(spec.shape) < rank:
+        raise MisfitError(f"a tensor of {rank} or more dimensions is expected, not {len(spec.shape)}")
+    return spec.shape
+
+
+def _packed_pairs(
+    call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec, causal: bool
+) -> float:
+    """Sequences of unknown lengths packed into [T, H, D]: taken as equally long, the least work possible."""
+    offsets = call.tensor(schema.offsets) if schema.offsets is not None else query
+    sequences = max(1, offsets.numel - 1)
+    tokens, heads, _ = dimensions(query, 3)
+    pairs = tokens * dimensions(key, 3)[0] / sequences
+    return heads * (pairs / 2 if causal else pairs)
+
+
+def _attention(call: OperatorCall, schema: _Schema) -> Cost:
+    pairs, width, value_width = _pairs(call, schema)
+    per_pair = 3 * width + 2 * value_width if schema.backward else width + value_width
+    return call.cost(2 * pairs * per_pair)
+
+
+for _name, _schema in _SCHEMAS.items():
+    operator_cost(f"aten.{_name}")(partial(_attention, schema=_schema))
+
+
+@operator_cost("_native_multi_head_attention")
+def _multi_head(call: OperatorCall) -> Cost:
+    """torch.nn's fused inference path: packed projections of [B, S, E], attention, output projection."""
+    batch, queries, width = dimensions(call.tensor(0), 3)
+    keys = dimensions(call.tensor(1), 3)[1]
+    projections = 2 * width * width * (2 * batch * queries + 2 * batch * keys)
+    return call.cost(projections + 4 * batch * queries * keys * width)

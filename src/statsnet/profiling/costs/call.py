@@ -1,0 +1,208 @@
+"""One operator call as a cost formula sees it: typed access to encoded arguments, and the cost it returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statsnet.errors import StatsNetError
+from statsnet.signatures.operators import ITEM_SIZE, TensorSpec, flatten_tensor_list, is_tensor
+
+_INDEX_BYTES = 8  # the coordinates of a sparse tensor are int64
+
+
+class MisfitError(StatsNetError):
+    """A call whose arguments are not those that the formula expects; `cost_of` then answers None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Work of one operator call: FLOPs (2 per multiply-add) and bytes, each distinct element once."""
+
+    flops: float
+    bytes_read: float
+    bytes_written: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.flops + other.flops,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+
+ZERO = Cost(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseSpec(TensorSpec):
+    """A sparse tensor: `entries` stored slices along its first dimension, as gradients of embeddings are."""
+
+    entries: int
+
+    @property
+    def touched(self) -> int:
+        return self.entries * math.prod(self.shape[1:])
+
+    @property
+    def nbytes(self) -> int:
+        return self.touched * ITEM_SIZE.get(self.dtype, 4) + self.entries * _INDEX_BYTES
+
+
+Argument = TensorSpec | tuple["TensorSpec | None", ...] | Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCall:
+    """Arguments in schema order (tensors as TensorSpec, tensor lists as tuples, the rest as encoded) and
+    outputs. Every accessor raises MisfitError where the argument is not of the kind asked for."""
+
+    op: str
+    args: tuple[Argument, ...]
+    outputs: tuple[TensorSpec | None, ...]
+
+    @classmethod
+    def decode(cls, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> OperatorCall:
+        """From arguments and outputs as encoded by `signatures.operators`."""
+        results = tuple(_decode_tensor(o) if is_tensor(o) else None for o in outputs)
+        inputs = tuple(_decode(a) for a in args)
+        if op.endswith((".out", "_out")) and len(inputs) > len(results):
+            inputs = inputs[: len(inputs) - len(results)]  # destinations are written, not read
+        return cls(op=op, args=inputs, outputs=results)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Every tensor among the arguments, lists flattened."""
+        found: list[TensorSpec] = []
+        for arg in self.args:
+            if isinstance(arg, TensorSpec):
+                found.append(arg)
+            elif isinstance(arg, tuple):
+                found.extend(t for t in arg if t is not None)
+        return tuple(found)
+
+    @property
+    def bytes_in(self) -> int:
+        return sum(t.nbytes for t in self.inputs)
+
+    @property
+    def bytes_out(self) -> int:
+        return sum(t.nbytes for t in self.outputs if t is not None)
+
+    @property
+    def in_place(self) -> bool:
+        name = self.op.split(".")[1] if "." in self.op else self.op
+        return name.endswith("_") and not name.endswith("__")
+
+    def arg(self, index: int) -> Argument:
+        """An argument as it is; None where the call does not reach that far."""
+        return self.args[index] if index < len(self.args) else None
+
+    def tensor(self, index: int) -> TensorSpec:
+        found = self.maybe_tensor(index)
+        if found is None:
+            raise MisfitError(f"{self.op}: argument {index} is not a tensor")
+        return found
+
+    def maybe_tensor(self, index: int) -> TensorSpec | None:
+        found = self.arg(index)
+        return found if isinstance(found, TensorSpec) else None
+
+    def tensors(self, index: int) -> tuple[TensorSpec, ...]:
+        """The tensors of a list argument, undefined ones left out; an empty list gives ()."""
+        found = self.arg(index)
+        if isinstance(found, TensorSpec):
+            return (found,)
+        if not isinstance(found, (tuple, list)):
+            raise MisfitError(f"{self.op}: argument {index} is not a list of tensors")
+        return tuple(t for t in found if isinstance(t, TensorSpec))
+
+    def number(self, index: int, default: float = 0.0) -> float:
+        """A scalar argument; `default` where it is absent or was not kept."""
+        found = self.arg(index)
+        return found if isinstance(found, (int, float)) else default
+
+    def flag(self, index: int, default: bool = False) -> bool:
+        return bool(self.number(index, default))
+
+    def integers(self, index: int) -> tuple[int, ...]:
+        """A list of integers; a single one gives a tuple of one."""
+        found = self.arg(index)
+        if isinstance(found, int):
+            return (found,)
+        if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
+            raise MisfitError(f"{self.op}: argument {index} is not a list of integers")
+        return tuple(found)
+
+    def mask(self, index: int, length: int) -> tuple[bool, ...]:
+        """An output mask, by whose absence everything is computed."""
+        found = self.arg(index)
+        if isinstance(found, list) and len(found) == length:
+            return tuple(bool(f) for f in found)
+        return (True,) * length
+
+    def output(self, index: int = 0) -> TensorSpec:
+        found = self.outputs[index] if index < len(self.outputs) else None
+        if found is None:
+            raise MisfitError(f"{self.op}: output {index} is not a tensor")
+        return found
+
+    def cost(self, flops: float = 0.0, *, read: float | None = None, written: float | None = None) -> Cost:
+        """`flops`, with every input read and every output written once unless said otherwise."""
+        return Cost(
+            float(flops),
+            float(self.bytes_in if read is None else read),
+            float(self.bytes_out if written is None else written),
+        )
+
+
+def item_bytes(spec: TensorSpec) -> int:
+    """Bytes of one element."""
+    return ITEM_SIZE.get(spec.dtype, 4)
+
+
+def dimensions(spec: TensorSpec, rank: int) -> tuple[int, ...]:
+    """The shape, which must have `rank` dimensions."""
+    if len(spec.shape) != rank:
+        raise MisfitError(f"a tensor of {rank} dimensions is expected, not {len(spec.shape)}")
+    return spec.shape
+
+
+def first_dimension(spec: TensorSpec) -> int:
+    if not spec.shape:
+        raise MisfitError("a tensor with at least one dimension is expected")
+    return spec.shape[0]
+
+
+def last_dimension(spec: TensorSpec) -> int:
+    if not spec.shape:
+        raise MisfitError("a tensor with at least one dimension is expected")
+    return spec.shape[-1]
+
+
+def is_complex(spec: TensorSpec) -> bool:
+    return spec.dtype.startswith("complex")
+
+
+def _decode(arg: Any) -> Argument:
+    if is_tensor(arg):
+        return _decode_tensor(arg)
+    if isinstance(arg, dict) and "tensors" in arg:
+        found: list[TensorSpec | None] = []
+        for entry in flatten_tensor_list(arg["tensors"]):
+            if entry is None:
+                found.append(None)
+            else:
+                found.extend([_decode_tensor(entry)] * int(entry.get("times", 1)))
+        return tuple(found)
+    return arg
+
+
+def _decode_tensor(encoded: dict[str, Any]) -> TensorSpec:
+    spec = TensorSpec.from_dict(encoded)
+    entries = encoded.get("sparse")
+    if entries is None:
+        return spec
+    return SparseSpec(shape=spec.shape, dtype=spec.dtype, entries=int(entries))

@@ -1,0 +1,136 @@
+"""Element-wise arithmetic, in FLOPs per element of the output.
+
+One FLOP per elementary operation, whatever the type of the numbers: + - × ÷, comparison, maximum, logical and
+bit operation, selection, rounding, and every function of a mathematical library (exp, sin, pow, erf ...).
+Composite operators count the elementary ones that they are made of.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from statsnet.profiling.costs.call import Cost, OperatorCall, SparseSpec, is_complex, item_bytes
+from statsnet.profiling.costs.registry import operator_cost
+
+_ONE = """
+    abs neg sign sgn signbit square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p
+    sin cos tan asin acos atan sinh cosh asinh acosh atanh erf erfc erfinv lgamma digamma polygamma
+    i0 special_i0e special_i1 special_erfcx special_ndtri ceil floor round trunc frac
+    mul div true_divide remainder fmod pow atan2 hypot maximum minimum fmax fmin
+    copysign nextafter heaviside ldexp gcd lcm eq ne lt le gt ge isnan isinf isfinite isposinf isneginf
+    logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
+    bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ __and__ __or__ __xor__
+    __ilshift__ __irshift__ __iand__ __ior__ __ixor__ aten.max.other aten.min.other
+    masked_fill clamp_min clamp_max angle conj_physical _masked_scale
+    """
+
+_SEVERAL = {
+    "floor_divide": 2, "xlogy": 2, "special_xlog1py": 3, "special_entr": 3, "logaddexp": 7, "logaddexp2": 7,
+    "sinc": 3, "nan_to_num": 3, "lerp": 3, "polar": 4, "isclose": 4, "linalg_cross": 3,
+    "native_dropout_backward": 2, "affine_grid_generator": 6,
+    "quantize_per_tensor": 4, "quantize_per_channel": 4, "dequantize": 2,
+    "fake_quantize_per_tensor_affine_cachemask": 7, "fake_quantize_per_channel_affine_cachemask": 7,
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": 7,
+    "fake_quantize_per_tensor_affine_cachemask_backward": 1,
+}  # fmt: skip
+"""lerp: subtract, multiply, add; xlogy: log, multiply; logaddexp: max, subtract, abs, negate, exp, log1p,
+add; quantise: divide, round, clamp twice (fake: and subtract the zero point twice, multiply)."""
+
+_COMPLEX = {"mul": 6, "div": 11, "reciprocal": 6, "abs": 4, "square": 6}
+"""FLOPs on complex numbers; what is not here counts double."""
+
+
+def pointwise(call: OperatorCall, per_element: float) -> Cost:
+    """`per_element` FLOPs for each element of the output; inputs and outputs once.
+
+    With a sparse operand only its stored elements count, also in the dense ones it is combined with.
+    """
+    if any(isinstance(t, SparseSpec) for t in call.inputs):
+        return _sparse_pointwise(call, per_element)
+    out = call.output()
+    return call.cost(per_element * _complex_factor(call, per_element) * out.numel)
+
+
+def _complex_factor(call: OperatorCall, per_element: float) -> float:
+    if not any(is_complex(t) for t in call.inputs):
+        return 1.0
+    name = call.op.split(".")[1].removesuffix("_")
+    return _COMPLEX.get(name, 2 * per_element) / per_element
+
+
+def _sparse_pointwise(call: OperatorCall, per_element: float) -> Cost:
+    sparse = [t for t in call.inputs if isinstance(t, SparseSpec)]
+    elements = sum(t.touched for t in sparse)
+    read = sum(
+        t.nbytes if isinstance(t, SparseSpec) else min(t.nbytes, elements * item_bytes(t))
+        for t in call.inputs
+    )
+    out = call.output()
+    written = out.nbytes
+    if call.in_place and not isinstance(out, SparseSpec):
+        written = min(written, elements * item_bytes(out))
+    return call.cost(per_element * elements, read=read, written=written)
+
+
+@operator_cost("add", "sub")
+def _sum(call: OperatorCall) -> Cost:
+    """self, other, alpha."""
+    return pointwise(call, 1 + (call.number(2, 1.0) != 1))
+
+
+@operator_cost("rsub")
+def _reverse_difference(call: OperatorCall) -> Cost:
+    return pointwise(call, 1 + (call.number(2, 1.0) != 1))
+
+
+@operator_cost("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def _rounded_division(call: OperatorCall) -> Cost:
+    return pointwise(call, 2)
+
+
+@operator_cost("addcmul", "addcdiv")
+def _fused_sum(call: OperatorCall) -> Cost:
+    """self + value · t1 · t2."""
+    return pointwise(call, 2 + (call.number(3, 1.0) != 1))
+
+
+@operator_cost("clamp")
+def _clamp(call: OperatorCall) -> Cost:
+    """One comparison per bound given."""
+    bounds = sum(call.arg(i) is not None for i in (1, 2))
+    return pointwise(call, max(1, bounds))
+
+
+@operator_cost("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
+def _where(call: OperatorCall) -> Cost:
+    return pointwise(call, 1)
+
+
+@operator_cost("native_dropout", "_fused_dropout")
+def _dropout(call: OperatorCall) -> Cost:
+    """Compare with p, multiply by the mask, scale; drawing the numbers is not counted."""
+    return pointwise(call, 3)
+
+
+@operator_cost("dropout", "feature_dropout", "alpha_dropout")
+def _composite_dropout(call: OperatorCall) -> Cost:
+    """Without training the input itself comes back."""
+    return pointwise(call, 3) if call.flag(2) else Cost(0.0, 0.0, 0.0)
+
+
+@operator_cost("_amp_foreach_non_finite_check_and_unscale")
+def _unscale(call: OperatorCall) -> Cost:
+    """Gradients, found_inf, scale: test and multiply, in place."""
+    gradients = call.tensors(0)
+    return call.cost(2 * sum(t.numel for t in gradients), written=sum(t.nbytes for t in gradients))
+
+
+@operator_cost("_amp_update_scale")
+def _update_scale(call: OperatorCall) -> Cost:
+    return call.cost(2)
+
+
+for _name in _ONE.split():
+    operator_cost(_name)(partial(pointwise, per_element=1))
+for _name, _flops in _SEVERAL.items():
+    operator_cost(_name)(partial(pointwise, per_element=_flops))

@@ -1,0 +1,143 @@
+"""Matrix products: 2 FLOPs per multiply-add.
+
+A bias (`addmm`, `linear`) starts the accumulation and is free; so are alpha and beta. A bias scaled by
+beta = 0 is not read. Complex products cost four real ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+from statsnet.profiling.costs.call import (
+    Cost,
+    MisfitError,
+    OperatorCall,
+    SparseSpec,
+    dimensions,
+    is_complex,
+    last_dimension,
+)
+from statsnet.profiling.costs.registry import operator_cost
+from statsnet.signatures.operators import TensorSpec
+
+
+def multiply_add_flops(spec: TensorSpec) -> int:
+    """FLOPs of one multiply-add on elements of this type."""
+    return 8 if is_complex(spec) else 2
+
+
+@operator_cost(
+    "mm", "bmm", "mv", "dot", "vdot", "inner", "matmul", "linear", "mkldnn_linear", "_int_mm", "_scaled_mm",
+    "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_scaled_mm_v2",
+)  # fmt: skip
+def _product(call: OperatorCall) -> Cost:
+    """First operand [..., K]: every output element is a sum of K products."""
+    out, left = call.output(), call.tensor(0)
+    if isinstance(left, SparseSpec):
+        return _sparse_product(call, left, call.tensor(1))
+    return call.cost(multiply_add_flops(out) * out.numel * last_dimension(left))
+
+
+@operator_cost("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm", "addbmm")
+def _product_with_bias(call: OperatorCall) -> Cost:
+    """bias, left, right, beta, alpha; `addbmm` also sums over the batch."""
+    bias, left, out = call.tensor(0), call.tensor(1), call.output()
+    read = call.bytes_in - (bias.nbytes if call.number(3, 1.0) == 0 else 0)
+    if isinstance(left, SparseSpec):
+        return _sparse_product(call, left, call.tensor(2))
+    summed = dimensions(left, 3)[0] if call.op.startswith("aten.addbmm") else 1
+    flops = multiply_add_flops(out) * out.numel * last_dimension(left) * summed
+    if "_activation" in call.op:
+        flops += out.numel
+    return call.cost(flops, read=read)
+
+
+def _sparse_product(call: OperatorCall, left: SparseSpec, right: TensorSpec) -> Cost:
+    # Sparse matrices store scalars, one per entry, unlike the row-sparse gradients that SparseSpec measures.
+    return call.cost(2 * left.entries * last_dimension(right))
+
+
+@operator_cost("_sparse_mm")
+def _sparse_times_dense(call: OperatorCall) -> Cost:
+    left = call.tensor(0)
+    if not isinstance(left, SparseSpec):
+        raise MisfitError(f"{call.op}: the first operand is not sparse")
+    return _sparse_product(call, left, call.tensor(1))
+
+
+@operator_cost("addr")
+def _rank_one_update(call: OperatorCall) -> Cost:
+    return call.cost(multiply_add_flops(call.output()) * call.output().numel)
+
+
+@operator_cost("ger", "outer")
+def _outer(call: OperatorCall) -> Cost:
+    return call.cost(call.output().numel)
+
+
+@operator_cost("_grouped_mm", "_scaled_grouped_mm")
+def _grouped(call: OperatorCall) -> Cost:
+    """Rows sorted by group, one weight matrix per group (mixture of experts).
+
+    [M, K] x [G, K, N] -> [M, N]; [G, M, K] x [G, K, N] -> [G, M, N]; [G, M, K] x [K, N] -> [M, N];
+    [M, K] x [K, N] -> [G, M, N], where the K of all groups add up to the operands'.
+    """
+    left, right, out = call.tensor(0), call.tensor(1), call.output()
+    if len(left.shape) == len(right.shape) == 2:
+        return call.cost(2 * left.numel * right.shape[1])
+    read = float(call.bytes_in)
+    if len(right.shape) == 3 and len(left.shape) == 2 and right.shape[0] > 0:
+        # No more groups than rows can be used, and the weights of unused ones are not read.
+        groups = right.shape[0]
+        read -= right.nbytes * (1 - min(groups, left.shape[0]) / groups)
+    return call.cost(2 * out.numel * last_dimension(left), read=read)
+
+
+@operator_cost("linear_backward")
+def _linear_backward(call: OperatorCall) -> Cost:
+    """self, grad_output, weight, output_mask of (input, weight, bias)."""
+    x, grad, weight = call.tensor(0), call.tensor(1), call.tensor(2)
+    wants_input, wants_weight, wants_bias = call.mask(3, 3)
+    products = 2 * grad.numel * last_dimension(x)
+    flops = products * (wants_input + wants_weight) + (grad.numel if wants_bias else 0)
+    return call.cost(flops, read=grad.nbytes + wants_input * weight.nbytes + wants_weight * x.nbytes)
+
+
+@operator_cost("matmul_backward")
+def _matmul_backward(call: OperatorCall) -> Cost:
+    grad, left = call.tensor(0), call.tensor(1)
+    return call.cost(2 * grad.numel * last_dimension(left) * sum(call.mask(3, 2)))
+
+
+@operator_cost("_trilinear")
+def _trilinear(call: OperatorCall) -> Cost:
+    """Sum over `sumdim` of the product of three tensors broadcast by `expand1..3`: 3 FLOPs per term."""
+    rank = len(call.tensor(0).shape) + len(call.integers(3))
+    terms = 1
+    shapes = [_expanded(call.tensor(i), call.integers(3 + i), rank) for i in range(3)]
+    for sizes in zip(*shapes, strict=True):
+        terms *= max(sizes)
+    return call.cost(3 * terms)
+
+
+def _expanded(spec: TensorSpec, added: tuple[int, ...], rank: int) -> list[int]:
+    shape = list(spec.shape)
+    if len(shape) + len(added) != rank:
+        raise MisfitError("operands of _trilinear do not match")
+    for position in sorted(added):
+        shape.insert(position, 1)
+    return shape
+
+
+@operator_cost("_transformer_encoder_layer_fwd")
+def _encoder_layer(call: OperatorCall) -> Cost:
+    """torch.nn's fused layer: its four weight matrices on every token, attention, two norms, activation."""
+    batch, length, width = dimensions(call.tensor(0), 3)
+    weights = [t for t in call.inputs[1:] if len(t.shape) == 2 and width in t.shape]
+    matrices = sum(t.numel for t in weights)
+    tokens = batch * length
+    attention = 4 * batch * length * length * width
+    hidden = max((math.prod(t.shape) // width for t in weights[2:3]), default=0)
+    activation = (5 if call.flag(7) else 1) * tokens * hidden
+    norms_and_residuals = tokens * width * (2 * 8 + 2)
+    return call.cost(2 * tokens * matrices + attention + activation + norms_and_residuals)

@@ -1,0 +1,163 @@
+"""What profiling does in a process of its own: a workload's signature, and the replay of one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from statsnet import environment
+from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.kernels import kernel_class
+from statsnet.profiling.memory import memory_record
+from statsnet.profiling.replay import replay_clusters
+from statsnet.profiling.trace import StepTrace, trace_step
+from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.model import Signature
+from statsnet.workloads import BuiltWorkload, Step, build, make_step
+
+Progress = Callable[[dict[str, Any]], None]
+
+MAX_VARIANTS = 4
+"""Distinct inputs that are profiled one by one where shapes vary from step to step."""
+
+
+def profile_workload(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Job: target, mode, preset, batch, dtype, device, overrides, seed, optimizer, loss. Result: signature."""
+    progress({"stage": "building the model", "done": 0.0})
+    built = build(
+        job["target"],
+        mode=job["mode"],
+        preset=job.get("preset"),
+        batch=job.get("batch"),
+        dtype=job.get("dtype", "float32"),
+        device=job.get("device", "cpu"),
+        overrides=job.get("overrides", {}),
+        seed=job.get("seed", 0),
+    )
+    step = make_step(built, optimizer=job.get("optimizer"))
+    if built.device == "meta":
+        signature, bare_s = _count(built, step, job["mode"])
+    else:
+        signature, bare_s = _measure(built, step, job, progress)
+    return {"signature": signature.to_dict(), "measured_s": bare_s}
+
+
+def _count(built: BuiltWorkload, step: Step, mode: str) -> tuple[Signature, float]:
+    """Counts on fake tensors: nothing is allocated and nothing is timed."""
+    begin = time.perf_counter()
+    calls = capture_step(lambda: step(0), device="meta", phases=_phases(step))
+    for call in calls:
+        call.metadata = is_metadata(call.op)
+    trace = StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))
+    signature = build_signature(
+        [trace],
+        memory=memory_record(built.model, [built.inputs[0]], None, device="meta"),
+        environment=None,
+        shares=[1.0],
+        **_identity(built, step, mode),
+    )
+    return signature, time.perf_counter() - begin
+
+
+def _measure(
+    built: BuiltWorkload, step: Step, job: dict[str, Any], progress: Progress
+) -> tuple[Signature, float]:
+    begin = time.perf_counter()
+    variants = built.variants()[:MAX_VARIANTS]
+    traces = [
+        trace_step(
+            step,
+            device=built.device,
+            warmup=3 if number == 0 else 1,
+            repeats=max(2, 5 // len(variants)),
+            min_time_s=job.get("min_time_s", 2.0) / len(variants),
+            phases=_phases(step),
+            on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
+            first_input=index,
+        )
+        for number, (index, _) in enumerate(variants)
+    ]
+    signature = build_signature(
+        traces,
+        shares=[share for _, share in variants],
+        memory=memory_record(built.model, built.inputs[:1], lambda: step(0), device=built.device),
+        environment=environment.describe(built.device),
+        **_identity(built, step, job["mode"]),
+    )
+    return signature, time.perf_counter() - begin
+
+
+def _identity(built: BuiltWorkload, step: Step, mode: str) -> dict[str, Any]:
+    shipped = built.workload if built.workload and built.workload.builtin else None
+    return {
+        "mode": mode,
+        "dtype": built.dtype,
+        "batch": built.batch,
+        "optimizer": step.optimizer_name if mode == "training" else None,
+        "workload": {"domain": shipped.domain, "name": shipped.name, "preset": built.preset or ""}
+        if shipped
+        else None,
+    }
+
+
+def _phases(step: Step) -> Callable[[Callable[[str], None] | None], None]:
+    def install(callback: Callable[[str], None] | None) -> None:
+        step.on_phase = callback
+
+    return install
+
+
+def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Job: signature (a dict), device. Result: the signature's measurement in this environment by replay."""
+    torch.manual_seed(0)
+    signature = Signature.from_dict(job["signature"])
+    device = job.get("device", "cpu")
+    times, kernels, failures = replay_clusters(
+        signature.clusters,
+        device=device,
+        progress=lambda done: progress({"stage": "replaying operators", "done": done}),
+    )
+    recorded = signature.measurements[0] if signature.measurements else None
+    per_step = _fill_gaps(signature, times, recorded)
+    framework = (recorded.framework_time_s or 0.0) if recorded else 0.0
+    implementations = [k or "unknown" for k in kernels]
+    measurement = {
+        "environment": environment.describe(device),
+        "step_latency_s": [sum(t or 0.0 for t in per_step) + framework],
+        "warmup_latency_s": [],
+        "profiled_latency_s": [],
+        "cluster_time_s": per_step,
+        "kernels": implementations,
+        "kernel_class": [
+            kernel_class(c.op, list(c.args), list(c.outputs), k)
+            for c, k in zip(signature.clusters, implementations, strict=True)
+        ],
+        "launches": recorded.launches if recorded else sum(c.calls for c in signature.clusters),
+        "framework_time_s": framework,
+        "idle_time_s": 0.0,
+        "unexplained_share": 0.0,
+        "coefficient_of_variation": 0.0,
+        "source": "replay",
+    }
+    return {"measurement": measurement, "failures": failures}
+
+
+def _fill_gaps(
+    signature: Signature, times: list[float | None], recorded: Any
+) -> list[float | None]:
+    """Seconds per step; a cluster that could not be replayed keeps its recorded time, scaled as the others were."""
+    per_step = [None if t is None else t * c.calls for t, c in zip(times, signature.clusters, strict=True)]
+    if recorded is None:
+        return per_step
+    pairs = [
+        (t, r) for t, r in zip(per_step, recorded.cluster_time_s, strict=True) if t is not None and r is not None
+    ]
+    ratio = sum(t for t, _ in pairs) / max(sum(r for _, r in pairs), 1e-12)
+    return [
+        r * ratio if t is None and r is not None else t
+        for t, r in zip(per_step, recorded.cluster_time_s, strict=True)
+    ]

@@ -1,0 +1,83 @@
+"""Which library implementation an operator used on a CPU, from oneDNN's and MKL's verbose output.
+
+Both libraries print a line per primitive to the process's standard output. The log redirects file descriptor 1
+to a temporary file while it is open and hands back, after each operator, the names that came since.
+Formats: https://uxlfoundation.github.io/oneDNN/dev_guide_verbose.html and Intel's "MKL verbose mode".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+from contextlib import ExitStack
+from types import TracebackType
+
+import torch
+
+_MKL_CALL = re.compile(r"^MKL_VERBOSE ([A-Z0-9_]+)\(([^)]*)\)")
+
+
+class KernelLog:
+    """Context manager; `take()` returns the implementation names logged since the last call."""
+
+    def __enter__(self) -> KernelLog:
+        self._libc = ctypes.CDLL(None)
+        self._file = tempfile.TemporaryFile()
+        self._position = 0
+        sys.stdout.flush()
+        self._libc.fflush(None)
+        self._saved_stdout = os.dup(1)
+        os.dup2(self._file.fileno(), 1)
+        self._stack = ExitStack()
+        if torch.backends.mkldnn.is_available():
+            self._stack.enter_context(torch.backends.mkldnn.verbose(1))
+        if torch.backends.mkl.is_available():
+            self._stack.enter_context(torch.backends.mkl.verbose(1))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        sys.stdout.flush()
+        self._libc.fflush(None)
+        os.dup2(self._saved_stdout, 1)
+        os.close(self._saved_stdout)
+        self._file.close()
+
+    def take(self) -> tuple[str, ...]:
+        self._libc.fflush(None)
+        size = os.fstat(self._file.fileno()).st_size
+        if size == self._position:
+            return ()
+        text = os.pread(self._file.fileno(), size - self._position, self._position)
+        self._position = size
+        return implementations(text.decode(errors="replace"))
+
+
+def implementations(log: str) -> tuple[str, ...]:
+    """Distinct implementation names in a piece of verbose output, in order of first use.
+
+    Reorders count only where nothing else ran: they belong to the primitive they feed.
+    """
+    names: dict[str, None] = {}
+    reorders: dict[str, None] = {}
+    for line in log.splitlines():
+        fields = line.split(",")
+        if line.startswith("onednn_verbose") and len(fields) > 6 and fields[3] == "exec":
+            target = reorders if fields[5] == "reorder" else names
+            target[f"onednn:{fields[6]}"] = None
+        elif found := _MKL_CALL.match(line):
+            names[_mkl_name(found[1], found[2].split(","))] = None
+    return tuple(names or reorders)
+
+
+def _mkl_name(routine: str, arguments: list[str]) -> str:
+    """`SGEMM(T,N,m,n,k,...)`: a product with one row or column runs a matrix-vector kernel."""
+    name = f"mkl:{routine.lower()}"
+    if routine.endswith("GEMM") and len(arguments) > 4 and "1" in (arguments[2], arguments[3]):
+        return f"{name}_as_gemv"
+    return name

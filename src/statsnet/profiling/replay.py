@@ -1,0 +1,166 @@
+"""Operators run again from their signature alone, without the model: to time clusters on another machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.timeline import event_overhead_s, profile_step
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
+
+CHUNK_BYTES = 2**30
+REPEATS = 3
+FLUSH_BYTES = 2**27
+
+
+def overload(op: str) -> Any:
+    """`aten.add.Tensor` -> torch.ops.aten.add.Tensor. Raises AttributeError for an unknown one."""
+    namespace, name, variant = op.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), name), variant)
+
+
+def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments with made-up values: normal floats, indices within bounds."""
+    schema = overload(cluster.op)._schema.arguments
+    high = index_bound(cluster)
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for argument, encoded in zip(schema, cluster.args, strict=False):
+        value = _value(encoded, high, device)
+        if argument.name == "dtype" and value is None and cluster.outputs and cluster.outputs[0]:
+            value = getattr(torch, cluster.outputs[0]["dtype"])
+        if argument.name == "device" and value is None and "?" in str(argument.type):
+            value = torch.device(device)
+        if argument.kwarg_only:
+            keyword[argument.name] = value if value is not None else argument.default_value
+        else:
+            positional.append(value if value is not None else argument.default_value)
+    return positional, keyword
+
+
+def index_bound(cluster: Cluster) -> int:
+    """Integers in the arguments stay below this: rows of the table, length of the indexed axis, classes."""
+    base, args = cluster.op.split(".")[1], cluster.args
+    shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
+    if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
+        return int(shape[0])
+    if base in ("embedding_dense_backward", "_embedding_bag_sparse_backward"):
+        return int(next((a for a in args[2:] if isinstance(a, int) and not isinstance(a, bool)), 2))
+    if base in ("index_select", "gather", "scatter", "scatter_add", "scatter_add_", "index_add_", "scatter_"):
+        return int(shape[int(args[1]) % len(shape)]) if shape else 1
+    if base.startswith(("index", "_index")):
+        return int(min(shape)) if shape else 1
+    if base.startswith("nll_loss"):
+        return int(args[-1]["shape"][-1] if not shape else shape[-1])
+    if base == "max_pool2d_with_indices_backward":
+        return int(math.prod(args[1]["shape"][2:]))
+    return 2
+
+
+def _value(encoded: Any, high: int, device: str) -> Any:
+    if is_tensor(encoded):
+        return _tensor(encoded, high, device)
+    if isinstance(encoded, dict):
+        return [None if t is None else _tensor(t, high, device) for t in encoded["tensors"]]
+    return encoded
+
+
+def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
+    if spec.get("sparse") is not None:
+        raise ValueError("sparse tensors are not replayed")
+    dtype = getattr(torch, spec["dtype"])
+    shape, strides = spec["shape"], spec.get("strides")
+    if strides is None:
+        out = torch.empty(shape, dtype=dtype, device=device)
+    else:
+        out = torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    stored = out if strides is None or 0 not in strides else out.as_strided(
+        [1 if s == 0 else n for n, s in zip(shape, strides, strict=True)], strides
+    )  # fmt: skip
+    if dtype.is_floating_point:
+        stored.normal_()
+    elif dtype in (torch.uint8, torch.bool):
+        stored.zero_()
+    else:
+        stored.random_(0, max(1, high))
+    return out
+
+
+def replay_clusters(
+    clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]
+) -> tuple[list[float | None], list[str | None], list[list[str]]]:
+    """Seconds per call and implementation of each cluster; None where it could not be run, with the reasons."""
+    times: list[float | None] = [None] * len(clusters)
+    kernels: list[str | None] = [None] * len(clusters)
+    failures: list[list[str]] = []
+    overhead = event_overhead_s()
+    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
+    held = 0
+    for index, cluster in enumerate(clusters):
+        try:
+            positional, keyword = arguments(cluster, device)
+            function = overload(cluster.op)
+            with torch.no_grad():
+                function(*positional, **keyword)
+        except Exception as error:  # an operator of another version or library: reported, not fatal
+            failures.append([cluster.op, f"{type(error).__name__}"])
+            continue
+        chunk.append((index, function, positional, keyword))
+        held += _bytes(positional) + _bytes(list(keyword.values()))
+        if held > CHUNK_BYTES or index == len(clusters) - 1:
+            _time_chunk(chunk, flush, device, overhead, times, kernels)
+            chunk, held = [], 0
+            progress((index + 1) / len(clusters))
+    if chunk:
+        _time_chunk(chunk, flush, device, overhead, times, kernels)
+    return times, kernels, failures
+
+
+def _time_chunk(
+    chunk: list[tuple[int, Any, list[Any], dict[str, Any]]],
+    flush: torch.Tensor,
+    device: str,
+    overhead: float,
+    times: list[float | None],
+    kernels: list[str | None],
+) -> None:
+    def once() -> None:
+        for index, function, positional, keyword in chunk:
+            flush.fill_(1.0)
+            with torch.no_grad(), torch.profiler.record_function(f"segment:{index}"):
+                function(*positional, **keyword)
+
+    calls = capture_step(once, device=device)
+    timelines = [
+        profile_step(once, calls, device=device, event_overhead_s=overhead) for _ in range(REPEATS)
+    ]
+    for i, call in enumerate(calls):
+        if not call.segment:
+            continue
+        index = int(call.segment)
+        samples = [t for line in timelines if (t := line.op_time_s[i]) is not None]
+        if not samples:
+            continue
+        times[index] = (times[index] or 0.0) + median(samples)
+        kernels[index] = (
+            cuda_implementation(timelines[-1].op_kernels[i]) if device == "cuda" else cpu_implementation(call.kernels)
+        )
+
+
+def _bytes(values: list[Any]) -> int:
+    total = 0
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            total += value.numel() * value.element_size()
+        elif isinstance(value, list):
+            total += _bytes(value)
+    return total
+

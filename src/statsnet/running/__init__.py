@@ -1,0 +1,1 @@
+"""Running workloads and proxies: timing, fresh processes, settings, comparison of results."""

@@ -1,0 +1,260 @@
+"""Times the step of a network: decides how long to measure, and says when the machine was too noisy.
+
+This file is pasted whole into every generated proxy, so it needs torch and the standard library only.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
+SETTLED = 0.02  # warm up until the medians of two successive windows differ by less than this share
+ISA_FLAGS = """sse4_2 avx avx2 fma f16c avx_vnni avx_vnni_int8 avx512f avx512bw avx512cd avx512dq avx512vl
+    avx512_vnni avx512_bf16 avx512_fp16 amx_tile amx_bf16 amx_int8 amx_fp16 asimd asimddp asimdhp bf16 i8mm
+    sve sve2 svebf16 sme"""
+# Without these, glibc returns large blocks to the system, and every step faults their pages in again.
+ALLOCATOR_ENV = {
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+
+
+def relaunch_with_allocator() -> None:
+    """Start this program anew with ALLOCATOR_ENV, which glibc reads only once, before Python runs.
+
+    `exec` keeps the process, so that signals and the exit code need no forwarding. STATSNET_ALLOCATOR, set to
+    anything, prevents it: it guards against a loop, and is the way to measure with the system's own settings.
+    """
+    is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
+    if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(command[0], command, {**ALLOCATOR_ENV, **os.environ, "STATSNET_ALLOCATOR": "set"})
+
+
+def measure(
+    step: Callable[[], object],
+    *,
+    min_runs: int = 10,
+    min_time_s: float = 1.0,
+    max_time_s: float = 20.0,
+    device: str = "cpu",
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Any]:
+    """Time `step` until its median is known to PRECISION, or `max_time_s` is over (3 runs are always made).
+
+    Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise.
+    """
+    timed = partial(_time_once, step, device, clock)
+    warmup, settled = _warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
+    before = _counters()
+    times: list[float] = []
+    enough = False
+    while not enough and (len(times) < 3 or sum(times) < max_time_s):
+        # Runs are judged in growing groups: sorting them after every single one would disturb the caches.
+        times += [timed() for _ in range(1 + len(times) // 10)]
+        enough = len(times) >= min_runs and sum(times) >= min_time_s and precision(times) < PRECISION
+    used = {name: value - before[name] for name, value in _counters().items()}
+    warnings = noise_warnings(times, used, torch.get_num_threads(), usable_cores())
+    if not settled:
+        warnings.append("the warm-up did not settle: raise --max-time")
+    if not enough:
+        warnings.append(f"the median is known to ±{precision(times):.1%} only: raise --max-time")
+    stable = settled and enough
+    return {"latency_s": times, "warmup_latency_s": warmup, "stable": stable, "warnings": warnings}
+
+
+def _time_once(step: Callable[[], object], device: str, clock: Callable[[], float]) -> float:
+    if not device.startswith("cuda"):
+        begin = clock()
+        step()
+        return clock() - begin
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream = torch.cuda.current_stream(device)
+    first.record(stream)
+    step()
+    last.record(stream)
+    last.synchronize()
+    return float(first.elapsed_time(last)) / 1e3
+
+
+def _warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
+    """Run until two successive windows (3 runs and `window_s` at least) agree, or `limit_s` is over."""
+    times: list[float] = []
+    begin, previous, spent, spent_before = 0, 0.0, 0.0, 0.0
+    while spent < limit_s:
+        times.append(timed())
+        spent += times[-1]
+        if len(times) - begin >= 3 and spent - spent_before >= window_s:
+            current = median(times[begin:])
+            if abs(current - previous) < SETTLED * current:
+                return times, True
+            begin, previous, spent_before = len(times), current, spent
+    return times, False
+
+
+def median_interval(times: list[float]) -> tuple[float, float]:
+    """95 % confidence interval of the median from order statistics: distribution free, needs 6 samples."""
+    n = len(times)
+    if n < 6:
+        return 0.0, float("inf")
+    rank = max(0, int((n - 1 - 1.96 * n**0.5) / 2))  # of n coin tosses, in 2.5 % of cases no more are heads
+    ordered = sorted(times)
+    return ordered[rank], ordered[-1 - rank]
+
+
+def precision(times: list[float]) -> float:
+    """Half the width of the median's interval as a share of the median."""
+    low, high = median_interval(times)
+    return (high - low) / 2 / median(times)
+
+
+def noise_warnings(times: list[float], used: dict[str, int], threads: int, cores: int) -> list[str]:
+    """What disturbed the samples, and what to do; `used` is the advance of the counters meanwhile."""
+    found = []
+    if threads > cores:
+        found.append(f"{threads} threads share {cores} cores: use --threads {cores}")
+    if used.get("ticks"):
+        others = (used["busy"] - used["own"]) / used["ticks"]
+        stolen = used["stolen"] / used["ticks"]
+        faults = used["faults"] / len(times)
+        if others > 0.05:
+            found.append(f"other programs kept the cores {others:.0%} busy: stop them, or lower --threads")
+        if stolen > 0.01:
+            found.append(f"the hypervisor took {stolen:.0%} of the time: use a machine without neighbours")
+        if faults * 1e-6 > 0.02 * median(times):  # a fault costs about a microsecond
+            found.append(f"{faults:.0f} page faults per step: set {' and '.join(ALLOCATOR_ENV)}")
+    early, late = times[: len(times) // 2], times[len(times) // 2 :]
+    (early_low, early_high), (late_low, late_high) = median_interval(early), median_interval(late)
+    if late_low > 1.01 * early_high or early_low > 1.01 * late_high:
+        change = median(late) / median(early) - 1
+        found.append(f"the time changed by {change:+.1%} between the two halves: raise --min-time")
+    tenth = len(times) // 10
+    inner = sorted(times)[tenth : len(times) - tenth]
+    gap = max((b - a for a, b in pairwise(inner)), default=0.0)
+    if tenth >= 2 and gap > max(0.02 * median(times), 0.4 * (inner[-1] - inner[0])):
+        found.append("the step runs at two speeds: fix the clock frequency, or bind threads to cores")
+    return found
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _counters() -> dict[str, int]:
+    """Clock ticks of the usable cores and of this process, and its page faults; empty without /proc."""
+    try:
+        rows = re.findall(r"^cpu(\d+) (.*)", Path("/proc/stat").read_text(), re.MULTILINE)
+        own = [int(n) for n in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1:]]
+    except OSError:
+        return {}
+    usable = os.sched_getaffinity(0)
+    ticks = [[int(n) for n in row.split()[:8]] for core, row in rows if int(core) in usable]
+    user, nice, system, idle, wait, irq, soft_irq, stolen = map(sum, zip(*ticks, strict=True))
+    busy = user + nice + system + irq + soft_irq
+    total = busy + idle + wait + stolen
+    return {"ticks": total, "busy": busy, "stolen": stolen, "own": own[10] + own[11], "faults": own[6]}
+
+
+def environment(device: str = "cpu") -> dict[str, Any]:
+    """What the time depends on besides the network; no host name, user name or path."""
+    try:
+        first_core = Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[0]
+    except OSError:
+        first_core = ""
+    cpu = dict(re.findall(r"^(.*?)\s*: (.*)$", first_core, re.MULTILINE))
+    name = cpu.get("model name") or platform.processor() or platform.machine()
+    numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
+    flags = (cpu.get("flags") or cpu.get("Features") or "").split()
+    versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
+    settings = re.compile("(ATEN|GOMP|KMP|MKL|OMP|ONEDNN)_[A-Z_]+=[A-Za-z0-9_=,.:;{}()+ -]{1,80}")
+    variables = sorted(os.environ.items())
+    record = {
+        "device": device.partition(":")[0],
+        "device_name": name,
+        "cpu_model": " ".join([name, *numbers]),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "isa": sorted({*ISA_FLAGS.split()} & {*flags}),
+        "cores": usable_cores(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "threads": torch.get_num_threads(),
+        "interop_threads": torch.get_num_interop_threads(),
+        "os": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "mkl": versions.get("Library Version"),
+        "onednn": versions.get("MKL-DNN") or versions.get("oneDNN"),
+        "cuda": None,
+        "driver": None,
+        "allocator": {k: v for k, v in variables if re.fullmatch(r"MALLOC_[A-Z_]+=\d+", f"{k}={v}")},
+        "settings": {k: v for k, v in variables if settings.fullmatch(f"{k}={v}")},
+    }
+    if device.startswith("cuda"):
+        gpu = torch.cuda.get_device_properties(device)
+        record |= {"device_name": gpu.name, "memory_bytes": gpu.total_memory, "cuda": torch.version.cuda}
+    return record
+
+
+def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str) -> int:
+    """The command line of a proxy: `make_step(device)` builds its step. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write the result as JSON")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads per operator (default: torch's)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--min-time", type=float, default=1.0, metavar="S", help="measure S seconds at least")
+    parser.add_argument("--max-time", type=float, default=20.0, metavar="S", help="and about S at most")
+    options = parser.parse_args()
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
+        parser.error("--device takes cpu, cuda or cuda:N")
+    if options.threads is not None and options.threads < 1:
+        parser.error("--threads takes a number from 1")
+    relaunch_with_allocator()
+    limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
+    try:
+        if options.threads is not None:
+            torch.set_num_threads(options.threads)
+        process = measure(make_step(options.device), device=options.device, **limits)
+        result = {
+            "kind": "statsnet.result",
+            "schema_version": 1,
+            "subject": {"type": "proxy", "id": spec_id, "mode": mode},
+            "environment": environment(options.device),
+            "processes": [process],
+        }
+        _report(result, options.json)
+    except (AssertionError, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _report(result: dict[str, Any], target: str | None) -> None:
+    """Print a summary, or write the result to the file `target` (whole or not at all) or to stdout ("-")."""
+    (process,), machine = result["processes"], result["environment"]
+    for warning in process["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    if target == "-":
+        print(json.dumps(result))
+    elif target:
+        partial = Path(f"{target}.partial")
+        partial.write_text(json.dumps(result), encoding="utf-8")
+        partial.replace(target)
+    else:
+        times = process["latency_s"]
+        print(f"{result['subject']['id'][:19]} {result['subject']['mode']}, {machine['device_name']}")
+        print(f"{1e3 * median(times):.3f} ms ± {precision(times):.1%}, {len(times)} runs")

@@ -1,0 +1,50 @@
+"""What a measuring process does: time a workload, or time a proxy, by the same rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from statsnet.environment import describe
+from statsnet.running.harness import measure
+from statsnet.running.proxy_folder import load_network
+from statsnet.running.settings import convert_module, setting_of, wrap_step
+
+
+def time_workload(job: dict[str, Any]) -> dict[str, Any]:
+    """Time a workload's step; successive steps take its inputs in turn.
+
+    `job`: target, mode, and where wanted preset, batch, dtype, overrides, seed, optimizer, device, threads,
+    setting, min_runs, min_time_s, max_time_s. Returns an entry of a result's `processes`, and `environment`.
+    """
+    from statsnet.workloads import build, make_step
+
+    options = {key: job[key] for key in ("preset", "batch", "dtype", "overrides", "seed") if key in job}
+    built = build(job["target"], mode=job["mode"], device=job.get("device", "cpu"), **options)
+    convert_module(setting_of(job), built.model)
+    step = make_step(built, optimizer=job.get("optimizer"))
+    turn = count()
+    return _timed(lambda: step(next(turn)), job)
+
+
+def time_proxy(job: dict[str, Any]) -> dict[str, Any]:
+    """Time a proxy's step.
+
+    `job`: folder, and where wanted network_sha256, device, threads, setting, min_runs, min_time_s,
+    max_time_s. Returns as `time_workload`.
+    """
+    device = job.get("device", "cpu")
+    network = load_network(job["folder"], sha256=job.get("network_sha256"))
+    proxy = convert_module(setting_of(job), network.build(device))
+    return _timed(network.make_step(proxy, device), job)
+
+
+def _timed(step: Callable[[], Any], job: dict[str, Any]) -> dict[str, Any]:
+    device = job.get("device", "cpu")
+    setting = setting_of(job)
+    limits = {key: job[key] for key in ("min_runs", "min_time_s", "max_time_s") if key in job}
+    process = measure(wrap_step(setting, step, device), device=device, **limits)
+    environment = describe(device)
+    environment["settings"] |= {key: str(value) for key, value in setting.in_process.items()}
+    return {**process, "environment": environment}

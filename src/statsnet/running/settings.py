@@ -1,0 +1,177 @@
+"""Settings under which suite and proxy are both measured: `threads=1`, `onednn=sse41+mkl=compatible`.
+
+A setting is what can be changed on one machine; it stands in for other devices when fidelity is checked.
+Libraries read most of them once, at start, so that every setting gets a process of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from statsnet.errors import UsageError
+
+_ONEDNN_ISA = (
+    "sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni",
+    "avx512_core_bf16", "avx512_core_fp16", "avx512_core_amx", "avx512_core_amx_fp16", "default",
+)  # fmt: skip
+_MKL_CBWR = ("compatible", "sse2", "sse3", "ssse3", "sse4_1", "sse4_2", "avx", "avx2", "avx512", "auto")
+
+_ENVIRONMENT = {
+    "onednn": ("ONEDNN_MAX_CPU_ISA", {name: name.upper() for name in _ONEDNN_ISA}),
+    "mkl": ("MKL_CBWR", {name: name.upper() for name in _MKL_CBWR}),
+    "aten": ("ATEN_CPU_CAPABILITY", {name: name for name in ("default", "avx2", "avx512")}),
+}
+"""Key -> environment variable and its value by the word used here."""
+
+_IN_PROCESS: dict[str, dict[str, Any]] = {
+    "mkldnn": {"off": False, "on": True},
+    "dtype": {"bfloat16": "bfloat16", "float16": "float16"},
+    "precision": {"highest": "highest", "high": "high", "medium": "medium"},
+    "layout": {"channels_last": "channels_last"},
+}
+"""Key -> value by word, for what is switched inside the process."""
+
+_KEYS = ("threads", *_ENVIRONMENT, *_IN_PROCESS)
+_MAX_THREADS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One point of a sweep. `env` is set before the process starts, `in_process` by `apply` inside it."""
+
+    name: str
+    env: dict[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    in_process: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "env": self.env, "threads": self.threads, "in_process": self.in_process}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Setting:
+        return cls(**data)
+
+
+BASELINE = Setting(name="baseline")
+"""The machine as it is."""
+
+
+def setting_of(job: Mapping[str, Any]) -> Setting:
+    """The setting that a job carries, with the job's own `threads` where the setting names none."""
+    setting = Setting.from_dict(job["setting"]) if job.get("setting") else BASELINE
+    if setting.threads is None and job.get("threads"):
+        threads = job["threads"]
+        setting = replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
+    return setting
+
+
+def parse_settings(text: str) -> list[Setting]:
+    """`"threads=1,onednn=sse41+mkl=compatible"` -> two settings. Raises UsageError with near matches."""
+    settings = [_parse_one(part.strip()) for part in text.split(",") if part.strip()]
+    if not settings:
+        raise UsageError("no setting was given", hint="for example --settings threads=1,onednn=sse41")
+    names = [setting.name for setting in settings]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise UsageError(f"the setting '{min(repeated)}' is given twice")
+    return settings
+
+
+def _parse_one(text: str) -> Setting:
+    terms = [_term(term) for term in text.lower().split("+")]
+    keys = [key for key, _ in terms]
+    env: dict[str, str] = {}
+    in_process: dict[str, Any] = {}
+    threads: int | None = None
+    for key, value in terms:
+        if keys.count(key) > 1:
+            raise UsageError(f"'{key}' stands twice in '{text}'", hint="put a comma between two settings")
+        if key == "threads":
+            threads = _thread_count(value)
+            env |= thread_env(threads)
+        elif key in _ENVIRONMENT:
+            variable, words = _ENVIRONMENT[key]
+            env[variable] = _lookup(key, value, words)
+        elif key in _IN_PROCESS:
+            in_process[key] = _lookup(key, value, _IN_PROCESS[key])
+        else:
+            raise _unknown(f"'{key}' is not a setting", key, [*_KEYS, "channels_last"])
+    name = "+".join(f"{key}={value}" for key, value in terms)
+    return Setting(name=name, env=env, threads=threads, in_process=in_process)
+
+
+def _term(text: str) -> tuple[str, str]:
+    """`"threads = 1"` -> ("threads", "1"); the bare word `channels_last` is short for its layout."""
+    key, _, value = text.partition("=")
+    return ("layout", key.strip()) if key.strip() == "channels_last" else (key.strip(), value.strip())
+
+
+def thread_env(threads: int) -> dict[str, str]:
+    """Variables that the libraries' thread pools read at start."""
+    return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+
+
+def _thread_count(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= _MAX_THREADS:
+        raise UsageError(
+            f"'{value}' is not a number of threads",
+            cause=f"1 to {_MAX_THREADS} is expected",
+            hint="threads=1",
+        )
+    return int(value)
+
+
+def _lookup(key: str, value: str, words: Mapping[str, Any]) -> Any:
+    if value not in words:
+        raise _unknown(f"'{value}' is not a value of the setting '{key}'", value, list(words))
+    return words[value]
+
+
+def _unknown(message: str, word: str, known: Sequence[str]) -> UsageError:
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    return UsageError(
+        message,
+        cause=f"known are {', '.join(known)}",
+        hint=f"did you mean {' or '.join(near)}?" if near else "",
+    )
+
+
+def apply(setting: Setting) -> None:
+    """Switch threads, oneDNN and matmul precision in this process. Call it before anything is built."""
+    if setting.threads is None and not setting.in_process:
+        return
+    import torch
+
+    if setting.threads is not None:
+        torch.set_num_threads(setting.threads)
+    if "mkldnn" in setting.in_process:
+        torch._C._set_mkldnn_enabled(setting.in_process["mkldnn"])
+    if "precision" in setting.in_process:
+        torch.set_float32_matmul_precision(setting.in_process["precision"])
+
+
+def convert_module(setting: Setting, module: Any) -> Any:
+    """The module in the setting's memory format; convolutions pass the format of their weights on."""
+    if setting.in_process.get("layout") == "channels_last":
+        import torch
+
+        return module.to(memory_format=torch.channels_last)
+    return module
+
+
+def wrap_step(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:
+    """The step under autocast where the setting names a dtype: the same for a workload and for a proxy."""
+    if "dtype" not in setting.in_process:
+        return step
+    import torch
+
+    dtype = getattr(torch, setting.in_process["dtype"])
+
+    def autocast_step() -> Any:
+        with torch.autocast(device.partition(":")[0], dtype=dtype):
+            return step()
+
+    return autocast_step

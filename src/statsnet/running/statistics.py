@@ -1,0 +1,129 @@
+"""From samples to figures: times are compared as ratios, and one process is one sample.
+
+Within a process the median is taken; over processes everything happens on the logarithm, where a factor and
+its inverse are alike. Intervals hold 95 % and come from Student's t; where several means with variances of
+their own are combined, with the degrees of freedom of Welch and Satterthwaite. One process gives no interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, variance
+from typing import Any
+
+from statsnet.errors import MeasurementError
+
+CONFIDENCE = 0.95
+
+Process = Mapping[str, Any]
+"""One entry of a result's `processes`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A positive figure with its 95 % confidence interval; the bounds are None for a single process."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether, as a factor, it differs from 1; None if that can not be told."""
+        if self.low is None or self.high is None:
+            return None
+        return not self.low <= 1.0 <= self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A part of a suite: weight over reference time, and the processes on both sides."""
+
+    rate: float
+    a: Sequence[Process]
+    b: Sequence[Process]
+
+
+def process_median_s(process: Process) -> float:
+    """Median time of one process in seconds. Raises MeasurementError where there is none."""
+    times = process["latency_s"]
+    if not times or not all(math.isfinite(t) and t > 0 for t in times):
+        raise MeasurementError(
+            "a process has no valid times",
+            cause="the list is empty, or not all are positive",
+            hint="measure it again",
+        )
+    return float(median(times))
+
+
+def latency_with_ci(processes: Sequence[Process]) -> Interval:
+    """Geometric mean over processes of the medians, in seconds."""
+    log = _log_mean(processes)
+    return _interval(log.mean, [(1.0, log)])
+
+
+def ratio_with_ci(a: Sequence[Process], b: Sequence[Process]) -> Interval:
+    """The factor T_b / T_a; above 1, b is slower."""
+    log_a, log_b = _log_mean(a), _log_mean(b)
+    return _interval(log_b.mean - log_a.mean, [(1.0, log_a), (1.0, log_b)])
+
+
+def suite_factor(members: Sequence[Member]) -> Interval:
+    """The factor F_b / F_a of a weighted suite, F(e) = Σ rate_i T_i(e); its interval by the delta method.
+
+    d log F / d log T_i is the member's share of the time: the variance is Σ share² · variance, on both sides.
+    """
+    value = 0.0
+    terms: list[tuple[float, _LogMean]] = []
+    for sign, logs in (
+        (-1.0, [_log_mean(member.a) for member in members]),
+        (1.0, [_log_mean(member.b) for member in members]),
+    ):
+        times = [member.rate * math.exp(log.mean) for member, log in zip(members, logs, strict=True)]
+        value += sign * math.log(sum(times))
+        terms += [(time / sum(times), log) for time, log in zip(times, logs, strict=True)]
+    return _interval(value, terms)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Raises ValueError for no values, or one that is not positive."""
+    return math.exp(fmean(math.log(value) for value in values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LogMean:
+    """Mean of log(seconds) over processes, the variance of that mean, its degrees of freedom (0: unknown)."""
+
+    mean: float
+    variance: float
+    freedom: int
+
+
+def _log_mean(processes: Sequence[Process]) -> _LogMean:
+    if not processes:
+        raise MeasurementError("there is no process to take a time from", hint="measure it again")
+    logs = [math.log(process_median_s(process)) for process in processes]
+    n = len(logs)
+    return _LogMean(mean=fmean(logs), variance=variance(logs) / n if n > 1 else 0.0, freedom=n - 1)
+
+
+def _interval(log_value: float, terms: Sequence[tuple[float, _LogMean]]) -> Interval:
+    """exp of a sum of independent means, each with its coefficient."""
+    value = math.exp(log_value)
+    if any(log.freedom == 0 for _, log in terms):
+        return Interval(value=value, low=None, high=None)
+    parts = [(coefficient**2 * log.variance, log.freedom) for coefficient, log in terms]
+    total = sum(part for part, _ in parts)
+    if total == 0.0:
+        return Interval(value=value, low=value, high=value)
+    freedom = total**2 / sum(part**2 / f for part, f in parts)
+    half = _student_t(freedom) * math.sqrt(total)
+    return Interval(value=value, low=math.exp(log_value - half), high=math.exp(log_value + half))
+
+
+def _student_t(freedom: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))

@@ -1,0 +1,1 @@
+"""Signatures, mixes and targets: reading, checking and arithmetic. Nothing here needs torch."""

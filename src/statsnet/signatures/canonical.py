@@ -1,0 +1,200 @@
+"""One text for one content: canonical JSON, ids by content, reading and writing that never half succeed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import numbers
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import FileFormatError, StatsNetError
+
+SIGNIFICANT_DIGITS = 9
+LINE_WIDTH = 110
+MAX_DEPTH = 32
+DEFAULT_MAX_BYTES = 16 * 1024 * 1024
+
+
+def canonical_json(data: Any) -> str:
+    """Text of plain data: sorted keys, numbers with nine significant digits, ASCII, a final newline.
+
+    What fits on a line stands on one line, so that files can be read and compared. A number has one form
+    whatever its type (2 and 2.0 are both `2`). Raises ValueError for NaN and infinities, TypeError for what
+    JSON does not know.
+    """
+    return _pretty(data, 0) + "\n"
+
+
+def content_id(data_without_id: Mapping[str, Any]) -> str:
+    """`sha256:<hex>` over the canonical form on one line; a top-level "id" is left out."""
+    content = {k: v for k, v in data_without_id.items() if k != "id"}
+    return "sha256:" + hashlib.sha256(_compact(content).encode("ascii")).hexdigest()
+
+
+def number_text(value: float) -> str:
+    """Canonical form of a number; stable: reading it and writing it again gives the same text."""
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    value = float(value)
+    if not math.isfinite(value):
+        raise ValueError(f"{value} has no canonical form: what was not measured is null")
+    return f"{value:.{SIGNIFICANT_DIGITS}g}" if value else "0"  # -0.0 is 0 too
+
+
+def _compact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_key(k)}:{_compact(value[k])}" for k in sorted(value)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_compact, value)) + "]"
+    if value is None or isinstance(value, (bool, str)):
+        return json.dumps(value)
+    if isinstance(value, numbers.Real):
+        return number_text(float(value) if not isinstance(value, numbers.Integral) else int(value))
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"the key {key!r} is not a string")
+    return json.dumps(key)
+
+
+def _pretty(value: Any, indent: int) -> str:
+    text = _compact(value)
+    if len(text) + indent <= LINE_WIDTH or not isinstance(value, (Mapping, list, tuple)):
+        return text
+    if isinstance(value, Mapping):
+        opening, closing = "{", "}"
+        items = [f"{_key(k)}:{_pretty(value[k], indent + 1)}" for k in sorted(value)]
+    else:
+        opening, closing = "[", "]"
+        items = [_pretty(v, indent + 1) for v in value]
+    line = "\n" + " " * (indent + 1)
+    return f"{opening}{line}{f',{line}'.join(items)}\n{' ' * indent}{closing}"
+
+
+def write_json_atomically(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
+    """Write the canonical form of `data`: afterwards the file holds all of it, or what it held before.
+
+    Folders are made as needed. Raises StatsNetError if the file can not be written.
+    """
+    target = Path(path)
+    text = canonical_json(data)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "x", encoding="ascii", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _cannot_write(target, error) from error
+        raise
+
+
+def _cannot_write(path: Path, error: OSError) -> StatsNetError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "free some space on that disk, or write to another one"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "choose a folder that you may write to"
+    else:
+        hint = "check the path"
+    return StatsNetError(f"could not write '{path}'", cause=error.strerror or str(error), hint=hint)
+
+
+def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> dict[str, Any]:
+    """The object in a JSON file that nobody has vouched for.
+
+    Raises FileFormatError if it is missing, no regular file, larger than `max_bytes`, not UTF-8, truncated or
+    malformed (with the line), holds a key twice, NaN or an infinity, is nested too deeply or is no object.
+    """
+    text = _read_text(Path(path), max_bytes)
+    try:
+        data = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_duplicates
+        )
+    except json.JSONDecodeError as error:
+        truncated = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
+        problem = "is empty" if not text.strip() else "ends too early" if truncated else "is not valid JSON"
+        raise FileFormatError(
+            f"'{path}' {problem}",
+            cause=f"line {error.lineno}, column {error.colno}: {error.msg}",
+            hint="write the file again, or copy it again from where it came",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise FileFormatError(f"'{path}' is not valid JSON", cause=cause) from error
+    if not isinstance(data, dict):
+        raise FileFormatError(f"'{path}' does not hold an object", cause=f"it holds a {type(data).__name__}")
+    if _depth_exceeds(data, MAX_DEPTH):
+        raise FileFormatError(f"'{path}' is nested too deeply", cause=f"more than {MAX_DEPTH} levels")
+    return data
+
+
+def _read_text(path: Path, max_bytes: int) -> str:
+    try:
+        if path.is_dir():
+            raise FileFormatError(f"'{path}' is a folder, not a file", hint="name a file in it")
+        if path.exists() and not path.is_file():
+            raise FileFormatError(f"'{path}' is not a regular file")
+        with open(path, "rb") as file:
+            content = file.read(max_bytes + 1)  # not stat: the file may grow meanwhile
+    except FileNotFoundError as error:
+        raise FileFormatError(f"'{path}' does not exist", hint="check the path") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        raise FileFormatError(f"'{path}' can not be read", cause=str(error)) from error
+    if len(content) > max_bytes:
+        raise FileFormatError(
+            f"'{path}' is too large", cause=f"more than {max_bytes} bytes, the limit for files of this kind"
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"'{path}' is not a text file", cause=f"byte {error.start} is not UTF-8"
+        ) from error
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return value
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key '{twice[:40]}' stands twice in one object")
+    return found
+
+
+def _depth_exceeds(data: Any, limit: int) -> bool:
+    level = [data]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            if isinstance(node, (dict, list))
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,208 @@
+"""What is kept of one operator call: metadata of its tensors and the scalars that matter, never a value.
+
+An argument is encoded as JSON:
+  tensor       {"shape": [2, 64], "dtype": "float32"}  plus "strides" unless contiguous,
+               plus "high": N for an integer tensor whose values are indices below N
+               plus "sparse": N for a sparse tensor with N stored elements
+  tensor list  {"tensors": [tensor or null, ...]}; a tensor with "times": N stands for N equal neighbours.
+               In files also {"tensors": [...], "times": N}: a run of entries that repeats N times
+  scalars      numbers, booleans, null, lists of them; strings only from SAFE_STRINGS
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ITEM_SIZE = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
+    "complex32": 4, "complex64": 8, "complex128": 16,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "bool": 1,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "qint8": 1, "quint8": 1, "qint32": 4,
+}  # fmt: skip
+"""Bytes of one element by dtype name (torch's, without the prefix)."""
+
+SAFE_STRINGS = frozenset(
+    {"none", "mean", "sum", "tanh", "max", "min", "prod", "amax", "amin", "floor", "trunc",
+     "linear", "nearest", "bilinear", "bicubic", "zeros", "border", "reflect", "constant", "replicate",
+     "circular", "ij", "xy", "lower", "upper", "left", "right"}
+)  # fmt: skip
+"""The only strings that an operator's arguments may bring into a signature."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """Shape, dtype and strides (in elements; None means contiguous) of one tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...] | None = None
+    high: int | None = None
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def touched(self) -> int:
+        """Distinct elements in memory: a broadcast dimension (stride 0) is stored once."""
+        if self.strides is None:
+            return self.numel
+        return math.prod(n for n, s in zip(self.shape, self.strides, strict=True) if s != 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the distinct elements, each counted once."""
+        return self.touched * ITEM_SIZE.get(self.dtype, 4)
+
+    @property
+    def layout(self) -> str:
+        """`contiguous`, `channels_last` (4-D or 5-D), `transposed` (last two swapped) or `strided`."""
+        if self.strides is None:
+            return "contiguous"
+        order = sorted(range(len(self.shape)), key=lambda d: (-self.strides[d], d))  # type: ignore[index]
+        dense = _dense_in_order(self.shape, self.strides, order)
+        rank = len(self.shape)
+        if dense and rank in (4, 5) and order == [0, *range(2, rank), 1]:
+            return "channels_last"
+        if dense and rank >= 2 and order == [*range(rank - 2), rank - 1, rank - 2]:
+            return "transposed"
+        return "strided"
+
+    def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
+        if self.strides is not None:
+            out["strides"] = list(self.strides)
+        if self.high is not None:
+            out["high"] = self.high
+        return out
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TensorSpec:
+        return cls(
+            shape=tuple(data["shape"]),
+            dtype=data["dtype"],
+            strides=tuple(data["strides"]) if "strides" in data else None,
+            high=data.get("high"),
+        )
+
+
+def _dense_in_order(shape: tuple[int, ...], strides: tuple[int, ...], order: list[int]) -> bool:
+    expected = 1
+    for d in reversed(order):
+        if shape[d] == 1:
+            continue
+        if strides[d] != expected:
+            return False
+        expected *= shape[d]
+    return True
+
+
+def is_tensor(arg: Any) -> bool:
+    """Whether an encoded argument is a tensor."""
+    return isinstance(arg, dict) and "shape" in arg
+
+
+def tensors_of(args: Iterable[Any]) -> list[TensorSpec]:
+    """Every tensor in encoded arguments, tensor lists flattened and repetitions written out, in order."""
+    found: list[TensorSpec] = []
+    for arg in args:
+        if is_tensor(arg):
+            found.append(TensorSpec.from_dict(arg))
+        elif isinstance(arg, dict) and "tensors" in arg:
+            for entry in flatten_tensor_list(arg["tensors"]):
+                if entry is not None:
+                    found.extend([TensorSpec.from_dict(entry)] * entry.get("times", 1))
+    return found
+
+
+MAX_LIST_TENSORS = 100_000
+"""Longest tensor list that is accepted: a few bytes in a file must not ask for gigabytes of memory."""
+
+
+def flatten_arguments(args: Iterable[Any]) -> list[Any]:
+    """Arguments as used in memory: tensor lists without groups (see `flatten_tensor_list`)."""
+    return [_with_list(arg, flatten_tensor_list) for arg in args]
+
+
+def compact_arguments(args: Iterable[Any]) -> list[Any]:
+    """Arguments as written to files: repetitions within tensor lists are written once."""
+    return [_with_list(arg, _compact_tensor_list) for arg in args]
+
+
+def _with_list(arg: Any, change: Any) -> Any:
+    if isinstance(arg, dict) and "tensors" in arg:
+        return {"tensors": change(arg["tensors"])}
+    return arg
+
+
+def flatten_tensor_list(entries: Sequence[Any]) -> list[Any]:
+    """Entries with groups written out and equal neighbours merged into one entry with "times".
+
+    Raises ValueError if the list stands for more than MAX_LIST_TENSORS tensors.
+    """
+    if sum(_stands_for(e) for e in entries) > MAX_LIST_TENSORS:
+        raise ValueError(f"a tensor list stands for more than {MAX_LIST_TENSORS} tensors")
+    merged: list[Any] = []
+    for entry in _without_groups(entries):
+        if entry is None:
+            merged.append(None)
+            continue
+        spec, times = _spec_of(entry), entry.get("times", 1)
+        if merged and merged[-1] is not None and _spec_of(merged[-1]) == spec:
+            times += merged.pop().get("times", 1)
+        merged.append(spec | ({"times": times} if times > 1 else {}))
+    return merged
+
+
+def _stands_for(entry: Any) -> int:
+    if entry is None:
+        return 1
+    inside = sum(_stands_for(e) for e in entry["tensors"]) if "tensors" in entry else 1
+    return inside * int(entry.get("times", 1))
+
+
+def _without_groups(entries: Sequence[Any]) -> Iterable[Any]:
+    for entry in entries:
+        if entry is not None and "tensors" in entry:
+            for _ in range(entry.get("times", 1)):
+                yield from _without_groups(entry["tensors"])
+        else:
+            yield entry
+
+
+def _spec_of(entry: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in entry.items() if k != "times"}
+
+
+def _compact_tensor_list(entries: Sequence[Any], longest: int = 64) -> list[Any]:
+    """Flat entries with runs that repeat (parameters of equal layers) written once; greedy, left to right."""
+    flat = flatten_tensor_list(entries)
+    keys = [json.dumps(e, sort_keys=True) for e in flat]
+    out: list[Any] = []
+    i = 0
+    while i < len(flat):
+        best_length, best_times = 1, 1
+        for length in range(1, min(longest, (len(flat) - i) // 2) + 1):
+            times = _repeats(keys, i, length)
+            if (times - 1) * length > (best_times - 1) * best_length:
+                best_length, best_times = length, times
+        if best_times > 1:
+            out.append({"tensors": flat[i : i + best_length], "times": best_times})
+        else:
+            out.append(flat[i])
+        i += best_length * best_times
+    return out
+
+
+def _repeats(keys: list[str], start: int, length: int) -> int:
+    times = 1
+    block = keys[start : start + length]
+    while keys[start + times * length : start + (times + 1) * length] == block:
+        times += 1
+    return times

@@ -1,0 +1,195 @@
+"""The last line of defence: nothing is written to a signature but words from a known vocabulary.
+
+A signature is shared by people who will not share the model. Names of modules, parameters, classes, files,
+hosts and users, and values of tensors never enter one. The profiler takes care of that (`safe_op`,
+`safe_kernel`); here every key and every string is checked once more, by its place.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from statsnet.environment import ALLOCATOR_LIBRARIES, ISA_FLAGS, SETTINGS, TORCH_SETTINGS
+from statsnet.errors import StatsNetError
+from statsnet.signatures.categories import CATEGORIES
+from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
+from statsnet.signatures.validation import schema_for
+from statsnet.signatures.vocabulary import (
+    KERNEL_LIBRARIES,
+    KERNEL_NAMES,
+    KERNEL_WORDS,
+    OP_NAMESPACES,
+    OPAQUE_KERNEL,
+    OPAQUE_OP,
+    OPTIMIZERS,
+    PHASES,
+)
+
+Rule = Callable[[str], bool]
+
+
+def safe_op(op: str) -> str:
+    """The operator's name if torch or a public library owns it, else `custom.opaque.default`."""
+    return op if _is_public_op(op) else OPAQUE_OP
+
+
+def safe_kernel(name: str, words: frozenset[str] = frozenset()) -> str:
+    """A kernel's name if it consists of public words (and `words`), else `opaque`."""
+    return name if _is_public_kernel(name, words) else OPAQUE_KERNEL
+
+
+def op_words(ops: Iterator[str]) -> frozenset[str]:
+    """Words of operator names, which may stand in the names of kernels too."""
+    return frozenset(word for op in ops if _is_public_op(op) for word in _words(op))
+
+
+def assert_clean(data: Mapping[str, Any]) -> None:
+    """Raises StatsNetError for the first key or string of a signature that is not in the vocabulary."""
+    rules = _rules(op_words(cluster["op"] for cluster in data["counts"]["clusters"]))
+    for place, text in _strings(data, ()):
+        names = [p for p in place if isinstance(p, str)]
+        rule = _argument_rule(names) if names[2:3] in (["args"], ["outputs"]) else rules.get(".".join(names))
+        if rule is None or not rule(text):
+            _refuse(place, text)
+
+
+def _refuse(place: tuple[str | int, ...], text: str) -> None:
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
+    raise StatsNetError(
+        "the signature holds a text that must not be shared",
+        cause=f"{where} says {text[:60]!r}, which is not in the vocabulary",
+        hint="nothing was written; please report it with the name of the public library it comes from",
+    )
+
+
+def _strings(value: Any, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every string with its place; keys are checked on the way."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, Mapping):
+        free = place[-1:] in (("allocator",), ("settings",))
+        for key, child in value.items():
+            if not (_is_setting(key) if free else key in _known_keys()):
+                _refuse(place, key)
+            yield from _strings(child, place if free else (*place, key))
+    elif isinstance(value, (list, tuple)):
+        for i, child in enumerate(value):
+            yield from _strings(child, (*place, i))
+
+
+@functools.cache
+def _known_keys() -> frozenset[str]:
+    """Every property that the schema names."""
+    found: set[str] = set()
+    pending: list[Any] = [schema_for("statsnet.signature")]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            found.update(node.get("properties", {}))
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+    return frozenset(found)
+
+
+def _is_setting(key: str) -> bool:
+    return (
+        key in SETTINGS or key in TORCH_SETTINGS or key == "library" or _matches(r"MALLOC_[A-Z_]{1,30}")(key)
+    )
+
+
+def _argument_rule(names: list[str]) -> Rule:
+    return ITEM_SIZE.__contains__ if names[-1] == "dtype" else SAFE_STRINGS.__contains__
+
+
+def _rules(words: frozenset[str]) -> dict[str, Rule]:
+    def is_kernel(text: str) -> bool:
+        return _is_public_kernel(text, words)
+
+    def is_kernel_class(text: str) -> bool:
+        return all(_is_public_kernel(part, words | _CLASS_WORDS) for part in text.split("|"))
+
+    word = _matches(r"[a-z0-9][a-z0-9_.-]{0,59}")
+    return _ENVIRONMENT_RULES | {
+        "kind": {"statsnet.signature"}.__contains__,
+        "id": _matches(r"sha256:[0-9a-f]{64}"),
+        "level": {"full"}.__contains__,
+        "workload.domain": word,
+        "workload.name": word,
+        "workload.preset": lambda text: not text or word(text),
+        "mode": {"inference", "training"}.__contains__,
+        "dtype": {*ITEM_SIZE, "mixed"}.__contains__,
+        "optimizer": lambda text: text.lower().replace("_", "") in OPTIMIZERS,
+        "counts.clusters.op": _is_public_op,
+        "counts.clusters.phase": PHASES.__contains__,
+        "counts.clusters.category": frozenset(CATEGORIES).__contains__,
+        "measurements.kernels": is_kernel,
+        "measurements.kernel_class": is_kernel_class,
+        "measurements.source": {"profile", "replay"}.__contains__,
+    }
+
+
+def _matches(pattern: str) -> Rule:
+    compiled = re.compile(pattern)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+_VERSION = _matches(r"[0-9][A-Za-z0-9.+_-]{0,39}")
+_DEVICE_NAME = _matches(r"[A-Za-z0-9 ()+,._-]{1,100}(@ [0-9.]+ ?[GM]Hz[a-z0-9 ]*)?")
+_SETTING = _matches(r"[A-Za-z0-9_=,.:;{}()+\- ]{1,80}")
+
+_ENVIRONMENT_RULES: dict[str, Rule] = {
+    f"measurements.environment.{name}": rule
+    for name, rule in {
+        "device": {"cpu", "cuda"}.__contains__,
+        "device_name": _DEVICE_NAME,
+        "cpu_model": _DEVICE_NAME,
+        "cpu_capability": _matches(r"[A-Za-z0-9_ ]{1,20}"),
+        "isa": ISA_FLAGS.__contains__,
+        "torch": _VERSION,
+        "python": _VERSION,
+        "os": _matches(r"(Linux|Darwin|Windows|FreeBSD) [A-Za-z0-9_]{1,20}"),
+        "mkl": _VERSION,
+        "onednn": _VERSION,
+        "cuda": _VERSION,
+        "driver": _VERSION,
+        "allocator": lambda text: text.isdigit() or text in ALLOCATOR_LIBRARIES,
+        "settings": _SETTING,
+        "gpu.compute_capability": _VERSION,
+        "gpu.cudnn": _VERSION,
+    }.items()
+}
+
+
+def _is_public_op(op: str) -> bool:
+    if op == OPAQUE_OP:
+        return True
+    return re.fullmatch(r"[a-z0-9_]+(\.[A-Za-z0-9_]+)+", op) is not None and op.split(".")[0] in OP_NAMESPACES
+
+
+def _words(text: str) -> list[str]:
+    """Lower-case words of letters: `CatArrayBatchedCopy_128x64` -> cat, array, batched, copy, x."""
+    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
+
+
+_CLASS_WORDS = frozenset(
+    ["n", "t", "nn", "nt", "tn", "tt", *(w for name in (*ITEM_SIZE, *CATEGORIES) for w in _words(name))]
+)
+"""What kernel classes hold besides kernels: dtypes, categories and the orders of a product's operands."""
+
+
+def _is_public_kernel(text: str, words: frozenset[str]) -> bool:
+    """Names joined by `+`: each from a library's log, or made of known words, numbers and short words."""
+    return all(_is_public_name(part, words) for part in text.split("+"))
+
+
+def _is_public_name(name: str, words: frozenset[str]) -> bool:
+    if name in KERNEL_NAMES or re.fullmatch(rf"({'|'.join(KERNEL_LIBRARIES)}):[a-z0-9_:.]{{1,100}}", name):
+        return True
+    found = _words(name)
+    known = [w for w in found if w in words or w in KERNEL_WORDS]
+    unknown = [w for w in found if len(w) > 3 and w not in words and w not in KERNEL_WORDS]
+    return bool(re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", name)) and bool(known) and not unknown

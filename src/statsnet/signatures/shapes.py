@@ -1,0 +1,40 @@
+"""Shape classes: what decides, besides the library's kernel, how an operator scales from device to device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+
+
+def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
+    """Convolutions by kernel, stride and grouping; matrix products by depth and rows (powers of four);
+    everything else by the cache level that its tensors would fill."""
+    base = base_name(op)
+    if base.startswith("convolution"):
+        return _convolution(base, args)
+    if base in ("mm", "addmm", "bmm", "baddbmm", "linear"):
+        specs = [TensorSpec.from_dict(a) for a in args if is_tensor(a)]
+        operands = [s for s in specs if len(s.shape) >= 2][-2:]
+        if len(operands) == 2:
+            depth, rows = operands[0].shape[-1], math.prod(operands[0].shape[:-1])
+            return f"product depth 4^{_quarter(depth)} rows {'1' if rows == 1 else 'few' if rows < 16 else 'many'}"
+    nbytes = sum(t.nbytes for t in (*tensors_of(args), *tensors_of(outputs)))
+    level = "L2" if nbytes < 2**20 else "L3" if nbytes < 2**25 else "memory"
+    return f"{level}"
+
+
+def _convolution(base: str, args: list[Any]) -> str:
+    if base == "convolution_backward":
+        weight, stride, groups = args[2], args[4], args[9]
+    else:
+        weight, stride, groups = args[1], args[3], args[8]
+    kernel = "x".join(str(k) for k in weight["shape"][2:])
+    strided = " strided" if any(s > 1 for s in (stride if isinstance(stride, list) else [stride])) else ""
+    return f"kernel {kernel}{strided}{' grouped' if groups > 1 else ''}"
+
+
+def _quarter(value: int) -> int:
+    return round(math.log(max(value, 1), 4))

@@ -1,0 +1,253 @@
+"""What a mix asks for: rates and shares of one second of the mix, by the arithmetic of docs/formats.md.
+
+With weights w_i (summing to 1), step times T_i and cluster times t_ic, one second of the target holds w_i
+seconds of member i: n_ic · w_i / T_i calls of a cluster, and a share w_i · t_ic / T_i of the time. Rates add
+up over members; the arithmetic intensity is a ratio of mixed rates, never a mean of ratios. Peak memory does
+not mix.
+
+The same class describes what a proxy achieves: `target_of` its signature.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statsnet.errors import MeasurementError, UsageError
+from statsnet.signatures.mix import Mix
+from statsnet.signatures.model import Cluster, Measurement, Signature, Skew
+from statsnet.signatures.statistics import intensity_bin, shares
+
+UNKNOWN_KERNEL_CLASS = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetCluster:
+    """One cluster of one member, per second of the target; arguments as signatures/operators.py encodes them.
+
+    `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0 and
+    counts in `Target.untimed_calls_share`; rates without a formula are None.
+    """
+
+    member: str
+    cluster: int
+    op: str
+    phase: str
+    category: str
+    kernel_class: str
+    args: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    skew: Skew | None
+    calls_per_s: float
+    time_share: float
+    timed: bool
+    flops_per_s: float | None
+    bytes_per_s: float | None
+    intensity_bin: int | None
+
+    @property
+    def time_per_call_s(self) -> float | None:
+        return self.time_share / self.calls_per_s if self.timed else None
+
+    @property
+    def has_costs(self) -> bool:
+        return self.flops_per_s is not None and self.bytes_per_s is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetMotif:
+    """A motif of one member: indices into `Target.clusters`, and how often it runs."""
+
+    member: str
+    clusters: tuple[int, ...]
+    count_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetMember:
+    """What one member brings: its weight, its step time and the measurement that gave it."""
+
+    name: str
+    weight: float
+    signature: Signature
+    measurement: Measurement
+
+    @property
+    def latency_s(self) -> float:
+        return self.measurement.latency_s
+
+    @property
+    def steps_per_s(self) -> float:
+        """Steps in one second of the target."""
+        return self.weight / self.latency_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Every characteristic of a mix, per second of it; shares are of operator time unless said otherwise."""
+
+    members: tuple[TargetMember, ...]
+    clusters: tuple[TargetCluster, ...]
+    motifs: tuple[TargetMotif, ...]
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Fingerprints of the environments the times come from; more than one can not be compared."""
+        return tuple(sorted({m.measurement.fingerprint for m in self.members}))
+
+    @property
+    def flops_per_s(self) -> float:
+        return math.fsum(c.flops_per_s for c in self.clusters if c.flops_per_s is not None)
+
+    @property
+    def bytes_per_s(self) -> float:
+        return math.fsum(c.bytes_per_s for c in self.clusters if c.bytes_per_s is not None)
+
+    @property
+    def arithmetic_intensity(self) -> float | None:
+        """FLOP/byte: ratio of the mixed rates over the operators that have a formula for both."""
+        known = [c for c in self.clusters if c.has_costs]
+        moved = math.fsum(c.bytes_per_s for c in known if c.bytes_per_s is not None)
+        return math.fsum(c.flops_per_s for c in known if c.flops_per_s is not None) / moved if moved else None
+
+    @property
+    def launches_per_s(self) -> float:
+        return math.fsum(m.steps_per_s * m.measurement.launches for m in self.members)
+
+    @property
+    def operator_share(self) -> float:
+        """Share of the step time spent in operators; with `framework_share` and `idle_share` close to 1."""
+        return math.fsum(c.time_share for c in self.clusters)
+
+    @property
+    def framework_share(self) -> float | None:
+        """Share of the step time in the framework; None if it was not measured for a member."""
+        return self._share_of_step(lambda m: m.framework_time_s)
+
+    @property
+    def idle_share(self) -> float | None:
+        """Share of the step time in which the device waits; None if it was not measured for a member."""
+        return self._share_of_step(lambda m: m.idle_time_s)
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of operator time in operators that have a formula for FLOPs and bytes."""
+        total = self.operator_share
+        return math.fsum(c.time_share for c in self.clusters if c.has_costs) / total if total else None
+
+    @property
+    def untimed_calls_share(self) -> float:
+        """Share of the calls whose time was not measured."""
+        total = math.fsum(c.calls_per_s for c in self.clusters)
+        return math.fsum(c.calls_per_s for c in self.clusters if not c.timed) / total if total else 0.0
+
+    @property
+    def category_shares(self) -> dict[str, float]:
+        return shares((c.category, c.time_share) for c in self.clusters)
+
+    @property
+    def kernel_class_shares(self) -> dict[str, float]:
+        return shares((c.kernel_class, c.time_share) for c in self.clusters)
+
+    @property
+    def phase_shares(self) -> dict[str, float]:
+        return shares((c.phase, c.time_share) for c in self.clusters)
+
+    @property
+    def intensity_histogram(self) -> dict[int, float]:
+        """Share of time per bin of log2(FLOP/byte) (see `intensity_bin`), over operators with a formula."""
+        return shares((c.intensity_bin, c.time_share) for c in self.clusters if c.intensity_bin is not None)
+
+    @property
+    def largest_peak_bytes(self) -> int | None:
+        """The largest peak memory of a member; None if none was measured."""
+        peaks = [m.signature.memory.peak_bytes for m in self.members]
+        return max((p for p in peaks if p is not None), default=None)
+
+    def _share_of_step(self, time_s: Callable[[Measurement], float | None]) -> float | None:
+        times = [(m.steps_per_s, time_s(m.measurement)) for m in self.members]
+        if any(t is None for _, t in times):
+            return None
+        return math.fsum(rate * t for rate, t in times if t is not None)
+
+
+def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = None) -> Target:
+    """The target of a mix; `measurements` by member's name replace those of the signatures (replayed ones).
+
+    Raises UsageError for a name that is not in the mix, MeasurementError for a member never measured.
+    """
+    measurements = measurements or {}
+    if unknown := sorted(set(measurements) - {m.name for m in mix.members}):
+        raise UsageError(f"'{unknown[0]}' is not in the mix")
+    members = []
+    for member in mix.members:
+        measurement = measurements.get(member.name) or member.measurement
+        if measurement is None:
+            raise MeasurementError(
+                f"'{member.name}' was never measured",
+                cause="its signature holds counts only",
+                hint="replay its operators on this device first",
+            )
+        members.append(_member(member.name, member.weight, member.signature, measurement))
+    return _target(tuple(members))
+
+
+def target_of(signature: Signature, measurement: Measurement | None = None, *, name: str = "proxy") -> Target:
+    """One signature alone, with weight 1: what a proxy achieves, in the same terms as its target."""
+    measurement = measurement or next(iter(signature.measurements), None)
+    if measurement is None:
+        raise MeasurementError(f"'{name}' was never measured", hint="profile it first")
+    return _target((_member(name, 1.0, signature, measurement),))
+
+
+def _member(name: str, weight: float, signature: Signature, measurement: Measurement) -> TargetMember:
+    if len(measurement.cluster_time_s) != len(signature.clusters):
+        raise MeasurementError(
+            f"the measurement given for '{name}' is of another signature",
+            cause=f"it times {len(measurement.cluster_time_s)} clusters of {len(signature.clusters)}",
+        )
+    return TargetMember(name=name, weight=weight, signature=signature, measurement=measurement)
+
+
+def _target(members: tuple[TargetMember, ...]) -> Target:
+    clusters: list[TargetCluster] = []
+    motifs: list[TargetMotif] = []
+    for member in members:
+        first, steps_per_s = len(clusters), member.steps_per_s
+        clusters.extend(_cluster(member, i, c, steps_per_s) for i, c in enumerate(member.signature.clusters))
+        motifs.extend(
+            TargetMotif(
+                member=member.name,
+                clusters=tuple(first + i for i in motif.clusters),
+                count_per_s=motif.count * steps_per_s,
+            )
+            for motif in member.signature.motifs
+        )
+    return Target(members=members, clusters=tuple(clusters), motifs=tuple(motifs))
+
+
+def _cluster(member: TargetMember, index: int, cluster: Cluster, steps_per_s: float) -> TargetCluster:
+    time_s = member.measurement.cluster_time_s[index]
+    calls_per_s = cluster.calls * steps_per_s
+    return TargetCluster(
+        member=member.name,
+        cluster=index,
+        op=cluster.op,
+        phase=cluster.phase,
+        category=cluster.category,
+        kernel_class=member.measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS,
+        args=cluster.args,
+        outputs=cluster.outputs,
+        skew=cluster.skew,
+        calls_per_s=calls_per_s,
+        time_share=0.0 if time_s is None else time_s * steps_per_s,
+        timed=time_s is not None,
+        flops_per_s=None if cluster.flops is None else cluster.flops * calls_per_s,
+        bytes_per_s=None if cluster.bytes_moved is None else cluster.bytes_moved * calls_per_s,
+        # From costs per call: the rates' rounding could move an exact power of two to the next bin.
+        intensity_bin=None
+        if cluster.flops is None or cluster.bytes_moved is None
+        else intensity_bin(cluster.flops, cluster.bytes_moved),
+    )

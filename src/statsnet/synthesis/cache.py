@@ -1,0 +1,53 @@
+"""Measurements kept between runs, by the content of what was measured and where."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import StatsNetError
+from statsnet.signatures.canonical import write_json_atomically
+
+CACHE_VERSION = 1
+"""Part of every key: raise it when a measuring method changes."""
+
+
+def cache_dir() -> Path:
+    """$STATSNET_CACHE, else statsnet/ in the user's cache directory."""
+    chosen = os.environ.get("STATSNET_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statsnet"
+
+
+class MeasurementCache:
+    """JSON values by key. A damaged or unreadable entry counts as absent."""
+
+    def __init__(self, folder: Path | None = None, *, enabled: bool = True) -> None:
+        self.folder = folder or cache_dir()
+        self.enabled = enabled
+
+    def key(self, **parts: Any) -> str:
+        text = json.dumps({**parts, "cache_version": CACHE_VERSION}, sort_keys=True, default=list)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def get(self, key: str) -> Any | None:
+        try:
+            return json.loads(self._path(key).read_text(encoding="utf-8"))["value"] if self.enabled else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value; a cache that cannot be written slows the next run down, nothing else."""
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomically(path, {"value": value})
+        except (OSError, StatsNetError):
+            return
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"

@@ -1,0 +1,74 @@
+"""How near a proxy is to its target, characteristic by characteristic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statsnet.signatures.statistics import earth_movers_distance, total_variation
+from statsnet.signatures.target import Target
+
+FRAMEWORK_MATTERS = 0.05
+"""Launch rates are matched where launch and framework cost is more than this share of the suite's time."""
+
+
+def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
+    """Rows of fit.json: name, group, unit, target and achieved value (null where not measured)."""
+    rows = [
+        _row("flops_per_s", "rate", "FLOP/s", target.flops_per_s, achieved.flops_per_s),
+        _row("bytes_per_s", "rate", "B/s", target.bytes_per_s, achieved.bytes_per_s),
+        _row("launches_per_s", "rate", "1/s", target.launches_per_s, achieved.launches_per_s),
+        _row(
+            "arithmetic_intensity", "rate", "FLOP/B", target.arithmetic_intensity, achieved.arithmetic_intensity
+        ),
+        _row("operator_share", "time", "share of step", target.operator_share, achieved.operator_share),
+        _row("framework_share", "time", "share of step", target.framework_share, achieved.framework_share),
+        _row("idle_share", "time", "share of step", target.idle_share, achieved.idle_share),
+        _row("peak_memory", "memory", "B", target.largest_peak_bytes, achieved.largest_peak_bytes),
+    ]
+    for group, unit in (("category", "share of operator time"), ("kernel_class", "share of operator time"),
+                        ("phase", "share of operator time")):  # fmt: skip
+        wanted = getattr(target, f"{group}_shares")
+        found = getattr(achieved, f"{group}_shares")
+        for name in sorted({*wanted, *found}, key=lambda n: (-wanted.get(n, 0.0), n)):
+            rows.append(_row(name, group, unit, wanted.get(name, 0.0), found.get(name, 0.0)))
+    wanted_bins, found_bins = target.intensity_histogram, achieved.intensity_histogram
+    for bin_ in sorted({*wanted_bins, *found_bins}):
+        name = f"2^{bin_} FLOP/B"
+        rows.append(
+            _row(name, "intensity", "share of operator time", wanted_bins.get(bin_, 0.0), found_bins.get(bin_, 0.0))
+        )
+    return rows
+
+
+def summary(target: Target, achieved: Target) -> dict[str, float | None]:
+    """The distances that the fit is judged by. Shares in points are differences times 100."""
+    return {
+        "category_total_variation": total_variation(target.category_shares, achieved.category_shares),
+        "kernel_class_total_variation": total_variation(
+            target.kernel_class_shares, achieved.kernel_class_shares
+        ),
+        "phase_total_variation": total_variation(target.phase_shares, achieved.phase_shares),
+        "intensity_earth_movers_distance_log2": earth_movers_distance(
+            target.intensity_histogram, achieved.intensity_histogram
+        ),
+        "flops_per_s_error": _relative(target.flops_per_s, achieved.flops_per_s),
+        "bytes_per_s_error": _relative(target.bytes_per_s, achieved.bytes_per_s),
+        "launches_per_s_ratio": _ratio(target.launches_per_s, achieved.launches_per_s),
+        "framework_share_target": target.framework_share,
+        "framework_share_achieved": achieved.framework_share,
+        "formula_coverage_target": target.coverage,
+        "formula_coverage_achieved": achieved.coverage,
+    }
+
+
+def _row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> dict[str, Any]:
+    return {"name": name, "group": group, "unit": unit, "target": target, "achieved": achieved}
+
+
+def _ratio(target: float, achieved: float) -> float | None:
+    return achieved / target if target > 0 else None
+
+
+def _relative(target: float, achieved: float) -> float | None:
+    ratio = _ratio(target, achieved)
+    return None if ratio is None else ratio - 1.0

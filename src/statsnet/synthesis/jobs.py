@@ -1,0 +1,208 @@
+"""What synthesis measures in fresh processes: candidates one by one, and the whole proxy."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+from torch.profiler import record_function
+
+from statsnet.blocks import KINDS
+from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class
+from statsnet.profiling.memory import memory_record
+from statsnet.profiling.timeline import event_overhead_s, profile_step
+from statsnet.profiling.trace import trace_step
+from statsnet.signatures.categories import categorize, is_metadata
+from statsnet.signatures.shapes import shape_class
+from statsnet.synthesis.zipf import zipf_indices
+from statsnet.workloads.optimizers import make_optimizer
+
+Progress = Callable[[dict[str, Any]], None]
+FLUSH_BYTES = 2**27
+REPEATS = 5
+
+
+class BlockBench:
+    """One candidate alone, run as it would inside a network: cold cache, warm input, fresh indices."""
+
+    def __init__(self, row: dict[str, Any], *, mode: str, dtype: torch.dtype, device: str) -> None:
+        kind = KINDS[row["kind"]]
+        config = {k: tuple(v) if isinstance(v, list) else v for k, v in row["config"].items()}
+        self.module: nn.Module = kind.build(config).to(device=device, dtype=dtype)
+        self.module.train(mode == "training")
+        self.training = mode == "training"
+        self.optimizer = None
+        self.indices: list[torch.Tensor] = []
+        index_range = kind.index_range(config)
+        if index_range is None:
+            self.source = torch.randn(tuple(self.module.shape), device=device, dtype=dtype)  # type: ignore[arg-type]
+            self.x = self.source.clone().requires_grad_(self.training)
+        else:
+            count, rows = index_range
+            generator = torch.Generator().manual_seed(0)
+            self.indices = [
+                zipf_indices(count, rows, config["skew"], generator).to(device) for _ in range(2 * REPEATS)
+            ]
+        self.turn = 0
+        with torch.no_grad():
+            y = self.module(self._input())
+        self.grad = torch.randn_like(y) / y.numel() ** 0.5
+        stepped = [p for name, p in self.module.named_parameters() if name not in ("other", "kept")]
+        self.parameter_elements = sum(p.numel() for p in stepped)
+        if self.training and stepped and row["optimizer"]:
+            self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))
+
+    def _input(self) -> torch.Tensor:
+        if self.indices:
+            self.turn += 1
+            return self.indices[self.turn % len(self.indices)]
+        with torch.no_grad():
+            self.x.copy_(self.source)
+        return self.x
+
+    def run(self) -> None:
+        x = self._input()
+        with record_function("segment:block"):
+            if self.training:
+                y = self.module(x)
+                y.backward(self.grad)
+            else:
+                with torch.no_grad():
+                    self.module(x)
+        if self.optimizer is not None:
+            with record_function("segment:optimizer"):
+                self.optimizer.step()
+        if self.training:
+            self.module.zero_grad(set_to_none=True)
+            if not self.indices:
+                self.x.grad = None
+
+
+def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Columns of the solver: for each candidate the time, FLOPs and bytes of its operators by class."""
+    torch.manual_seed(0)
+    device = job["device"]
+    overhead = event_overhead_s()
+    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    rows: list[dict[str, Any]] = []
+    total = len(job["candidates"])
+    for number, row in enumerate(job["candidates"]):
+        progress({"stage": f"measuring block {number + 1} of {total}", "done": number / total})
+        bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
+        rows.append(_measure_one(bench, flush, device, overhead))
+    return {"columns": rows}
+
+
+def _measure_one(
+    bench: BlockBench, flush: torch.Tensor, device: str, overhead: float
+) -> dict[str, Any]:
+    def once() -> None:
+        flush.fill_(1.0)
+        bench.run()
+
+    once()
+    once()
+    calls = capture_step(once, device=device)
+    for call in calls:
+        call.metadata = is_metadata(call.op)
+
+    def repeated() -> None:
+        for _ in range(REPEATS):
+            once()
+
+    timeline = profile_step(repeated, calls * REPEATS, device=device, event_overhead_s=overhead)
+    n = len(calls)
+    for index, call in enumerate(calls):
+        samples = [
+            t for r in range(REPEATS) if (t := timeline.op_time_s[r * n + index]) is not None
+        ]
+        call.time_s = median(samples) if samples else 0.0
+    implementations = [
+        cuda_implementation(timeline.op_kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
+        for i, c in enumerate(calls)
+    ]
+    parts = {}
+    for segment in ("block", "optimizer"):
+        chosen = [
+            (c, k) for c, k in zip(calls, implementations, strict=True) if c.segment == segment
+        ]
+        parts[segment] = _part(chosen, timeline.segment_s.get(segment, 0.0) / REPEATS)
+    return {**parts, "parameter_elements": bench.parameter_elements}
+
+
+def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
+    """Operators of one segment, those of equal class and intensity merged; and what is left as framework time."""
+    merged: dict[tuple[str, ...], dict[str, Any]] = {}
+    spent = 0.0
+    for call, implementation in calls:
+        if call.metadata:
+            continue
+        phase = call.phase
+        cost = cost_of(call.op, call.args, call.outputs)
+        flops, nbytes = (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, 0.0)
+        row = {
+            "category": categorize(call.op, phase),
+            "kernel_class": kernel_class(call.op, call.args, call.outputs, implementation),
+            "shape_class": shape_class(call.op, call.args, call.outputs),
+            "phase": phase,
+        }
+        key = (*row.values(), f"{flops / nbytes if nbytes else 0:.3g}")
+        entry = merged.setdefault(
+            key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "calls": 0}
+        )
+        entry["time_s"] += call.time_s or 0.0
+        entry["flops"] += flops
+        entry["bytes"] += nbytes
+        entry["calls"] += 1
+        spent += call.time_s or 0.0
+    return {"operators": list(merged.values()), "framework_s": max(segment_s - spent, 0.0) if calls else 0.0}
+
+
+def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """The whole proxy measured by the same method as the workloads: its signature, as a dict."""
+    from statsnet import environment
+
+    begin = time.perf_counter()
+    network = load_network(Path(job["folder"]))
+    proxy = network.build(job["device"])
+    step = network.make_step(proxy, job["device"])
+    build_s = time.perf_counter() - begin
+    trace = trace_step(
+        lambda _: step(), device=job["device"], warmup=5, repeats=job.get("repeats", 10),
+        min_time_s=job.get("min_time_s", 1.5),
+        on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
+    )  # fmt: skip
+    signature = build_signature(
+        [trace],
+        mode=network.MODE,
+        dtype=job["dtype"],
+        memory=memory_record(proxy, [], step, device=job["device"]),
+        environment=environment.describe(job["device"]),
+    )
+    return {"signature": signature.to_dict(), "build_s": build_s, "per_op": _per_op(trace.calls)}
+
+
+def _per_op(calls: list[OpCall]) -> dict[str, float]:
+    shares: dict[str, float] = defaultdict(float)
+    for call in calls:
+        shares[call.op] += call.time_s or 0.0
+    return dict(shares)
+
+
+def load_network(folder: Path) -> Any:
+    """Import a proxy's network.py under a name of its own."""
+    spec = importlib.util.spec_from_file_location("statsnet_proxy_network", folder / "network.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,92 @@
+"""Measurements that synthesis needs, from the cache where they are there."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statsnet.environment import fingerprint
+from statsnet.running.child import run_job
+from statsnet.signatures.mix import Mix
+from statsnet.signatures.model import Measurement, Signature
+from statsnet.synthesis.cache import MeasurementCache
+from statsnet.synthesis.candidates import Candidate
+
+Report = Callable[[str, float], None]
+
+PROCESSES_PER_TRACE = 2
+"""One process is one sample; the whole proxy is measured in this many and the median one counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where and how measurements are made: the environment record, mode, dtype and device of the proxy."""
+
+    environment: dict[str, Any]
+    mode: str
+    dtype: str
+    device: str
+    cache: MeasurementCache
+    report: Report
+
+    def _job(self, kind: str, stage: str, **fields: Any) -> dict[str, Any]:
+        return run_job(
+            {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields},
+            on_progress=lambda e: self.report(f"{stage}: {e['stage']}", float(e.get("done", 0.0))),
+        )
+
+    def _key(self, **parts: Any) -> str:
+        return self.cache.key(
+            environment=fingerprint(self.environment), mode=self.mode, dtype=self.dtype, device=self.device, **parts
+        )
+
+    def replays(self, mix: Mix) -> dict[str, Measurement]:
+        """Measurements by replay for the members that were not measured in this environment."""
+        here = fingerprint(self.environment)
+        found: dict[str, Measurement] = {}
+        for member in mix.members:
+            if member.signature.measurement_for(here) is not None:
+                continue
+            key = self._key(replay=member.signature.id)
+            data = self.cache.get(key)
+            if data is None:
+                result = self._job(
+                    "replay", f"re-timing {member.name}", signature=member.signature.to_dict()
+                )
+                data = result["measurement"]
+                self.cache.put(key, data)
+            found[member.name] = Measurement.from_dict(data)
+        return found
+
+    def columns(self, wanted: list[Candidate]) -> list[dict[str, Any]]:
+        """What each candidate costs; those not in the cache are measured together in one process."""
+        keys = [self._key(candidate=c.to_dict()) for c in wanted]
+        known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
+        missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
+        if missing:
+            result = self._job(
+                "measure_candidates", "blocks", candidates=[c.to_dict() for _, c in missing]
+            )
+            for (key, _), column in zip(missing, result["columns"], strict=True):
+                self.cache.put(key, column)
+                known[key] = column
+        return [known[k] for k in keys]
+
+    def whole(self, source: str) -> tuple[Signature, float]:
+        """Signature of a proxy measured as a whole, and the seconds it takes to build."""
+        key = self._key(network=hashlib.sha256(source.encode()).hexdigest())
+        data = self.cache.get(key)
+        if data is None:
+            with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
+                Path(folder, "network.py").write_text(source, encoding="utf-8")
+                runs = [
+                    self._job("trace_proxy", "whole network", folder=folder) for _ in range(PROCESSES_PER_TRACE)
+                ]
+            runs.sort(key=lambda r: Signature.from_dict(r["signature"]).measurements[0].latency_s)
+            data = runs[(len(runs) - 1) // 2]
+            self.cache.put(key, data)
+        return Signature.from_dict(data["signature"]), float(data["build_s"])

@@ -1,0 +1,141 @@
+"""The characteristics to match as rows of the integer program, for targets and for candidates alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
+from statsnet.signatures.target import Target
+from statsnet.synthesis.devices import Device, modelled_devices
+
+Key = tuple[str, str]
+
+WEIGHTS = {
+    "total": 3.0,
+    "category": 1.0,
+    "kernel_class": 1.0,
+    "shape_class": 0.35,
+    "intensity": 0.12,
+    "flops": 1.0,
+    "bytes": 1.0,
+    "framework": 0.4,
+    "device": 1.2,
+}
+"""Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
+cumulative share per bin, of which the earth mover's distance is the sum; `device` is spread over all devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block."""
+
+    category: str
+    kernel_class: str
+    shape_class: str
+    time_s: float
+    flops: float
+    bytes: float
+    calls: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """All that a target holds in one second, or a block in one use."""
+
+    works: tuple[Work, ...]
+    framework_s: float
+
+    @property
+    def time_s(self) -> float:
+        return sum(w.time_s for w in self.works) + self.framework_s
+
+
+def load_of_target(target: Target) -> Load:
+    """One second of a target; what is not spent in operators is framework and idle time."""
+    works = tuple(
+        Work(
+            category=c.category,
+            kernel_class=c.kernel_class,
+            shape_class=shape_class(c.op, list(c.args), list(c.outputs)),
+            time_s=c.time_share,
+            flops=c.flops_per_s or 0.0,
+            bytes=c.bytes_per_s or 0.0,
+            calls=c.calls_per_s,
+        )
+        for c in target.clusters
+    )
+    return Load(works=works, framework_s=max(1.0 - sum(w.time_s for w in works), 0.0))
+
+
+def load_of_column(column: dict[str, Any], *, with_optimizer: bool) -> Load:
+    """From the result of `jobs.measure_candidates`."""
+    parts = [column["block"], column["optimizer"]] if with_optimizer else [column["block"]]
+    works = tuple(
+        Work(**{k: row[k] for k in Work.__slots__}) for part in parts for row in part["operators"]
+    )
+    return Load(works=works, framework_s=sum(part["framework_s"] for part in parts))
+
+
+class Rows:
+    """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that is to fill
+    `seconds`: shares of the time, relative rates, modelled factors."""
+
+    def __init__(self, target: Target) -> None:
+        self.load = load_of_target(target)
+        works = self.load.works
+        self.flops = sum(w.flops for w in works)
+        self.bytes = sum(w.bytes for w in works)
+        self.devices = modelled_devices(works)
+        self.keys: list[Key] = [("total", ""), ("framework", ""), ("flops", ""), ("bytes", "")]
+        for group in ("category", "kernel_class", "shape_class"):
+            self.keys += [(group, name) for name in sorted({_name(w, group) for w in works})]
+        self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
+        self.keys += [("device", str(i)) for i in range(len(self.devices))]
+        for group in ("category", "kernel_class", "shape_class"):
+            self.keys.append((group, "elsewhere"))
+        self._index = {key: i for i, key in enumerate(self.keys)}
+        sizes = {"device": len(self.devices)}
+        self.weights = np.array([WEIGHTS[g] / sizes.get(g, 1) for g, _ in self.keys])
+        self.target = self.vector(self.load)
+
+    def vector(self, load: Load, seconds: float = 1.0) -> np.ndarray:
+        out = np.zeros(len(self.keys))
+        cumulative: dict[int, float] = defaultdict(float)
+        for work in load.works:
+            for group in ("category", "kernel_class", "shape_class"):
+                out[self._row(group, _name(work, group))] += work.time_s / seconds
+            cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
+        out[self._index["total", ""]] = load.time_s / seconds
+        out[self._index["framework", ""]] = load.framework_s / seconds
+        out[self._index["flops", ""]] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
+        out[self._index["bytes", ""]] = _ratio(sum(w.bytes for w in load.works), self.bytes * seconds)
+        running = 0.0
+        for bin_ in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN):
+            running += cumulative[bin_]
+            out[self._index["intensity", str(bin_)]] = running
+        for i, device in enumerate(self.devices):
+            out[self._index["device", str(i)]] = _device_time(device, load) / seconds
+        return out
+
+    def _row(self, group: str, name: str) -> int:
+        return self._index.get((group, name), self._index[group, "elsewhere"])
+
+
+def _device_time(device: Device, load: Load) -> float:
+    """Modelled time, in units in which the target's is 1."""
+    return (sum(device.time_s(w) for w in load.works) + load.framework_s) / device.target_s
+
+
+def _name(work: Work, group: str) -> str:
+    if group == "shape_class":
+        return f"{work.category} {work.shape_class}"
+    return str(getattr(work, group))
+
+
+def _ratio(value: float, reference: float) -> float:
+    return value / reference if reference > 0 else 0.0

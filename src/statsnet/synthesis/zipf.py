@@ -1,0 +1,17 @@
+"""Index tensors that follow a Zipf law, for embeddings. Pasted into every network that has one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Generator) -> Tensor:
+    """`count` row numbers below `rows`, the k-th most frequent drawn in proportion to k ** -exponent."""
+    uniform = torch.rand(count, generator=generator, dtype=torch.float64)
+    if abs(exponent - 1) < 1e-3:
+        rank = rows**uniform
+    else:  # inverse of the continuous law's distribution function
+        power = 1 - exponent
+        rank = (uniform * (rows**power - 1) + 1) ** (1 / power)
+    return (rank.long() - 1).clamp(0, rows - 1) * 7919 % rows

@@ -1,0 +1,50 @@
+"""Parsing and printing of quantities. Everything inside the program is in base units (s, B, FLOP)."""
+
+from __future__ import annotations
+
+import re
+
+from statsnet.errors import UsageError
+
+_TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0}
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def parse_duration_s(text: str) -> float:
+    """`"10ms"` -> 0.01. Raises UsageError unless it is a positive number followed by a unit of time."""
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-zµ]+)\s*", text)
+    if not found or found[2] not in _TIME_UNITS or float(found[1]) <= 0:
+        raise UsageError(
+            f"'{text}' is not a duration",
+            cause="a positive number with a unit is expected",
+            hint="for example 10ms, 0.5s or 800us",
+        )
+    return float(found[1]) * _TIME_UNITS[found[2]]
+
+
+def format_duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if abs(seconds) >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def format_quantity(value: float | None, unit: str = "") -> str:
+    """12_300_000_000, "FLOP" -> "12.3 GFLOP" (decimal prefixes)."""
+    if value is None:
+        return "–"
+    for scale, prefix in _PREFIXES:
+        if abs(value) >= scale:
+            return f"{value / scale:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def format_bytes(value: float | None) -> str:
+    if value is None:
+        return "–"
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if abs(value) >= 1024**power:
+            return f"{value / 1024**power:.3g} {unit}"
+    return f"{value:.0f} B"

@@ -1,0 +1,186 @@
+"""Calling a factory with checked keyword arguments, and reading what it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statsnet.errors import StatsNetError, UsageError, WorkloadError
+from statsnet.workloads.loading import Target, describe, next_step
+
+if TYPE_CHECKING:
+    import torch
+
+Value = bool | int | float | str
+Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
+
+RESULT_KEYS = ("model", "args", "kwargs", "inputs", "loss", "optimizer")
+RETURN_HINT = (
+    "return (model, args), (model, args, kwargs) or a dict with 'model' and 'args' or 'inputs', "
+    "optionally 'kwargs', 'loss' and 'optimizer'"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a factory returned, in one form."""
+
+    model: torch.nn.Module
+    inputs: Inputs
+    loss: Callable[[Any], Any] | None
+    optimizer: Any
+
+
+def parse_value(text: str) -> Value:
+    """`"8"` -> 8, `"0.5"` -> 0.5, `"true"` -> True, anything else stays text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def keyword_arguments(
+    target: Target, preset: Mapping[str, int], batch: int | None, overrides: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Preset, then batch, then overrides, as the factory takes them.
+
+    Raises UsageError for a keyword that it does not take, a value of another kind than its default, a batch
+    below 1 or given twice, and a required argument that nobody gave.
+    """
+    signature = inspect.signature(target.factory)
+    usual = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    accepted = {name: item for name, item in signature.parameters.items() if item.kind in usual}
+    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in signature.parameters.values())
+    asked = {key: _value(key, value, accepted) for key, value in overrides.items()}
+    if batch is not None:
+        if asked.get("batch", batch) != batch:
+            raise UsageError("the batch is given twice", cause=f"{batch} and {asked['batch']}")
+        asked["batch"] = batch
+    for key in asked:
+        if key not in accepted and not open_ended:
+            raise UsageError(
+                f"'{target.label}' takes no argument '{key}'",
+                cause=f"it takes {', '.join(accepted)}" if accepted else "its factory takes none",
+                hint="give its factory a keyword argument of that name, or leave it out",
+            )
+    keywords = {**preset, **asked}
+    size = keywords.get("batch", 1)
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise UsageError(f"'{size}' is not a batch", hint="give a whole number of at least 1")
+    needed = [
+        n for n, item in accepted.items() if item.default is inspect.Parameter.empty and n not in keywords
+    ]
+    if needed:
+        raise UsageError(
+            f"the factory of '{target.label}' needs {', '.join(needed)}",
+            hint=" ".join(f"--set {name}=..." for name in needed),
+        )
+    return keywords
+
+
+def batch_of(target: Target, keywords: Mapping[str, Value]) -> int | None:
+    """The batch that the factory was given or has as its default, None where it knows none."""
+    parameter = inspect.signature(target.factory).parameters.get("batch")
+    value = keywords.get("batch", parameter.default if parameter else None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def call(target: Target, keywords: Mapping[str, Value]) -> Made:
+    """Call the factory. Raises WorkloadError where it fails or returns something else than is documented."""
+    try:
+        result = target.factory(**keywords)
+    except StatsNetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise WorkloadError(
+            f"the factory of '{target.label}' failed",
+            cause=describe(error, target.origin),
+            hint=next_step(error, "call the factory by itself in Python to see the whole trace"),
+        ) from error
+    return _read(target, result)
+
+
+def _value(key: str, value: Value, accepted: Mapping[str, inspect.Parameter]) -> Value:
+    default = accepted[key].default if key in accepted else None
+    if not isinstance(value, str) or isinstance(default, str):
+        return value
+    parsed = parse_value(value)
+    if isinstance(default, bool | int | float) and isinstance(parsed, str):
+        raise UsageError(
+            f"'{value}' is no value for '{key}'",
+            cause=f"its default is {default}, so a number or true/false is expected",
+        )
+    return parsed
+
+
+def _read(target: Target, result: Any) -> Made:
+    import torch
+
+    found = _as_mapping(target, result)
+    model = found.get("model")
+    if not isinstance(model, torch.nn.Module):
+        raise _bad_result(target, f"its model is a {type(model).__name__}, not a torch.nn.Module")
+    loss, optimizer = found.get("loss"), found.get("optimizer")
+    if loss is not None and not callable(loss):
+        raise _bad_result(target, f"its loss is a {type(loss).__name__}, not a function of the outputs")
+    if not (optimizer is None or isinstance(optimizer, str | torch.optim.Optimizer) or callable(optimizer)):
+        raise _bad_result(target, "its optimizer is neither a name nor a function of the parameters")
+    return Made(model=model, inputs=_inputs(target, found), loss=loss, optimizer=optimizer)
+
+
+def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
+    import torch
+
+    if isinstance(result, torch.nn.Module):
+        raise _bad_result(target, "it returned a model without inputs")
+    if isinstance(result, Mapping):
+        unknown = sorted(str(key) for key in result if key not in RESULT_KEYS)
+        if unknown:
+            raise _bad_result(target, f"unknown keys: {', '.join(unknown)}")
+        return dict(result)
+    if hasattr(result, "model"):
+        return {key: getattr(result, key, None) for key in RESULT_KEYS}
+    if isinstance(result, tuple | list) and len(result) in (2, 3):
+        return dict(zip(RESULT_KEYS, result, strict=False))
+    size = f" of {len(result)}" if isinstance(result, tuple | list) else ""
+    raise _bad_result(target, f"it returned a {type(result).__name__}{size}")
+
+
+def _inputs(target: Target, found: Mapping[str, Any]) -> Inputs:
+    import torch
+
+    if found.get("inputs") is None:
+        args, kwargs = found.get("args"), found.get("kwargs") or {}
+        if args is None and not kwargs:
+            raise _bad_result(target, "it gives the model no input")
+        entries: list[Any] = [(() if args is None else args, kwargs)]
+    elif found.get("args") is not None or found.get("kwargs"):
+        raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")
+    else:
+        entries = list(found["inputs"])
+    if not entries:
+        raise _bad_result(target, "its list of inputs is empty")
+    pairs: Inputs = []
+    for entry in entries:
+        if isinstance(entry, torch.Tensor | Mapping):
+            entry = (entry, {})
+        if not (isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[1], Mapping)):
+            raise _bad_result(target, "an entry of 'inputs' is not (args, kwargs)")
+        args, kwargs = entry
+        if isinstance(args, Mapping):
+            pairs.append(((), {**args, **kwargs}))
+            continue
+        pairs.append((tuple(args) if isinstance(args, tuple | list) else (args,), dict(kwargs)))
+    return pairs
+
+
+def _bad_result(target: Target, cause: str) -> WorkloadError:
+    return WorkloadError(
+        f"the factory of '{target.label}' does not return a workload", cause=cause, hint=RETURN_HINT
+    )

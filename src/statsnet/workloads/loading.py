@@ -1,0 +1,156 @@
+"""From a target ("resnet50", "file.py:factory", "package.module:factory") to a factory function."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from statsnet.errors import UsageError, WorkloadError
+from statsnet.workloads.registry import Workload, get
+
+LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric", "torchrec"})
+"""Optional libraries that the extra `statsnet[models]` brings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A factory, with its registry entry where it has one; `origin` is the file or module it came from."""
+
+    factory: Callable[..., Any]
+    workload: Workload | None
+    label: str
+    origin: str
+
+
+def resolve(target: str) -> Target:
+    """Find the factory of a target.
+
+    Raises UsageError where the name, file, module or attribute does not exist, and WorkloadError where
+    importing the user's code fails.
+    """
+    if ":" not in target:
+        if target.endswith(".py"):
+            raise UsageError(
+                f"'{target}' names a file but no factory",
+                hint=f"{target}:make, where make() returns (model, args)",
+            )
+        entry = get(target)
+        if callable(entry.factory):
+            return Target(
+                factory=entry.factory, workload=entry, label=target, origin=_origin(entry.factory.__module__)
+            )
+        module = _import(entry.factory.partition(":")[0])
+        return _target(module, entry.factory.partition(":")[2], entry.full_name, entry)
+    place, _, attribute = target.rpartition(":")
+    is_file = place.endswith(".py") or os.sep in place or "/" in place
+    module = _import_file(place) if is_file else _import(place)
+    return _target(module, attribute, target, None)
+
+
+def describe(error: BaseException, origin: str) -> str:
+    """`ValueError: message (file.py, line 12)`: the innermost frame in the user's own folder, else of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if origin and Path(frame.filename).parent == Path(origin).parent]
+    text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+    if isinstance(error, SyntaxError) or not frames:
+        return text
+    frame = (own or list(frames))[-1]
+    return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def next_step(error: BaseException, otherwise: str) -> str:
+    """What to do about an error of the user's code: install, use less memory, use a real device, or else."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        library = error.name.partition(".")[0]
+        if library in LIBRARIES:
+            return "pip install 'statsnet[models]'"
+        return f"install '{library}' in this environment"
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+        return "use a smaller --batch or preset, or --device meta to count without memory"
+    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+        return "the model reads the values of tensors: use a real device instead of meta"
+    return otherwise
+
+
+def _target(module: ModuleType, attribute: str, label: str, entry: Workload | None) -> Target:
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        public = [
+            name
+            for name, value in vars(module).items()
+            if callable(value)
+            and not name.startswith("_")
+            and getattr(value, "__module__", "") == module.__name__
+        ]
+        raise UsageError(
+            f"'{label}' has no factory '{attribute}'",
+            cause="it is not callable" if factory is not None else "the module has no such attribute",
+            hint=f"one of {', '.join(sorted(public))}" if public else "define one that returns (model, args)",
+        )
+    return Target(
+        factory=factory,
+        workload=entry or getattr(factory, "__statsnet_workload__", None),
+        label=label,
+        origin=getattr(module, "__file__", None) or "",
+    )
+
+
+def _origin(module_name: str) -> str:
+    return getattr(sys.modules.get(module_name), "__file__", None) or ""
+
+
+def _import_file(path: str) -> ModuleType:
+    file = Path(path).expanduser().resolve()
+    if not file.is_file():
+        raise UsageError(f"there is no file '{path}'", hint="give the path of a Python file, then :factory")
+    # One name per file, so that two files called model.py do not collide and dataclasses find their module.
+    name = f"statsnet_target_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"'{path}' is not a Python file", hint="give a file whose name ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    _search(str(file.parent))  # its own neighbours import as they do when it is run as a script
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _import_failed(path, error, str(file)) from error
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    _search(os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise UsageError(
+                f"there is no module '{name}'",
+                cause=str(error),
+                hint="run in the folder that holds it, install it, or give path/to/file.py:factory",
+            ) from error
+        raise _import_failed(name, error, "") from error
+
+
+def _import_failed(label: str, error: BaseException, origin: str) -> WorkloadError:
+    return WorkloadError(
+        f"'{label}' could not be imported",
+        cause=describe(error, origin),
+        hint=next_step(error, f"make `python {label}` run first" if label.endswith(".py") else ""),
+    )
+
+
+def _search(folder: str) -> None:
+    # At the end, so that a user's inspect.py or random.py does not shadow the standard library's.
+    if folder not in sys.path:
+        sys.path.append(folder)

@@ -1,0 +1,64 @@
+"""Optimizers by name, with the settings under which the reference models were published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from statsnet.errors import UsageError, WorkloadError
+
+if TYPE_CHECKING:
+    import torch
+
+LEARNING_RATE = 1e-6
+"""A step's time does not depend on it; small, so that thousands of steps on one batch stay finite."""
+
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sgd": ("SGD", {}),
+    "sgd_momentum": ("SGD", {"momentum": 0.9, "weight_decay": 1e-4}),
+    "adam": ("Adam", {}),
+    "adamw": ("AdamW", {"weight_decay": 0.01}),
+    "adagrad": ("Adagrad", {}),
+    "rmsprop": ("RMSprop", {"momentum": 0.9}),
+}
+"""Name -> class in torch.optim and the settings that decide which operators run."""
+
+TAKES_SPARSE = ("sgd", "adagrad")
+
+
+def make_optimizer(
+    optimizer: str | Callable[[Iterable[Any]], Any] | Any, parameters: list[Any], *, sparse: bool
+) -> torch.optim.Optimizer:
+    """A torch optimizer from a name of `SETTINGS`, a function of the parameters, or itself.
+
+    Raises UsageError for an unknown name or one that cannot take sparse gradients where the model has them,
+    and WorkloadError where the user's function fails.
+    """
+    import torch
+
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    if isinstance(optimizer, str):
+        if optimizer not in SETTINGS:
+            raise UsageError(f"there is no optimizer '{optimizer}'", hint=f"one of {', '.join(SETTINGS)}")
+        if sparse and optimizer not in TAKES_SPARSE:
+            raise UsageError(
+                f"{optimizer} does not take sparse gradients",
+                cause="the model has embeddings with sparse gradients",
+                hint=f"--optimizer {' or '.join(TAKES_SPARSE)}, or --set sparse=false where it takes that",
+            )
+        kind, settings = SETTINGS[optimizer]
+        named: torch.optim.Optimizer = getattr(torch.optim, kind)(parameters, lr=LEARNING_RATE, **settings)
+        return named
+    try:
+        made: torch.optim.Optimizer = optimizer(parameters)
+    except Exception as error:
+        raise WorkloadError(
+            "the optimizer could not be made", cause=f"{type(error).__name__}: {error}"
+        ) from error
+    if not callable(getattr(made, "step", None)) or not callable(getattr(made, "zero_grad", None)):
+        raise WorkloadError(
+            "the optimizer could not be made",
+            cause=f"the function returned a {type(made).__name__} without step() and zero_grad()",
+        )
+    return made

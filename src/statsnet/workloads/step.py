@@ -1,0 +1,139 @@
+"""One step of a workload, as it is timed, captured and counted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError
+from statsnet.workloads.building import MODES, BuiltWorkload
+from statsnet.workloads.loading import describe, next_step
+from statsnet.workloads.losses import ProjectionLoss
+from statsnet.workloads.optimizers import make_optimizer
+
+if TYPE_CHECKING:
+    import torch
+
+PHASES = ("forward", "backward", "optimizer")
+
+
+class Step:
+    """`step(i)` runs the i-th step: inference gives the outputs, training the loss.
+
+    Steps go through the workload's inputs in turn. `on_phase`, where set, is called with "forward",
+    "backward" and "optimizer" as each begins. The first training step also makes the optimizer's state, so
+    it is a warm-up.
+    On a workload built for "meta" the step runs under its FakeTensorMode.
+    Raises WorkloadError where the model fails, DeviceError where the device's memory does not suffice.
+    `optimizer_name` is safe to write into a file: one of ours, "custom", or None in inference.
+    """
+
+    def __init__(
+        self,
+        built: BuiltWorkload,
+        mode: str,
+        *,
+        loss: Callable[[Any], torch.Tensor] | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        optimizer_name: str | None = None,
+    ) -> None:
+        self.built = built
+        self.mode = mode
+        self.optimizer_name = optimizer_name
+        self.on_phase: Callable[[str], None] | None = None
+        self._loss = loss
+        self._optimizer = optimizer
+
+    def __call__(self, index: int = 0) -> Any:
+        args, kwargs = self.built.inputs[index % len(self.built.inputs)]
+        with _running(self.built):
+            return self._train(args, kwargs) if self.mode == "training" else self._infer(args, kwargs)
+
+    def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        import torch
+
+        self._enter("forward")
+        with torch.no_grad():
+            return self.built.model(*args, **kwargs)
+
+    def _train(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+        import torch
+
+        assert self._loss is not None
+        assert self._optimizer is not None
+        self._optimizer.zero_grad(set_to_none=True)
+        self._enter("forward")
+        loss = self._loss(self.built.model(*args, **kwargs))
+        self._enter("backward")
+        torch.autograd.backward(loss)
+        self._enter("optimizer")
+        self._optimizer.step()
+        return loss.detach()
+
+    def _enter(self, phase: str) -> None:
+        if self.on_phase is not None:
+            self.on_phase(phase)
+
+
+def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any = None) -> Step:
+    """A step in a mode (default: the one it was built for), with another optimizer where one is given.
+
+    Everything that a step needs but should not be timed is made here; for the default loss that takes one
+    forward pass for each distinct set of input shapes.
+    Raises UsageError for an unknown optimizer and WorkloadError where the model fails or cannot be trained.
+    """
+    mode = mode or built.mode
+    if mode not in MODES:
+        raise UsageError(f"'{mode}' is not a mode", hint=f"one of {', '.join(MODES)}")
+    built.model.train(mode == "training")
+    if mode == "inference":
+        return Step(built, mode)
+    parameters = [parameter for parameter in built.model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise WorkloadError(
+            "the model cannot be trained",
+            cause="none of its parameters needs a gradient",
+            hint="use --mode inference, or leave requires_grad on",
+        )
+    wanted = optimizer or built.optimizer
+    with built.fake_mode or contextlib.nullcontext():  # some make their state here
+        chosen = make_optimizer(wanted, parameters, sparse=built.sparse_gradients)
+    name = wanted if isinstance(wanted, str) else "custom"
+    loss = built.loss or _prepared_loss(built)
+    return Step(built, mode, loss=loss, optimizer=chosen, optimizer_name=name)
+
+
+def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
+    import torch
+
+    loss = ProjectionLoss()
+    for index, _ in built.variants():
+        args, kwargs = built.inputs[index]
+        with _running(built), torch.no_grad():
+            loss.prepare(built.model(*args, **kwargs))
+    return loss
+
+
+@contextlib.contextmanager
+def _running(built: BuiltWorkload) -> Iterator[None]:
+    """Under the workload's fake mode, if any; what its model raises becomes an error that names it."""
+    import torch
+
+    try:
+        with built.fake_mode or contextlib.nullcontext():
+            yield
+    except StatsNetError:
+        raise
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(
+            f"'{built.label}' does not fit on {built.device}",
+            cause=str(error).splitlines()[0],
+            hint=next_step(error, "use a smaller --batch or preset"),
+        ) from error
+    except Exception as error:
+        raise WorkloadError(
+            f"a step of '{built.label}' failed",
+            cause=describe(error, built.origin),
+            hint=next_step(error, "run model(*args, **kwargs) by itself in Python to see the whole trace"),
+        ) from error

@@ -1,0 +1,119 @@
+"""Attention: pairs of tokens, causal or not, forward and backward, in every kernel's argument order."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from statsnet.profiling.costs import attention as attention_costs
+from statsnet.profiling.costs import cost_of
+
+
+def spec(*shape, dtype="float32", **extra):
+    return {"shape": list(shape), "dtype": dtype, **extra}
+
+
+def call(name, query, key, value, *, causal, grad=None):
+    """Encoded arguments in the schema's own order, by argument names."""
+    overload = getattr(torch.ops.aten, name).default
+    given = {"query": query, "key": key, "value": value, "is_causal": causal, "grad_out": grad,
+             "grad_out_": grad, "custom_mask_type": int(causal)}  # fmt: skip
+    args = [given.get(a.name) for a in overload._schema.arguments]
+    return cost_of(f"aten.{name}.default", args, [query] if grad is None else [query, key, value])
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "pairs"), [(4, 4, 10), (2, 5, 3), (5, 2, 1 + 2 + 2 + 2 + 2), (1, 7, 1)]
+)
+def test_causal_pairs_are_those_of_tril(queries, keys, pairs):
+    assert pairs == int(torch.ones(queries, keys).tril().sum())
+    assert attention_costs.needed_pairs(queries, keys, causal=True) == pairs
+    assert attention_costs.needed_pairs(queries, keys, causal=False) == queries * keys
+
+
+HEADS_FIRST = [
+    name
+    for name, schema in attention_costs._SCHEMAS.items()
+    if "." not in name and schema.heads_first and not schema.backward
+]
+BACKWARD = [
+    name
+    for name, schema in attention_costs._SCHEMAS.items()
+    if schema.backward and schema.heads_first
+]
+
+
+@pytest.mark.parametrize("name", HEADS_FIRST)
+def test_forward(name):
+    q, k, v = spec(2, 3, 8, 16), spec(2, 3, 12, 16), spec(2, 3, 12, 20)
+    full = call(name, q, k, v, causal=False)
+    assert full.flops == 2 * 2 * 3 * 8 * 12 * (16 + 20)
+    causal = call(name, q, k, v, causal=True)
+    assert causal.flops == 2 * 2 * 3 * (8 * 9 // 2) * (16 + 20)
+    assert causal.bytes_read == full.bytes_read == 4 * 6 * (8 * 16 + 12 * 36)
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_backward_is_two_and_a_half_times_forward(name):
+    q = spec(2, 3, 8, 16)
+    for causal in (False, True):
+        forward = call("_scaled_dot_product_flash_attention_for_cpu", q, q, q, causal=causal)
+        backward = call(name, q, q, q, causal=causal, grad=q)
+        assert backward.flops == 2.5 * forward.flops
+
+
+@pytest.mark.parametrize("name", ["_flash_attention_forward", "_efficient_attention_forward"])
+def test_kernels_that_keep_heads_behind_the_sequence(name):
+    q, k = spec(2, 8, 3, 16), spec(2, 12, 3, 16)
+    assert call(name, q, k, k, causal=False).flops == 2 * 6 * 8 * 12 * 32
+    assert call(name, q, k, k, causal=True).flops == 2 * 6 * 36 * 32
+
+
+@pytest.mark.parametrize("name", ["_flash_attention_backward", "_efficient_attention_backward"])
+def test_their_backward(name):
+    q = spec(2, 8, 3, 16)
+    assert call(name, q, q, q, causal=False, grad=q).flops == 2.5 * 4 * 6 * 64 * 16
+
+
+def test_packed_sequences_are_taken_as_equally_long():
+    q, offsets = spec(40, 3, 16), spec(5, dtype="int32")
+    args = [q, q, q, offsets, offsets, 10, 10, 0.0, False, False, None, None, None, None, None]
+    got = cost_of("aten._flash_attention_forward.default", args, [q])
+    assert got.flops == 4 * (4 * 10 * 10) * 3 * 16
+
+
+def test_grouped_queries_work_as_many_heads_but_read_few(cost, meta):
+    q, kv = spec(1, 8, 16, 32), spec(1, 2, 16, 32)
+    got = call("_scaled_dot_product_flash_attention", q, kv, kv, causal=False)
+    assert got.flops == 4 * 8 * 16 * 16 * 32
+    assert got.bytes_read == 4 * (8 + 2 + 2) * 16 * 32
+
+
+def test_every_table_entry_agrees_with_the_schema():
+    for name, schema in attention_costs._SCHEMAS.items():
+        packet, _, overload = name.partition(".")
+        arguments = getattr(getattr(torch.ops.aten, packet), overload or "default")._schema.arguments
+        assert arguments[schema.query].name == "query"
+        assert arguments[schema.causal].name in ("is_causal", "custom_mask_type")
+        if schema.offsets is not None:
+            assert arguments[schema.offsets].name in ("cum_seq_q", "cu_seqlens_q")
+
+
+def test_cpu_kernel_as_torch_calls_it(cost):
+    q = torch.randn(1, 2, 16, 8, requires_grad=True)
+
+    def step():
+        F.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+    assert cost(step, name).flops == 4 * 2 * 136 * 8
+    assert cost(step, f"{name}_backward").flops == 10 * 2 * 136 * 8
+
+
+def test_multi_head_attention_of_inference(cost):
+    layer = torch.nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    x = torch.randn(3, 5, 16)
+    with torch.no_grad():
+        got = cost(lambda: layer(x, x, x, need_weights=False), "_native_multi_head_attention")
+    assert got.flops == 2 * 15 * 16 * 16 * 4 + 4 * 3 * 25 * 16

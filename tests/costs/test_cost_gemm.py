@@ -1,0 +1,125 @@
+"""Matrix products against closed forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from statsnet.profiling.costs import cost_of
+
+
+def spec(*shape, dtype="float32", **extra):
+    return {"shape": list(shape), "dtype": dtype, **extra}
+
+
+def test_mm(cost, meta):
+    got = cost(lambda: meta(3, 5) @ meta(5, 7), "mm")
+    assert got == type(got)(2 * 3 * 5 * 7, 4 * (15 + 35), 4 * 21)
+
+
+def test_bias_of_addmm_is_free_and_read(cost, meta):
+    got = cost(lambda: torch.addmm(meta(7), meta(3, 5), meta(5, 7)), "addmm")
+    assert got.flops == 2 * 3 * 5 * 7
+    assert got.bytes_read == 4 * (7 + 15 + 35)
+
+
+def test_bias_times_zero_is_not_read(cost, meta):
+    got = cost(lambda: torch.baddbmm(meta(2, 3, 7), meta(2, 3, 5), meta(2, 5, 7), beta=0), "baddbmm")
+    assert got.flops == 2 * 2 * 3 * 5 * 7
+    assert got.bytes_read == 4 * 2 * (15 + 35)
+
+
+def test_transposed_operand_costs_the_same(cost, meta):
+    got = cost(lambda: meta(3, 5) @ meta(7, 5).t(), "mm")
+    assert got == cost(lambda: meta(3, 5) @ meta(5, 7), "mm")
+
+
+def test_broadcast_operand_is_read_once(cost, meta):
+    got = cost(lambda: torch.bmm(meta(4, 3, 5), meta(5, 7).expand(4, 5, 7)), "bmm")
+    assert got.flops == 2 * 4 * 3 * 5 * 7
+    assert got.bytes_read == 4 * (60 + 35)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "flops"),
+    [
+        (lambda m: torch.bmm(m(2, 3, 5), m(2, 5, 7)), "bmm", 2 * 2 * 3 * 5 * 7),
+        (lambda m: torch.addbmm(m(3, 7), m(2, 3, 5), m(2, 5, 7)), "addbmm", 2 * 2 * 3 * 5 * 7),
+        (lambda m: torch.mv(m(3, 5), m(5)), "mv", 2 * 15),
+        (lambda m: torch.addmv(m(3), m(3, 5), m(5)), "addmv", 2 * 15),
+        (lambda m: torch.dot(m(5), m(5)), "dot", 10),
+        (lambda m: torch.addr(m(3, 5), m(3), m(5)), "addr", 2 * 15),
+    ],
+)
+def test_products(cost, meta, make, name, flops):
+    assert cost(lambda: make(meta), name).flops == flops
+
+
+def test_linear_and_matmul_stay_whole_in_inference_mode(cost, meta):
+    with torch.inference_mode():
+        x, w, b = meta(2, 4, 5), meta(7, 5), meta(7)
+        assert cost(lambda: torch.nn.functional.linear(x, w, b), "linear").flops == 2 * 8 * 5 * 7
+        assert cost(lambda: torch.matmul(x, meta(2, 5, 3)), "matmul").flops == 2 * 8 * 5 * 3
+
+
+def test_complex_products_cost_four_real_ones(cost, meta):
+    c64 = torch.complex64
+    got = cost(lambda: meta(3, 5, dtype=c64) @ meta(5, 7, dtype=c64), "mm")
+    assert got.flops == 8 * 3 * 5 * 7
+    assert got.bytes_read == 8 * 50
+
+
+def test_integer_and_scaled_products():
+    got = cost_of("aten._int_mm.default", [spec(32, 64, dtype="int8"), spec(64, 16, dtype="int8")],
+                  [spec(32, 16, dtype="int32")])  # fmt: skip
+    assert (got.flops, got.bytes_read, got.bytes_written) == (2 * 32 * 64 * 16, 3072, 2048)
+    fp8 = "float8_e4m3fn"
+    args = [spec(32, 64, dtype=fp8), spec(64, 16, dtype=fp8), spec(), spec(), None, None, None, False]
+    got = cost_of("aten._scaled_mm.default", args, [spec(32, 16, dtype="bfloat16")])
+    assert (got.flops, got.bytes_read) == (2 * 32 * 64 * 16, 3072 + 8)
+
+
+def test_grouped_products_of_a_mixture_of_experts():
+    weights, offsets = spec(8, 64, 128), spec(8, dtype="int32")
+    many = cost_of("aten._grouped_mm.default", [spec(100, 64), weights, offsets, None, None], [spec(100, 128)])
+    assert many.flops == 2 * 100 * 64 * 128
+    assert many.bytes_read == 4 * (100 * 64 + 8 * 64 * 128 + 8)
+    few = cost_of("aten._grouped_mm.default", [spec(2, 64), weights, offsets, None, None], [spec(2, 128)])
+    assert few.bytes_read == 4 * (2 * 64 + 2 * 64 * 128 + 8)  # two rows use at most two experts
+
+
+def test_grouped_products_of_the_weights_gradient():
+    args = [spec(64, 100), spec(100, 128), spec(8, dtype="int32"), None, None]
+    got = cost_of("aten._grouped_mm.default", args, [spec(8, 64, 128)])
+    assert got.flops == 2 * 64 * 100 * 128
+
+
+def test_linear_backward_honours_its_mask():
+    x, grad, w = spec(10, 6), spec(10, 4), spec(4, 6)
+    outputs = [x, None, None]
+    got = cost_of("aten.linear_backward.default", [x, grad, w, [True, False, False]], outputs)
+    assert got.flops == 2 * 10 * 6 * 4
+    assert got.bytes_read == 4 * (40 + 24)
+    both = cost_of("aten.linear_backward.default", [x, grad, w, [True, True, True]], [x, w, spec(4)])
+    assert both.flops == 2 * got.flops + 40
+
+
+def test_trilinear(cost):
+    layer = torch.nn.Bilinear(4, 5, 6)
+    got = cost(lambda: layer(torch.randn(3, 4), torch.randn(3, 5)), "_trilinear")
+    assert got.flops == 3 * 3 * 6 * 4 * 5
+
+
+def test_sparse_matrix_counts_its_entries():
+    sparse = spec(100, 100, sparse=250)
+    got = cost_of("aten._sparse_addmm.default", [spec(100, 8), sparse, spec(100, 8), 0, 1], [spec(100, 8)])
+    assert got.flops == 2 * 250 * 8
+
+
+def test_transformer_encoder_layer(cost):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    with torch.no_grad():
+        got = cost(lambda: layer(torch.randn(3, 5, 16)), "_transformer_encoder_layer_fwd")
+    tokens, products = 15, 4 * 16 * 16 + 2 * 16 * 32
+    attention, norms, relu = 4 * 3 * 25 * 16, tokens * 16 * 18, tokens * 32
+    assert got.flops == 2 * tokens * products + attention + norms + relu

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from statsnet.errors import MeasurementError
+from statsnet.running.statistics import (
+    Interval,
+    Member,
+    geometric_mean,
+    latency_with_ci,
+    process_median_s,
+    ratio_with_ci,
+    suite_factor,
+)
+
+
+def processes(*medians: float) -> list[dict[str, Any]]:
+    return [{"latency_s": [m * 0.5, m, m * 7]} for m in medians]
+
+
+def test_within_a_process_the_median_counts() -> None:
+    assert process_median_s({"latency_s": [1.0, 100.0, 2.0]}) == 2.0
+
+
+@pytest.mark.parametrize("times", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [math.inf]])
+def test_invalid_times_never_become_a_number(times: list[float]) -> None:
+    with pytest.raises(MeasurementError):
+        process_median_s({"latency_s": times})
+
+
+def test_no_process_is_no_number() -> None:
+    with pytest.raises(MeasurementError):
+        latency_with_ci([])
+
+
+def test_latency_is_students_interval_on_the_logarithm() -> None:
+    logs = [0.0, 0.1, 0.4]
+    found = latency_with_ci(processes(*map(math.exp, logs)))
+    low, high = stats.t.interval(0.95, 2, loc=np.mean(logs), scale=stats.sem(logs))
+    assert found.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+
+
+def test_ratio_is_welchs_interval_on_the_logarithm() -> None:
+    a, b = [0.0, 0.2, 0.1, 0.05], [1.0, 1.3, 0.8]
+    found = ratio_with_ci(processes(*map(math.exp, a)), processes(*map(math.exp, b)))
+    welch = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    assert found.value == pytest.approx(math.exp(np.mean(b) - np.mean(a)))
+    assert found.low == pytest.approx(math.exp(welch.low))
+    assert found.high == pytest.approx(math.exp(welch.high))
+    assert found.significant
+
+
+def test_the_inverse_ratio_has_the_inverse_interval() -> None:
+    a, b = processes(1.0, 1.1, 1.05), processes(2.0, 2.1, 1.9)
+    there, back = ratio_with_ci(a, b), ratio_with_ci(b, a)
+    assert back.value == pytest.approx(1 / there.value)
+    assert there.low is not None
+    assert back.high == pytest.approx(1 / there.low)
+
+
+def test_one_process_gives_a_value_without_an_interval() -> None:
+    assert ratio_with_ci(processes(1.0), processes(2.0, 2.0)) == Interval(value=2.0, low=None, high=None)
+    assert ratio_with_ci(processes(1.0), processes(2.0, 2.0)).significant is None
+
+
+def test_equal_processes_give_a_point() -> None:
+    assert ratio_with_ci(processes(1.0, 1.0), processes(2.0, 2.0)) == Interval(value=2.0, low=2.0, high=2.0)
+
+
+def test_a_suite_of_one_is_a_ratio() -> None:
+    a, b = processes(1.0, 1.1, 1.05), processes(2.0, 2.1, 1.9)
+    suite, ratio = suite_factor([Member(rate=0.3, a=a, b=b)]), ratio_with_ci(a, b)
+    assert suite.value == pytest.approx(ratio.value)
+    assert (suite.low, suite.high) == (pytest.approx(ratio.low), pytest.approx(ratio.high))
+
+
+def test_a_suites_factor_in_closed_form() -> None:
+    # Shares 0.75 and 0.25 of the time at e0, which is a; the second member takes 5 times as long in b.
+    members = [
+        Member(rate=0.75 / 2.0, a=processes(2.0, 2.0), b=processes(2.0, 2.0)),
+        Member(rate=0.25 / 4.0, a=processes(4.0, 4.0), b=processes(20.0, 20.0)),
+    ]
+    assert suite_factor(members).value == pytest.approx(0.75 * 1 + 0.25 * 5)
+
+
+def test_a_suites_interval_holds_what_it_promises() -> None:
+    random = np.random.default_rng(1)
+    shares, factors, repeats, hits = (0.5, 0.3, 0.2), (1.0, 2.0, 0.5), 400, 0
+    truth = sum(w * f for w, f in zip(shares, factors, strict=True))
+
+    def measured(seconds: float) -> list[dict[str, Any]]:
+        return [{"latency_s": [seconds * math.exp(e)]} for e in random.normal(0, 0.06, 4)]
+
+    for _ in range(repeats):
+        found = suite_factor(
+            [
+                Member(rate=w / 3.0, a=measured(3.0), b=measured(3.0 * f))
+                for w, f in zip(shares, factors, strict=True)
+            ]
+        )
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= truth <= found.high
+    assert 0.93 <= hits / repeats <= 0.99
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert geometric_mean([1.0, 10.0, 100.0]) == pytest.approx(10.0)
+    for bad in ([], [0.0]):
+        with pytest.raises(ValueError, match=r"mean requires|math domain|positive"):
+            geometric_mean(bad)

@@ -1,0 +1,186 @@
+"""Environment records: what they hold, what they compare, what they keep to themselves."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import platform
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from statsnet import environment
+from statsnet.environment import describe, differences, fingerprint, slug
+from statsnet.errors import DeviceError
+
+
+def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "67108864")
+    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libtcmalloc.so.4")
+    monkeypatch.setenv("OMP_PLACES", "/home/me/places")
+    env = describe()
+    json.dumps(env)
+    assert env["device"] == "cpu"
+    assert env["cores"] >= 1
+    assert env["threads"] >= 1
+    assert env["torch"][0].isdigit()
+    assert env["isa"] == sorted(env["isa"])
+    assert env["settings"]["ONEDNN_MAX_CPU_ISA"] == "AVX2"
+    assert env["settings"]["OMP_PLACES"] == "other"
+    assert env["allocator"]["MALLOC_TOP_PAD_"] == "67108864"
+    assert env["allocator"]["library"] == "tcmalloc"
+    texts = [v for v in json.loads(json.dumps(env)).values() if isinstance(v, str)]
+    assert platform.node() not in texts
+    assert getpass.getuser() not in texts
+
+
+def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    env = describe()
+    assert env["torch"] is env["threads"] is env["cpu_capability"] is None
+    assert fingerprint(env)
+    assert slug(env).endswith("-torchnone")
+    with pytest.raises(DeviceError, match="no GPU"):
+        describe("cuda")
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "", "cpu:a"])
+def test_unknown_devices(device: str) -> None:
+    with pytest.raises(DeviceError, match="is not a device"):
+        describe(device)
+
+
+def test_cpuinfo(tmp_path: Path) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text("model name\t: A CPU\nflags\t\t: avx2 fma\n\nmodel name\t: second\n")
+    assert environment._cpuinfo(str(path)) == {"model name": "A CPU", "flags": "avx2 fma"}
+    assert environment._cpuinfo(str(tmp_path / "none")) == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threads": 8},
+        {"cpu_model": "other"},
+        {"isa": ["avx2"]},
+        {"torch": "2.14.0"},
+        {"python": "3.12.0"},
+        {"settings": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
+        {"allocator": {}},
+        {"driver": "580.1"},
+    ],
+)
+def test_what_decides_speed_changes_the_fingerprint(record: dict[str, Any], change: dict[str, Any]) -> None:
+    changed = record | change
+    assert fingerprint(changed) != fingerprint(record)
+    (line,) = differences(record, changed)
+    assert line.split(".")[0].split(":")[0] == next(iter(change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memory_bytes": 1},
+        {"python": "3.11.9"},
+        {"settings": {"OMP_NUM_THREADS": "2"}},
+        {"gpu": None},
+    ],
+)
+def test_what_does_not_decide_speed_does_not(record: dict[str, Any], change: dict[str, Any]) -> None:
+    changed = record | change
+    assert fingerprint(changed) == fingerprint(record)
+    assert differences(record, changed) == []
+
+
+def test_fingerprint_survives_a_file(record: dict[str, Any]) -> None:
+    assert fingerprint(json.loads(json.dumps(record))) == fingerprint(record)
+    assert len(fingerprint(record)) == 12
+
+
+def test_differences_are_readable(record: dict[str, Any]) -> None:
+    other = record | {"threads": 8, "isa": [], "settings": {"MKL_CBWR": "AVX2"}}
+    assert differences(record, other) == [
+        "isa: avx2 fma against not set",
+        "settings.MKL_CBWR: not set against AVX2",
+        "threads: 2 against 8",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, "cpu-amd-epyc-7b13-2t-torch2.13"),
+        ({"device_name": "AMD EPYC 7B13 64-Core Processor"}, "cpu-amd-epyc-7b13-2t-torch2.13"),
+        (
+            {"device_name": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "threads": 4},
+            "cpu-intel-xeon-platinum-8481c-4t-torch2.13",
+        ),
+        ({"device": "cuda", "device_name": "NVIDIA H200"}, "cuda-nvidia-h200-torch2.13"),
+        ({"settings": {"MKL_CBWR": "AVX2"}}, "cpu-amd-epyc-7b13-2t-torch2.13-mkl_cbwr.avx2"),
+        ({"device_name": "../../x"}, "cpu-..-..-x-2t-torch2.13"),
+    ],
+)
+def test_slugs(record: dict[str, Any], change: dict[str, Any], expected: str) -> None:
+    assert slug(record | change) == expected
+
+
+def test_long_slugs_stay_unique(record: dict[str, Any]) -> None:
+    long = record | {"settings": {"KMP_AFFINITY": "granularity=fine," * 4, "OMP_PLACES": "cores" * 8}}
+    assert len(slug(long)) == 100
+    assert slug(long).endswith(fingerprint(long))
+
+
+class FakeNvml(SimpleNamespace):
+    class NVMLError(Exception):
+        pass
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def nvmlInit(self) -> None: ...
+    def nvmlShutdown(self) -> None: ...
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "580.65.06"
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        assert uuid == "GPU-1234"
+        return uuid
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: str, clock: int) -> int:
+        return 1980 if clock == self.NVML_CLOCK_SM else 3201
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
+        raise self.NVMLError("not supported")
+
+
+def test_gpu_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    properties = SimpleNamespace(
+        name="NVIDIA H200", total_memory=150, major=9, minor=0, multi_processor_count=132, uuid="1234"
+    )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    env = describe("cuda:0")
+    assert (env["device"], env["device_name"], env["cuda"], env["driver"]) == (
+        "cuda", "NVIDIA H200", "13.0", "580.65.06",
+    )  # fmt: skip
+    assert env["gpu"] == {
+        "compute_capability": "9.0",
+        "multiprocessors": 132,
+        "cudnn": "91002",
+        "sm_clock_max_mhz": 1980,
+        "memory_clock_max_mhz": 3201,
+        "power_limit_w": None,
+    }
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert describe("cuda")["driver"] is None
+    with pytest.raises(DeviceError, match="no device cuda:1"):
+        describe("cuda:1")

@@ -1,0 +1,166 @@
+"""Nothing but known words leaves the machine."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statsnet.environment import describe
+from statsnet.errors import StatsNetError
+from statsnet.signatures.model import Signature
+from statsnet.signatures.operators import SAFE_STRINGS
+from statsnet.signatures.privacy import assert_clean, safe_kernel, safe_op
+from statsnet.signatures.storage import save_signature
+from statsnet.workloads.optimizers import SETTINGS
+
+FIRST = ("counts", "clusters", 0)
+MEASURED = ("measurements", 0)
+PLACE = (*MEASURED, "environment")
+
+
+def changed(data: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    data = copy.deepcopy(data)
+    node: Any = data
+    for key in place[:-1]:
+        node = node[key]
+    node[place[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ((*FIRST, "op"), "acme.ranker.default"),
+        ((*FIRST, "op"), "custom.ranker.default"),
+        ((*FIRST, "op"), "aten.mm.default\n"),
+        ((*FIRST, "op"), "/home/user/model.py"),
+        ((*FIRST, "phase"), "ranking"),
+        ((*FIRST, "category"), "ranking"),
+        ((*FIRST, "args", 0), "encoder.layer.0.weight"),
+        ((*FIRST, "args", 0), ["mean", "secret"]),
+        ((*FIRST, "args", 0, "dtype"), "secret"),
+        ((*FIRST, "args", 0, "label"), 1),
+        ((*FIRST, "outputs", 0, "dtype"), "secret"),
+        ((*FIRST, "layer"), None),
+        ((*MEASURED, "kernels", 0), "acme_ranker_kernel"),
+        ((*MEASURED, "kernels", 0), "void ranker::forward<float>(float*)"),
+        ((*MEASURED, "kernels", 0), "mkl:sgemm+acme_kernel"),
+        ((*MEASURED, "kernels", 0), "xyz"),
+        ((*MEASURED, "kernel_class", 0), "ranker|aten|float32|n"),
+        ((*MEASURED, "kernel_class", 0), "gemm|model.layers.0|float32|n"),
+        ((*MEASURED, "source"), "user"),
+        ((*MEASURED, "hostname"), "host"),
+        ((*PLACE, "user"), 1),
+        ((*PLACE, "os"), "Linux host.acme.com"),
+        ((*PLACE, "device_name"), "EPYC at /home/user"),
+        ((*PLACE, "device_name"), "user@host"),
+        ((*PLACE, "torch"), "built by user"),
+        ((*PLACE, "isa"), ["avx2", "secret"]),
+        ((*PLACE, "allocator"), {"library": "/home/user/liballoc.so"}),
+        ((*PLACE, "allocator"), {"HOME": "1"}),
+        ((*PLACE, "settings"), {"USER": "x"}),
+        ((*PLACE, "settings"), {"OMP_PLACES": "/home/user"}),
+        (("optimizer",), "AcmeOptimizer"),
+        (("dtype",), "secret"),
+        (("workload", "name"), "Acme Ranker"),
+        (("workload", "path"), None),
+        (("comment",), "hello"),
+    ],
+)
+def test_unknown_texts_are_refused(dense_signature: Signature, place: tuple[Any, ...], value: Any) -> None:
+    data = dense_signature.to_dict()
+    assert_clean(data)
+    with pytest.raises(StatsNetError, match="must not be shared"):
+        assert_clean(changed(data, place, value))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ((*FIRST, "op"), "torchvision.nms.default"),
+        ((*FIRST, "op"), "custom.opaque.default"),
+        ((*FIRST, "op"), "aten._scaled_dot_product_flash_attention_for_cpu.default"),
+        ((*FIRST, "args"), sorted(SAFE_STRINGS)),
+        ((*FIRST, "args", 0, "dtype"), "bfloat16"),
+        ((*MEASURED, "kernels", 0), "onednn:brgconv:avx512_core+onednn:jit:uni"),
+        ((*MEASURED, "kernels", 0), "mkl:sgemm_as_gemv"),
+        ((*MEASURED, "kernels", 0), "brg_conv_fwd:avx512_core"),
+        ((*MEASURED, "kernels", 0), None),
+        ((*MEASURED, "kernel_class", 0), "gemm|mkl:sgemm|bfloat16|nt"),
+        ((*MEASURED, "kernel_class", 0), "relu|aten|float32|channels_last"),
+        ((*MEASURED, "kernel_class", 0), "mm|onednn:brg_matmul:avx512_core_amx|int64|contiguous"),
+        ((*PLACE, "device_name"), "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"),
+        ((*PLACE, "device_name"), "NVIDIA A100-SXM4-80GB"),
+        ((*PLACE, "settings"), {"KMP_AFFINITY": "granularity=fine,compact,1,0"}),
+        ((*PLACE, "settings"), {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}),
+        ((*PLACE, "allocator"), {"library": "tcmalloc", "MALLOC_ARENA_MAX": "1"}),
+        (("optimizer",), "sparse_adam"),
+        (("workload",), None),
+    ],
+)
+def test_known_texts_pass(dense_signature: Signature, place: tuple[Any, ...], value: Any) -> None:
+    assert_clean(changed(dense_signature.to_dict(), place, value))
+
+
+@pytest.mark.parametrize("name", ["custom", *SETTINGS])
+def test_our_optimizers_pass(dense_signature: Signature, name: str) -> None:
+    assert_clean(changed(dense_signature.to_dict(), ("optimizer",), name))
+
+
+def test_the_environment_of_this_machine_passes(dense_signature: Signature) -> None:
+    assert_clean(changed(dense_signature.to_dict(), PLACE, describe()))
+
+
+def test_saving_checks(tmp_path: Path, dense_signature: Signature) -> None:
+    leaking = dataclasses.replace(dense_signature.clusters[0], op="acme.ranker.default")
+    with pytest.raises(StatsNetError, match="must not be shared") as caught:
+        save_signature(
+            tmp_path / "s.json",
+            dataclasses.replace(dense_signature, clusters=(leaking, dense_signature.clusters[1])),
+        )
+    assert "counts.clusters[0].op" in caught.value.cause
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vectorized_elementwise_kernel",
+        "ampere_sgemm_N_tn",
+        "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesizeN_warpgroupsizeN_execute_segment_k_off_kernel__5x_cublas",
+        "cudnn::bn_fw_tr_1C11_kernel_NCHW",
+        "cutlass::Kernel2",
+        "_anonymous_namespace_::softmax_warp_forward",
+        "splitKreduce_kernel",
+        "pytorch_flash::flash_fwd_kernel",
+        "fmha_cutlassF_f32_aligned_N_rf_sm80",
+        "CatArrayBatchedCopy_aligned16_contig",
+        "triton_poi_fused_add_relu_0",
+        "nvjet_tst_N_N_h_bz_TNT",
+        "DeviceRadixSortOnesweepKernel",
+        "multi_tensor_apply_kernel",
+    ],
+)
+def test_public_kernels_keep_their_name(name: str) -> None:
+    assert safe_kernel(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["acme_ranker_kernel", "MyModel::forward", "foo", "", "gemm kernel", "gemm/x"]
+)
+def test_other_kernels_are_opaque(name: str) -> None:
+    assert safe_kernel(name) == "opaque"
+
+
+def test_words_of_the_operators_may_stand_in_kernels() -> None:
+    assert safe_kernel("addcdiv_kernel") == "opaque"
+    assert safe_kernel("addcdiv_kernel", frozenset({"addcdiv"})) == "addcdiv_kernel"
+
+
+def test_operators_of_other_libraries_are_opaque() -> None:
+    assert safe_op("aten.mm.default") == "aten.mm.default"
+    assert safe_op("acme.ranker.default") == safe_op("not an op") == "custom.opaque.default"

@@ -1,0 +1,284 @@
+"""Targets and factories of users: every form that works, and an actionable error for each that does not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError  # noqa: E402
+from statsnet.workloads import build, make_step, registry  # noqa: E402
+
+MODELS = """
+import collections
+import torch
+from torch import nn
+
+Result = collections.namedtuple("Result", "model args")
+
+class Own:
+    def __init__(self, model, args):
+        self.model, self.args = model, args
+
+def linear(batch=2, width=3, bias=True, scale=1.0, kind="relu"):
+    return nn.Linear(width, 4, bias=bias), torch.ones(batch, width)
+
+def with_kwargs():
+    return nn.Bilinear(2, 2, 1), (torch.ones(1, 2),), {"input2": torch.ones(1, 2)}
+
+def as_dict(batch=1):
+    inputs = [(torch.ones(batch, n, 3), {}) for n in (4, 8, 8, 8)]
+    return {"model": nn.Linear(3, 1), "inputs": inputs, "loss": lambda y: y.mean(), "optimizer": "adam"}
+
+def as_object():
+    return Own(nn.Linear(3, 1), (torch.ones(1, 3),))
+
+def as_named_tuple():
+    return Result(nn.Linear(3, 1), torch.ones(1, 3))
+
+def bare_inputs():
+    return {"model": nn.Linear(3, 1), "inputs": [torch.ones(2, 3), {"input": torch.ones(4, 3)}]}
+
+def own_optimizer():
+    sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
+    return {"model": nn.Linear(3, 1), "args": torch.ones(1, 3), "optimizer": sgd}
+
+def numpy_input():
+    import numpy
+    return nn.Linear(3, 1), torch.from_numpy(numpy.ones((1, 3), dtype="float32"))
+
+def any_keyword(**keywords):
+    return nn.Linear(keywords["width"], 1), torch.ones(1, keywords["width"])
+
+def needs_width(width):
+    return linear(width=width)
+
+def broken():
+    raise ValueError("the weights are gone")
+
+def exits():
+    raise SystemExit(3)
+
+def needs_library():
+    import transformers_that_is_not_there
+
+def needs_known_library():
+    raise ModuleNotFoundError("No module named 'transformers'", name="transformers")
+
+def model_only():
+    return nn.Linear(3, 1)
+
+def nothing():
+    return None
+
+def no_model():
+    return "model", torch.ones(1)
+
+def unknown_key():
+    return {"model": nn.Linear(3, 1), "arguments": torch.ones(1, 3)}
+
+def no_inputs():
+    return {"model": nn.Linear(3, 1)}
+
+def both_inputs():
+    return {"model": nn.Linear(3, 1), "args": torch.ones(1, 3), "inputs": [torch.ones(1, 3)]}
+
+def empty_inputs():
+    return {"model": nn.Linear(3, 1), "inputs": []}
+
+def odd_inputs():
+    return {"model": nn.Linear(3, 1), "inputs": [(torch.ones(1, 3), torch.ones(1, 3))]}
+
+def odd_loss():
+    return {"model": nn.Linear(3, 1), "args": torch.ones(1, 3), "loss": 3}
+
+def odd_optimizer():
+    return {"model": nn.Linear(3, 1), "args": torch.ones(1, 3), "optimizer": 3}
+
+class Reads(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * x.sum().item()
+
+def reads_values():
+    return Reads(3, 1), torch.ones(1, 3)
+
+def wrong_shape():
+    return nn.Linear(3, 1), torch.ones(1, 5)
+
+CONSTANT = 3
+"""
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> str:
+    path = tmp_path / "models.py"
+    path.write_text(MODELS)
+    return str(path)
+
+
+def failure(target: str, **options: object) -> StatsNetError:
+    with pytest.raises(StatsNetError) as caught:
+        build(target, **{"mode": "inference", **options})
+    assert caught.value.message
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["linear", "with_kwargs", "as_object", "as_named_tuple", "numpy_input"])
+def test_documented_forms_build_and_run(models: str, name: str) -> None:
+    built = build(f"{models}:{name}", mode="inference")
+    assert make_step(built)(0).isfinite().all()
+    assert built.workload is None
+    assert built.preset is None
+
+
+def test_a_dict_may_bring_loss_optimizer_and_varying_inputs(models: str) -> None:
+    built = build(f"{models}:as_dict", mode="training", batch=5)
+    assert built.variants() == [(0, 0.25), (1, 0.75)]
+    assert built.batch == 5
+    step = make_step(built)
+    assert step.optimizer_name == "adam"
+    assert step(0).isfinite()
+    assert step(1).isfinite()
+
+
+def test_inputs_may_be_bare_tensors_or_keywords(models: str) -> None:
+    step = make_step(build(f"{models}:bare_inputs", mode="inference"))
+    assert [len(step(index)) for index in range(4)] == [2, 4, 2, 4]
+
+
+def test_an_optimizer_may_be_a_function(models: str) -> None:
+    step = make_step(build(f"{models}:own_optimizer", mode="training"))
+    step(0)
+    assert step.optimizer_name == "custom"
+
+
+def test_overrides_are_parsed(models: str) -> None:
+    built = build(
+        f"{models}:linear", mode="inference", overrides={"width": "7", "bias": "false", "kind": "8"}
+    )
+    assert built.model.in_features == 7
+    assert built.model.bias is None
+    assert build(f"{models}:any_keyword", mode="inference", overrides={"width": "6"}).model.in_features == 6
+
+
+def test_a_module_target_works(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(models).parent)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert build("models:linear", mode="inference").batch == 2
+    del sys.modules["models"]
+
+
+def test_missing_places_are_usage_errors(models: str) -> None:
+    assert "no file" in failure("nowhere/model.py:make").message
+    assert f"{models}:make" in failure(models).hint
+    assert "no module" in failure("no_such_package.models:make").message
+    error = failure(f"{models}:maker")
+    assert isinstance(error, UsageError)
+    assert "linear" in error.hint
+    assert "not callable" in failure(f"{models}:CONSTANT").cause
+
+
+def test_a_file_that_does_not_import_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text("x = 1\ny = x / 0\n")
+    error = failure(f"{path}:make")
+    assert isinstance(error, WorkloadError)
+    assert "ZeroDivisionError" in error.cause
+    assert "bad.py, line 2" in error.cause
+    path.write_text("def make(:\n")
+    assert "SyntaxError" in failure(f"{path}:make").cause
+
+
+def test_a_failing_factory_gives_type_message_and_line(models: str) -> None:
+    error = failure(f"{models}:broken")
+    line = 1 + MODELS.splitlines().index('    raise ValueError("the weights are gone")')
+    assert isinstance(error, WorkloadError)
+    assert error.cause == f"ValueError: the weights are gone (models.py, line {line})"
+    assert "SystemExit" in failure(f"{models}:exits").cause
+
+
+def test_a_missing_library_is_named_with_its_install_command(models: str) -> None:
+    assert failure(f"{models}:needs_known_library").hint == "pip install 'statsnet[models]'"
+    assert "transformers_that_is_not_there" in failure(f"{models}:needs_library").hint
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("model_only", "without inputs"),
+        ("nothing", "NoneType"),
+        ("no_model", "its model is a str"),
+        ("unknown_key", "unknown keys: arguments"),
+        ("no_inputs", "no input"),
+        ("both_inputs", "both"),
+        ("empty_inputs", "empty"),
+        ("odd_inputs", "not (args, kwargs)"),
+        ("odd_loss", "its loss is a int"),
+        ("odd_optimizer", "its optimizer"),
+    ],
+)
+def test_other_results_are_refused_with_the_documented_forms(models: str, name: str, cause: str) -> None:
+    error = failure(f"{models}:{name}")
+    assert isinstance(error, WorkloadError)
+    assert cause in error.cause
+    assert "(model, args)" in error.hint
+
+
+def test_arguments_are_checked_against_the_factory(models: str) -> None:
+    error = failure(f"{models}:linear", overrides={"depth": "3"})
+    assert isinstance(error, UsageError)
+    assert error.cause == "it takes batch, width, bias, scale, kind"
+    assert "takes no argument 'batch'" in failure(f"{models}:as_object", batch=4).message
+    assert "no value for 'width'" in failure(f"{models}:linear", overrides={"width": "wide"}).message
+    assert "needs width" in failure(f"{models}:needs_width").message
+    assert "twice" in failure(f"{models}:linear", batch=4, overrides={"batch": "5"}).message
+    assert "not a batch" in failure(f"{models}:linear", batch=0).message
+
+
+def test_presets_modes_dtypes_and_devices_are_checked(models: str) -> None:
+    assert "standard, small, tiny" in failure("alexnet", preset="huge").hint
+    assert "--set" in failure(f"{models}:linear", preset="small").hint
+    assert isinstance(failure("alexnet", mode="serving"), UsageError)
+    assert "bfloat16" in failure("alexnet", dtype="int8").hint
+    assert isinstance(failure("alexnet", device="tpu"), UsageError)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_where_there_is_none_is_a_device_error() -> None:
+    error = failure("alexnet", device="cuda")
+    assert isinstance(error, DeviceError)
+    assert "--device cpu" in error.hint
+
+
+def test_a_model_that_reads_values_cannot_be_counted_on_meta(models: str) -> None:
+    built = build(f"{models}:reads_values", mode="inference", device="meta")
+    with pytest.raises(WorkloadError) as caught:
+        make_step(built)(0)
+    assert "real device" in caught.value.hint
+    assert "models.py, line" in caught.value.cause
+
+
+def test_a_decorated_factory_in_a_file_has_its_presets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_workloads", dict(registry._workloads))
+    path = tmp_path / "decorated.py"
+    path.write_text(
+        "import torch\nfrom statsnet.workloads import workload\n"
+        "@workload(name='own', domain='lab', title='t', source='s', presets={'small': {'batch': 3}})\n"
+        "def make(batch=1):\n    return torch.nn.Linear(2, 1), torch.ones(batch, 2)\n"
+    )
+    for _ in range(2):  # reading a file again replaces its workloads
+        built = build(f"{path}:make", mode="inference")
+    assert built.batch == 3
+    assert built.preset == "small"
+    assert built.workload is registry.get("lab/own")
+
+
+def test_a_model_that_fails_in_its_step_is_named(models: str) -> None:
+    with pytest.raises(WorkloadError, match="a step of") as caught:
+        make_step(build(f"{models}:wrong_shape", mode="inference"))(0)
+    assert "RuntimeError" in caught.value.cause
