@@ -24,7 +24,7 @@ register(
     source="He et al., Neural collaborative filtering, arXiv 1708.05031; sizes as in MLPerf training v0.5",
     parameters=31_832_577,
     sample={"batch": 1},
-    presets={"standard": {"batch": 65536}, "small": {"batch": 2048}, "tiny": {"batch": 16, "max_rows": 1000}},
+    presets={"standard": {"batch": 65536}, "small": {"batch": 8192}, "tiny": {"batch": 16, "max_rows": 1000}},
     optimizer="adam",
     tags=("embedding", "2017"),
 )

@@ -38,9 +38,7 @@ HEADS_FIRST = [
     if "." not in name and schema.heads_first and not schema.backward
 ]
 BACKWARD = [
-    name
-    for name, schema in attention_costs._SCHEMAS.items()
-    if schema.backward and schema.heads_first
+    name for name, schema in attention_costs._SCHEMAS.items() if schema.backward and schema.heads_first
 ]
 
 

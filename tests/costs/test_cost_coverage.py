@@ -18,9 +18,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 IDS = torch.arange(16).reshape(2, 8)
 PIXELS = torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
-TEXT = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=100)
-IMAGE = dict(pixel_values=PIXELS, labels=torch.tensor([0, 1]))
-TOKENS = dict(input_ids=IDS, labels=IDS)
+TEXT = {
+    "hidden_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "vocab_size": 100,
+}
+IMAGE = {"pixel_values": PIXELS, "labels": torch.tensor([0, 1])}
+TOKENS = {"input_ids": IDS, "labels": IDS}
 
 
 def build(model, config, **options):
@@ -61,7 +67,7 @@ MODELS = {
                       encoder_ffn_dim=64, decoder_ffn_dim=64, vocab_size=100, num_mel_bins=8,
                       max_source_positions=16, max_target_positions=16, pad_token_id=0, bos_token_id=1,
                       eos_token_id=2, decoder_start_token_id=1),
-        dict(input_features=torch.linspace(-1, 1, 2 * 8 * 32).reshape(2, 8, 32), labels=IDS),
+        {"input_features": torch.linspace(-1, 1, 2 * 8 * 32).reshape(2, 8, 32), "labels": IDS},
     ),
     "mamba": (
         lambda: build("MambaForCausalLM", "MambaConfig", vocab_size=100, hidden_size=32, state_size=4,
@@ -69,7 +75,8 @@ MODELS = {
         TOKENS,
     ),
     "mixtral": (
-        lambda: build("MixtralForCausalLM", "MixtralConfig", num_key_value_heads=1, num_local_experts=4, **TEXT),
+        lambda: build("MixtralForCausalLM", "MixtralConfig", num_key_value_heads=1, num_local_experts=4,
+                      **TEXT),
         TOKENS,
     ),
     "t5": (

@@ -37,14 +37,17 @@ def test_a_small_table_is_read_at_most_once(cost, meta):
 
 def test_dense_gradient_writes_the_whole_table(cost):
     table = torch.nn.Embedding(ROWS, WIDTH)
-    got = cost(lambda: table(torch.randint(0, ROWS, (COUNT,))).pow(2).sum().backward(), "embedding_dense_backward")
+    got = cost(
+        lambda: table(torch.randint(0, ROWS, (COUNT,))).pow(2).sum().backward(), "embedding_dense_backward"
+    )
     assert got.flops == COUNT * WIDTH
     assert got.bytes_read == COUNT * ROW + COUNT * 8
     assert got.bytes_written == ROWS * ROW
 
 
 @pytest.mark.parametrize(
-    ("mode", "flops"), [("sum", COUNT * WIDTH), ("mean", COUNT * WIDTH + BAGS * WIDTH), ("max", COUNT * WIDTH)]
+    ("mode", "flops"),
+    [("sum", COUNT * WIDTH), ("mean", COUNT * WIDTH + BAGS * WIDTH), ("max", COUNT * WIDTH)],
 )
 def test_bags(cost, mode, flops):
     got = cost(bag_step(mode=mode), "_embedding_bag")

@@ -62,6 +62,12 @@ def test_linear_and_matmul_stay_whole_in_inference_mode(cost, meta):
         assert cost(lambda: torch.matmul(x, meta(2, 5, 3)), "matmul").flops == 2 * 8 * 5 * 3
 
 
+def test_tensordot(cost, meta):
+    with torch.inference_mode():
+        got = cost(lambda: torch.tensordot(meta(2, 3, 4), meta(4, 3, 5), ([2, 1], [0, 1])), "tensordot")
+    assert got.flops == 2 * 2 * 5 * 12
+
+
 def test_complex_products_cost_four_real_ones(cost, meta):
     c64 = torch.complex64
     got = cost(lambda: meta(3, 5, dtype=c64) @ meta(5, 7, dtype=c64), "mm")
@@ -81,7 +87,9 @@ def test_integer_and_scaled_products():
 
 def test_grouped_products_of_a_mixture_of_experts():
     weights, offsets = spec(8, 64, 128), spec(8, dtype="int32")
-    many = cost_of("aten._grouped_mm.default", [spec(100, 64), weights, offsets, None, None], [spec(100, 128)])
+    many = cost_of(
+        "aten._grouped_mm.default", [spec(100, 64), weights, offsets, None, None], [spec(100, 128)]
+    )
     assert many.flops == 2 * 100 * 64 * 128
     assert many.bytes_read == 4 * (100 * 64 + 8 * 64 * 128 + 8)
     few = cost_of("aten._grouped_mm.default", [spec(2, 64), weights, offsets, None, None], [spec(2, 128)])

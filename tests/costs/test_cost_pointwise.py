@@ -116,9 +116,7 @@ def test_pooling_gradients_do_not_read_the_input(cost):
     assert (got.flops, got.bytes_read) == (96 * 5, 4 * 96)
 
 
-@pytest.mark.parametrize(
-    ("mode", "taps"), [("nearest", 0), ("bilinear", 4), ("bicubic", 16)]
-)
+@pytest.mark.parametrize(("mode", "taps"), [("nearest", 0), ("bilinear", 4), ("bicubic", 16)])
 def test_upsampling(cost, meta, mode, taps):
     got = cost(lambda: F.interpolate(meta(1, 2, 4, 4), scale_factor=2, mode=mode), f"upsample_{mode}2d")
     assert got.flops == 2 * taps * 2 * 64

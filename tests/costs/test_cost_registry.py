@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -99,4 +100,5 @@ def test_no_torch_is_needed():
         "from statsnet.profiling.costs import cost_of\n"
         "assert cost_of('aten.view.default', [], []).flops == 0"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -15,7 +15,7 @@ class Attention(Block):
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
-    ) -> None:
+    ) -> None:  # fmt: skip
         together = queries == keys
         super().__init__(3 if together else 1, batch, queries, heads, head_size)
         self.kept = None if together else held(2, batch, keys, heads, head_size)
@@ -53,6 +53,10 @@ class AttentionKind(BlockKind):
             "head_size": q[3],
             "causal": causal,
         }
+
+    def steady(self, config: Config) -> bool:
+        """With keys and values of its own, what comes in changes only how those are weighted."""
+        return bool(config["queries"] == config["keys"])
 
     def scaled(self, config: Config, divisor: int) -> Config | None:
         """Whole sequences first, then heads: the score matrix of one head keeps its size."""

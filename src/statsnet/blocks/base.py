@@ -48,6 +48,9 @@ class BlockKind(ABC):
     helpers: ClassVar[tuple[Any, ...]] = ()
     """Functions or classes that the module's source needs, pasted before it."""
 
+    mixes: ClassVar[bool] = False
+    """Whether values of both signs and of size about one leave, whatever comes in: sums with random weights."""
+
     @abstractmethod
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         """Full-size configuration for a run of operators tied by data flow, None if this kind cannot stand
@@ -60,6 +63,11 @@ class BlockKind(ABC):
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """The same block with a second axis (channels, features) divided; None if there is none."""
         return None
+
+    def steady(self, config: Config) -> bool:
+        """Whether values and gradients keep their signs and order of magnitude on the way through. Blocks that do
+        not may only be next to each other or to ones that mix, and few of them share a tower."""
+        return True
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
         """(number of indices, number of rows) where the block reads indices instead of activations."""
@@ -74,8 +82,10 @@ class BlockKind(ABC):
 
 
 def held(*shape: int) -> nn.Parameter:
-    """A second operand that the block keeps: the other branch of an addition, the keys of an attention."""
-    return nn.Parameter(torch.randn(shape))
+    """A second operand that the block keeps: the other branch of an addition, the keys of an attention. Its values
+    have both signs and are never near zero, so that products and quotients neither vanish nor grow."""
+    values = torch.randn(shape)
+    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
 
 
 def divided(value: int, divisor: int) -> int | None:

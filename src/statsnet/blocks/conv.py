@@ -16,20 +16,18 @@ class Conv(Block):
     """Convolution over 1, 2 or 3 axes; then, where asked for, batch norm, an addition and an activation."""
 
     def __init__(
-        self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple, padding: tuple,
-        dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False, residual: bool = False,
-        activation: str = "",
+        self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
+        padding: tuple, dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
+        residual: bool = False, activation: str = "",
     ) -> None:  # fmt: skip
         super().__init__(batch, channels, *size)
         axes = len(size)
         conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
-        self.conv = conv(
-            channels, filters, kernel, stride, padding, dilation or 1, groups, bias
-        )
+        self.conv = conv(channels, filters, kernel, stride, padding, dilation or 1, groups, bias)
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
         self.norm = bn(filters) if norm else nn.Identity()
-        steps = zip(size, kernel, stride, padding, dilation or (1,) * axes)
+        steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.other = held(batch, filters, *out) if residual else None
         self.activation = getattr(F, activation) if activation else None
@@ -53,6 +51,7 @@ ACTIVATIONS = {
 class ConvKind(BlockKind):
     name = "conv"
     module = Conv
+    mixes = True
     helpers = (held,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:

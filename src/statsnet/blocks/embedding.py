@@ -15,9 +15,7 @@ LARGEST_TABLE_ELEMENTS = 2**26
 class Embedding(nn.Module):
     """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow."""
 
-    def __init__(
-        self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False
-    ) -> None:
+    def __init__(self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False) -> None:
         super().__init__()
         self.rows, self.indices, self.skew = rows, indices, skew
         self.table = nn.Embedding(rows, width, sparse=sparse)

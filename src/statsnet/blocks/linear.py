@@ -24,7 +24,7 @@ class Linear(Block):
     ) -> None:  # fmt: skip
         super().__init__(rows, inputs)
         shape = (inputs, outputs) if weight_first_axis_in else (outputs, inputs)
-        self.weight = nn.Parameter(torch.randn(shape) * math.sqrt(1 / inputs))
+        self.weight = nn.Parameter(torch.randn(shape) / math.sqrt(inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.weight_first_axis_in = weight_first_axis_in
         self.activation = getattr(F, activation) if activation else None
@@ -43,6 +43,7 @@ class Linear(Block):
 class LinearKind(BlockKind):
     name = "linear"
     module = Linear
+    mixes = True
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, held
+from statsnet.blocks.base import Block, BlockKind, Config, divided
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
@@ -18,7 +20,8 @@ class BatchedMatMul(Block):
     def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
         super().__init__(batch, rows, depth)
         self.transposed = transposed
-        self.other = held(batch, columns, depth) if transposed else held(batch, depth, columns)
+        shape = (batch, columns, depth) if transposed else (batch, depth, columns)
+        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
 
     def forward(self, x: Tensor) -> Tensor:
         other = self.other.mT if self.transposed else self.other
@@ -28,7 +31,7 @@ class BatchedMatMul(Block):
 class MatMulKind(BlockKind):
     name = "batched_matmul"
     module = BatchedMatMul
-    helpers = (held,)
+    mixes = True
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided
@@ -22,10 +23,9 @@ class Norm(Block):
         elif kind == "group":
             self.norm = nn.GroupNorm(groups, shape[1])
         else:
-            self.norm = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[
-                len(shape) - 2
-            ](shape[1])
-        self.activation = getattr(nn.functional, activation) if activation else None
+            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+            self.norm = norms[len(shape) - 2](shape[1])
+        self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm(self.enter(x))
@@ -35,6 +35,7 @@ class Norm(Block):
 class NormKind(BlockKind):
     name = "norm"
     module = Norm
+    mixes = True
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)
@@ -42,8 +43,9 @@ class NormKind(BlockKind):
         if kind is None:
             return None
         shape = tuple(first.args[0]["shape"])
-        if kind == "layer" and len(shape) != 2:
-            shape = (math.prod(shape[:-1]), shape[-1])
+        if kind == "layer":
+            width = math.prod(first.args[1])
+            shape = (math.prod(shape) // width, width)
         following = [base_name(c.op) for c in motif[1:]]
         config: Config = {
             "kind": kind,

@@ -13,25 +13,49 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor
 
-UNARY: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
-    "leaky_relu": F.leaky_relu, "elu": F.elu, "hardtanh": F.hardtanh, "hardswish": F.hardswish, "mish": F.mish,
-    "softplus": F.softplus, "abs": torch.abs, "neg": torch.neg, "cos": torch.cos, "sin": torch.sin,
-    "exp": lambda x: torch.exp(-x.abs()), "log": lambda x: torch.log(x.abs() + 1),
-    "sqrt": lambda x: torch.sqrt(x.abs() + 1), "rsqrt": lambda x: torch.rsqrt(x.abs() + 1),
-    "square": lambda x: x.pow(2), "cube": lambda x: x.pow(3),
-    "scale": lambda x: x * 0.9, "shift": lambda x: x + 0.1,
-    "dropout": lambda x: F.dropout(x, 0.1), "copy": lambda x: x.clone(),
-}  # fmt: skip
-BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "maximum": torch.maximum,
-    "div": lambda x, other: x / (other.abs() + 1), "where": lambda x, other: torch.where(x > 0, x, other),
-}  # fmt: skip
+FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "relu": lambda x, _: F.relu(x),
+    "gelu": lambda x, _: F.gelu(x),
+    "silu": lambda x, _: F.silu(x),
+    "tanh": lambda x, _: torch.tanh(x),
+    "sigmoid": lambda x, _: torch.sigmoid(x),
+    "leaky_relu": lambda x, _: F.leaky_relu(x),
+    "elu": lambda x, _: F.elu(x),
+    "hardtanh": lambda x, _: F.hardtanh(x),
+    "hardsigmoid": lambda x, _: F.hardsigmoid(x),
+    "hardswish": lambda x, _: F.hardswish(x),
+    "mish": lambda x, _: F.mish(x),
+    "softplus": lambda x, _: F.softplus(x),
+    "abs": lambda x, _: x.abs(),
+    "neg": lambda x, _: -x,
+    "cos": lambda x, _: x.cos(),
+    "sin": lambda x, _: x.sin(),
+    "exp": lambda x, _: torch.exp(-x.abs()),
+    "log": lambda x, _: torch.log(x.abs() + 1),
+    "sqrt": lambda x, _: torch.sqrt(x.abs() + 1),
+    "rsqrt": lambda x, _: torch.rsqrt(x.abs() + 1),
+    "square": lambda x, _: x.pow(2),
+    "cube": lambda x, _: x.pow(3),
+    "scale": lambda x, _: x * 0.9,
+    "shift": lambda x, _: x + 0.1,
+    "dropout": lambda x, _: F.dropout(x, 0.1),
+    "copy": lambda x, _: x.clone(),
+    "add": lambda x, other: x + other,
+    "sub": lambda x, other: x - other,
+    "mul": lambda x, other: x * other,
+    "div": lambda x, other: x / other,
+    "maximum": lambda x, other: torch.maximum(x, other),
+    "where": lambda x, other: torch.where(x > 0, x, other),
+}
+"""Where a function is not safe for every number (logarithm, square root), its argument is made so first."""
+
+BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "where"})
+SQUASHING = frozenset({"tanh", "sigmoid", "hardsigmoid", "hardtanh", "sin", "cos", "exp"})
 
 
 class Pointwise(Block):
-    """Functions from UNARY and BINARY one after the other; BINARY ones share an operand that the block keeps,
-    `operand` being its shape (a broadcast one for biases and masks)."""
+    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of shape
+    `operand` (a broadcast one for biases and masks)."""
 
     def __init__(self, shape: tuple, functions: tuple, operand: tuple = ()) -> None:
         super().__init__(*shape)
@@ -41,7 +65,7 @@ class Pointwise(Block):
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
         for name in self.functions:
-            x = UNARY[name](x) if name in UNARY else BINARY[name](x, self.other)
+            x = FUNCTIONS[name](x, self.other)
         return x
 
 
@@ -54,7 +78,7 @@ _SAME = {
 
 
 def function_of(cluster: Cluster) -> str | None:
-    """The function of the tables above that stands for an element-wise operator, None for others."""
+    """The one of FUNCTIONS that stands for an element-wise operator, None for others."""
     base = base_name(cluster.op).rstrip("_")
     name = _SAME.get(base, base)
     second = next((a for a in cluster.args[1:] if is_tensor(a)), None)
@@ -62,13 +86,13 @@ def function_of(cluster: Cluster) -> str | None:
         return "cube" if cluster.args[1] == 3 else "square"
     if name in BINARY and second is None:
         return {"add": "shift", "sub": "shift", "mul": "scale", "div": "scale"}.get(name)
-    return name if name in UNARY or name in BINARY else None
+    return name if name in FUNCTIONS else None
 
 
 class PointwiseKind(BlockKind):
     name = "pointwise"
     module = Pointwise
-    helpers = (held, UNARY, BINARY)
+    helpers = (held, FUNCTIONS)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = next((o for o in motif[0].outputs if o is not None), None)
@@ -76,7 +100,7 @@ class PointwiseKind(BlockKind):
             return None
         functions: list[str] = []
         operand: tuple[int, ...] = ()
-        for cluster in motif:
+        for cluster in _without_masking(motif):
             name = function_of(cluster)
             if name is None:
                 break
@@ -88,6 +112,15 @@ class PointwiseKind(BlockKind):
         config: Config = {"shape": tuple(first["shape"]), "functions": tuple(functions)}
         return {**config, "operand": operand} if operand else config
 
+    def steady(self, config: Config) -> bool:
+        steady = True
+        for name in config["functions"]:
+            if name in ("square", "cube", "rsqrt"):
+                steady = False
+            elif name in SQUASHING:
+                steady = True
+        return steady and "neg" not in config["functions"]
+
     def scaled(self, config: Config, divisor: int) -> Config | None:
         shape = divide_leading(config["shape"], divisor)
         if shape is None:
@@ -95,11 +128,16 @@ class PointwiseKind(BlockKind):
         scaled = {**config, "shape": shape}
         if "operand" in config:
             missing = len(config["shape"]) - len(config["operand"])
-            scaled["operand"] = tuple(
-                n if n == 1 else min(n, new)
-                for n, new in zip(config["operand"], shape[missing:], strict=True)
-            )
+            pairs = zip(config["operand"], shape[missing:], strict=True)
+            scaled["operand"] = tuple(min(n, new) for n, new in pairs)
         return scaled
+
+
+def _without_masking(motif: list[Cluster]) -> list[Cluster]:
+    """On a CPU dropout is three operators: a random mask, its division by the share kept, and the product."""
+    names = [base_name(c.op).rstrip("_") for c in motif[:3]]
+    masked = names[:1] == ["bernoulli"] and names == ["bernoulli", "div", "mul"][: len(names)]
+    return [motif[0], *motif[3:]] if masked else motif
 
 
 def _operand(cluster: Cluster) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from statsnet.blocks.base import Block, BlockKind, Config, divided
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
 
 
 class Pool(Block):
@@ -37,7 +38,7 @@ class PoolKind(BlockKind):
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)
-        shape = first.args[0]["shape"] if first.args and isinstance(first.args[0], dict) else []
+        shape = first.args[0]["shape"] if first.args and is_tensor(first.args[0]) else []
         if len(shape) != 4:
             return None
         config: Config = {

@@ -27,26 +27,29 @@ class Transpose(Block):
 
 
 class Concat(Block):
-    """`pieces` equal slices of `shape` along `axis`, joined in reverse order."""
+    """`pieces` slices of a tensor of `shape` along `axis`, about equal, joined in reverse order."""
 
     def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
         super().__init__(*shape)
         self.axis, self.pieces = axis, pieces
 
     def forward(self, x: Tensor) -> Tensor:
-        slices = self.enter(x).chunk(self.pieces, self.axis)
+        slices = self.enter(x).tensor_split(self.pieces, self.axis)
         return torch.cat(slices[::-1], self.axis)
 
 
 class Gather(Block):
-    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index."""
+    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index; `subscript` does it as
+    x[:, index], which runs another operator than index_select."""
 
-    def __init__(self, shape: tuple, axis: int, count: int) -> None:
+    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
         super().__init__(*shape)
-        self.axis = axis
+        self.axis, self.subscript = axis, subscript
         self.register_buffer("index", torch.randint(shape[axis], (count,)))
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.subscript:
+            return self.enter(x)[(slice(None),) * self.axis + (self.index,)]
         return self.enter(x).index_select(self.axis, self.index)
 
 
@@ -99,12 +102,18 @@ class TransposeKind(_ShapeKind):
             return None
         stored = sorted(range(len(spec.shape)), key=lambda d: -spec.strides[d])  # type: ignore[index]
         order = tuple(stored.index(d) for d in range(len(stored)))
-        return {"shape": tuple(spec.shape[d] for d in stored), "order": order}
+        return _moving({"shape": tuple(spec.shape[d] for d in stored), "order": order})
 
     def scaled(self, config: Config, divisor: int) -> Config | None:
         """The axis that is outermost before and after is divided first; the inner ones keep the access pattern."""
         shape = divide_leading(config["shape"], divisor)
-        return None if shape is None else {**config, "shape": shape}
+        return None if shape is None else _moving({**config, "shape": shape})
+
+
+def _moving(config: Config) -> Config | None:
+    """The configuration unless its order leaves everything in place, so that nothing would be copied."""
+    moved = [axis for axis in config["order"] if config["shape"][axis] > 1]
+    return config if moved != sorted(moved) else None
 
 
 class ConcatKind(_ShapeKind):
@@ -139,14 +148,29 @@ class GatherKind(_ShapeKind):
         if not shape or not total or not first.args[0]["dtype"].startswith(("float", "bfloat")):
             return None
         if base == "index":
-            return {"shape": (shape[0], math.prod(shape[1:])), "axis": 1, "count": max(1, total // shape[0])}
+            return _subscripted(shape, first.args[1]["tensors"], total)
         axis = int(first.args[1]) % len(shape)
         return {"shape": shape, "axis": axis, "count": max(1, total * shape[axis] // math.prod(shape))}
+
+
+def _subscripted(shape: tuple[int, ...], indices: list[Any], total: int) -> Config:
+    """x[:, i, j] for any number of axes before, at and after the indices: these axes are merged into one."""
+    entries = [entry for entry in indices for _ in range((entry or {}).get("times", 1))]
+    leading = next((axis for axis, entry in enumerate(entries) if entry is not None), 0)
+    covered = sum(len(e["shape"]) if e["dtype"] == "bool" else 1 for e in entries if e is not None)
+    before, after = shape[:leading], shape[leading + covered :]
+    picked = math.prod(shape[leading : leading + covered])
+    count = max(1, total // max(1, math.prod(before + after)))
+    merged = (*before, picked, *((math.prod(after),) if after else ()))
+    return {"shape": merged, "axis": leading, "count": count, "subscript": True}
 
 
 class ReduceKind(_ShapeKind):
     name = "reduce"
     module = Reduce
+
+    def steady(self, config: Config) -> bool:
+        return False  # sums grow and means shrink; extremes have one sign
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)
@@ -163,6 +187,9 @@ class ReduceKind(_ShapeKind):
 class TopKKind(_ShapeKind):
     name = "topk"
     module = TopK
+
+    def steady(self, config: Config) -> bool:
+        return False  # the largest entries have one sign
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first, base = motif[0], base_name(motif[0].op)

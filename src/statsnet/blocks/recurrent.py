@@ -24,6 +24,7 @@ class Recurrent(Block):
 class RecurrentKind(BlockKind):
     name = "recurrent"
     module = Recurrent
+    mixes = True
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
@@ -32,6 +33,9 @@ class RecurrentKind(BlockKind):
         shape = first.args[0]["shape"]
         hidden = next(o["shape"][-1] for o in first.outputs if o is not None)
         return {"steps": shape[0], "batch": shape[1], "inputs": shape[2], "hidden": hidden}
+
+    def steady(self, config: Config) -> bool:
+        return False  # its gates let about a tenth of a gradient through
 
     def scaled(self, config: Config, divisor: int) -> Config | None:
         """Fewer time steps: each step's product, and so its kernel, stays what it was."""

@@ -35,6 +35,9 @@ class SoftmaxKind(BlockKind):
         axis = motif[0].args[1] % len(shape)
         return {"shape": shape, "axis": axis, "log": base == "_log_softmax"}
 
+    def steady(self, config: Config) -> bool:
+        return False  # values and gradients shrink by the length of the axis; logarithms are all negative
+
     def scaled(self, config: Config, divisor: int) -> Config | None:
         shape = divide_leading(config["shape"], divisor, keep=config["axis"])
         return None if shape is None else {**config, "shape": shape}

@@ -5,8 +5,9 @@ Works on real tensors and, for models that do not fit the machine, on fake ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,13 +18,15 @@ from statsnet.profiling.encode import encode_arguments, encode_outputs
 from statsnet.profiling.kernel_log import KernelLog
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
+from statsnet.signatures.privacy import safe_op
 
 PHASES = ("input", "forward", "backward", "optimizer")
 
 
 @dataclass(slots=True, kw_only=True)
 class OpCall:
-    """One operator call. `producers` are the indices of the calls whose results it reads."""
+    """One operator call. `producers` are the indices of the calls whose results it reads; `event` is the
+    profiler's name of the operator, for the join alone: it may be private and is never written."""
 
     op: str
     phase: str
@@ -36,7 +39,7 @@ class OpCall:
     time_s: float | None = None
     device_kernels: int = 0
     metadata: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
+    event: str = ""
 
 
 class CaptureMode(TorchDispatchMode):
@@ -65,6 +68,15 @@ class CaptureMode(TorchDispatchMode):
         if name.startswith("profiler."):
             self._mark(name, args)
             return func(*args, **kwargs)
+        if name.startswith("prim."):  # questions to a fake tensor (`prim.device`), no work
+            return func(*args, **kwargs)
+        if _is_caused_by_capture(name, args):
+            result = func(*args, **kwargs)
+            if (source := _storage_key(args[0])) in self._producer:
+                self._producer[_storage_key(result)] = self._producer[source]
+            return result
+        if name.startswith("prim."):  # questions about a fake tensor's device and shape
+            return func(*args, **kwargs)
         encoded = encode_arguments(func, args, kwargs)
         producers = self._producers(args, kwargs)
         skew = index_skew(func, args)
@@ -72,7 +84,8 @@ class CaptureMode(TorchDispatchMode):
         index = len(self.calls)
         self.calls.append(
             OpCall(
-                op=public_name(func),
+                op=safe_op(name),
+                event="::".join(name.split(".")[:2]),
                 phase=self._current_phase(),
                 args=encoded,
                 outputs=encode_outputs(result),
@@ -84,6 +97,10 @@ class CaptureMode(TorchDispatchMode):
         )
         self._remember(func, args, kwargs, result, index)
         return result
+
+    def set_phase(self, name: str) -> None:
+        """What follows belongs to this phase, unless the autograd engine calls it."""
+        self.phase = name
 
     def _mark(self, name: str, args: tuple[Any, ...]) -> None:
         if "_enter" in name:
@@ -122,13 +139,12 @@ class CaptureMode(TorchDispatchMode):
                 self._producer[key] = index
 
 
-def public_name(func: Any) -> str:
-    """The operator's name, or `custom.opaque.default` for a library that is not torch's own."""
-    name = str(func)
-    return name if name.split(".", 1)[0] in PUBLIC_NAMESPACES else "custom.opaque.default"
-
-
-PUBLIC_NAMESPACES = frozenset({"aten", "prims", "torchvision", "quantized", "_c10d_functional", "c10d"})
+def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
+    """A sparse gradient becomes a parameter's `.grad` as it is, but is copied while Python holds it too."""
+    if name != "aten.clone.default" or args[0].layout == torch.strided:
+        return False
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name() == "torch::autograd::AccumulateGrad"
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
@@ -156,28 +172,29 @@ def capture_step(
     the start of each phase (None removes it); without it, phases come from the autograd engine and from
     the optimizers' own hooks.
     """
+    with capturing(device) as mode:
+        try:
+            if phases is not None:
+                phases(mode.set_phase)
+            step()
+        finally:
+            if phases is not None:
+                phases(None)
+    return mode.calls
+
+
+@contextmanager
+def capturing(device: str) -> Iterator[CaptureMode]:
+    """Capture the calls made inside the `with` block, with their implementations on a CPU."""
     log = KernelLog() if device == "cpu" else None
     mode = CaptureMode(log)
-
-    def set_phase(name: str) -> None:
-        mode.phase = name
-
     handles = [
-        register_optimizer_step_pre_hook(lambda *_: set_phase("optimizer")),
-        register_optimizer_step_post_hook(lambda *_: set_phase("forward")),
+        register_optimizer_step_pre_hook(lambda *_: mode.set_phase("optimizer")),
+        register_optimizer_step_post_hook(lambda *_: mode.set_phase("forward")),
     ]
     try:
-        if phases is not None:
-            phases(set_phase)
-        if log is None:
-            with mode:
-                step()
-        else:
-            with log, mode:
-                step()
+        with log or nullcontext(), mode:
+            yield mode
     finally:
-        if phases is not None:
-            phases(None)
         for handle in handles:
             handle.remove()
-    return mode.calls

@@ -46,6 +46,10 @@ class KernelLog:
         self._libc.fflush(None)
         os.dup2(self._saved_stdout, 1)
         os.close(self._saved_stdout)
+        self._file.seek(0)
+        for line in self._file:  # what the model's own code printed meanwhile is not lost
+            if not line.startswith((b"onednn_verbose", b"MKL_VERBOSE")):
+                _write(line)
         self._file.close()
 
     def take(self) -> tuple[str, ...]:
@@ -56,6 +60,11 @@ class KernelLog:
         text = os.pread(self._file.fileno(), size - self._position, self._position)
         self._position = size
         return implementations(text.decode(errors="replace"))
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
 
 
 def implementations(log: str) -> tuple[str, ...]:

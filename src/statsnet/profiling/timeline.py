@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,6 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from statsnet.profiling.capture import OpCall
-from statsnet.signatures.categories import base_name
 
 STEP_LABEL = "statsnet:step"
 
@@ -42,54 +42,107 @@ def profile_step(
 ) -> Timeline:
     """Run one step under the profiler. `event_overhead_s` is what recording one event costs (see
     `event_overhead_s()`); it is taken off every operator and off the gaps between them."""
+    with profiling(device) as session:
+        step()
+    return read_events(session.events(), calls, device=device, event_overhead_s=event_overhead_s)
+
+
+@contextmanager
+def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
+    """The `with` block is one step under the profiler."""
     activities = [ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
-    with profile(activities=activities, acc_events=True) as session:
+    with profile(activities=activities, acc_events=True, record_shapes=record_shapes) as session:
         with record_function(STEP_LABEL):
-            step()
+            yield session
             if device == "cuda":
                 torch.cuda.synchronize()
-    return read_events(session.events(), calls, device=device, event_overhead_s=event_overhead_s)
 
 
 def read_events(
     events: Any, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0
 ) -> Timeline:
     """Join a list of the profiler's `FunctionEvent`s to the captured calls."""
-    cpu_events = [e for e in events if _on_cpu(e)]
-    step = next(e for e in cpu_events if e.name == STEP_LABEL)
-    start, end = step.time_range.start, step.time_range.end
-    inside = [e for e in cpu_events if start <= e.time_range.start <= end and e is not step]
-    roots = sorted(
-        (e for e in inside if e.cpu_parent is None or e.cpu_parent is step), key=lambda e: e.time_range.start
-    )
+    step = StepEvents.of(events)
+    matched = join_in_order(step, calls)
+    if matched is None:
+        matched = join_by_name(step, calls)
+    timed = sum(1 for c in calls if not c.metadata)
+    return times_of(step, matched, len(calls), timed, device=device, event_overhead_s=event_overhead_s)
+
+
+@dataclass(slots=True, kw_only=True)
+class StepEvents:
+    """The profiler's events of one step: on the CPU all inside it and the outermost ones, on the device all."""
+
+    step: Any
+    inside: list[Any]
+    roots: list[Any]
+    on_device: list[Any]
+
+    @classmethod
+    def of(cls, events: Any) -> StepEvents:
+        cpu_events = [e for e in events if _on_cpu(e)]
+        step = next(e for e in cpu_events if e.name == STEP_LABEL)
+        start, end = step.time_range.start, step.time_range.end
+        inside = [e for e in cpu_events if start <= e.time_range.start <= end and e is not step]
+        roots = [e for e in inside if e.cpu_parent is None or e.cpu_parent is step]
+        # Kineto repeats ranges such as the step's own on the device, where they would hide the gaps.
+        on_device = [
+            e for e in events if not _on_cpu(e) and not e.is_user_annotation and e.name != STEP_LABEL
+        ]
+        return cls(
+            step=step,
+            inside=inside,
+            roots=sorted(roots, key=lambda e: e.time_range.start),
+            on_device=on_device,
+        )
+
+
+def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Any] | None:
+    """Event of each call where the step made exactly the captured calls, else None."""
     # Views have no time of their own, and the autograd engine's are not all recorded: they are not joined.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
-    names = [_event_name(calls[i].op) for i in timed]
-    found = _match_in_order(roots, names)
-    if found is None:
-        found = _match_by_name(roots, names)
-    matched = {timed[position]: event for position, event in found.items()}
+    found = _match_in_order(step.roots, [_event_name(calls[i]) for i in timed])
+    return None if found is None else {timed[position]: event for position, event in found.items()}
 
-    time_s: list[float | None] = [None] * len(calls)
-    counts = [0] * len(calls)
-    kernels: list[list[tuple[str, float]]] = [[] for _ in calls]
+
+def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Any]:
+    """Events of a step that differs from the captured one: the n-th event of a name to its n-th call."""
+    timed = [i for i, c in enumerate(calls) if not c.metadata]
+    found = _match_by_name(step.roots, [_event_name(calls[i]) for i in timed])
+    return {timed[position]: event for position, event in found.items()}
+
+
+def times_of(
+    step: StepEvents,
+    matched: dict[int, Any],
+    count: int,
+    timed: int,
+    *,
+    device: str,
+    event_overhead_s: float = 0.0,
+) -> Timeline:
+    """Times of `count` calls, `timed` of which should have one, from the events matched to them."""
+    time_s: list[float | None] = [None] * count
+    counts = [0] * count
+    kernels: list[list[tuple[str, float]]] = [[] for _ in range(count)]
+    taken = {id(event) for event in matched.values()}
     host_s = 0.0
     for index, event in matched.items():
-        elapsed = event.time_range.elapsed_us() * 1e-6
-        size = _subtree_size(event)
-        host = max(elapsed - event_overhead_s * (size - 1), 1e-9)
+        own, inner = _own_parts(event, taken)
+        elapsed = _elapsed_s(event) - sum(_elapsed_s(e) for e in inner)
+        host = max(elapsed - event_overhead_s * (len(own) - 1 + len(inner)), 1e-9)
         host_s += host
-        counts[index] = size
-        kernels[index] = list(_device_kernels(event))
+        counts[index] = len(own)
+        kernels[index] = [(k.name, k.duration * 1e-6) for part in own for k in part.kernels]
         time_s[index] = sum(t for _, t in kernels[index]) if device == "cuda" else host
-    step_s = step.time_range.elapsed_us() * 1e-6
+    step_s = _elapsed_s(step.step)
     idle_s = 0.0
-    total_overhead = event_overhead_s * len(inside)
-    framework_s = max(step_s - total_overhead - host_s, 0.0)
+    framework_s = max(step_s - event_overhead_s * len(step.inside) - host_s, 0.0)
     if device == "cuda":
-        busy = _union_s([(k.time_range.start, k.time_range.end) for k in events if not _on_cpu(k)])
+        busy = _union_s([(k.time_range.start, k.time_range.end) for k in step.on_device])
         framework_s, idle_s = 0.0, max(step_s - busy, 0.0)
     return Timeline(
         step_s=step_s,
@@ -98,20 +151,40 @@ def read_events(
         op_kernels=kernels,
         framework_s=framework_s,
         idle_s=idle_s,
-        events=len(inside),
-        unmatched=len(timed) - len(matched),
-        segment_s=_segments(inside, event_overhead_s),
+        events=len(step.inside),
+        unmatched=timed - len(matched),
+        segment_s=_segments(step.inside, event_overhead_s),
     )
 
 
-def _event_name(op: str) -> str:
-    """The profiler's name of an operator. The engine adds gradients up in place, but not while they are being
-    captured: `add` and `add_` are the same to the join."""
-    name = f"aten::{base_name(op)}" if op.startswith("aten.") else base_name(op)
+def _event_name(call: OpCall) -> str:
+    """The profiler's name of a call's operator, as `joined_name` gives it."""
+    name = call.event or "::".join(call.op.split(".")[:2])
     return _IN_PLACE.get(name, name)
 
 
-_IN_PLACE = {"aten::add_": "aten::add"}
+def joined_name(event: Any) -> str:
+    """An event's name. Gradients are added up and indexed in place, but not while they are being captured:
+    `add` and `add_` are the same to the join."""
+    return _IN_PLACE.get(event.name, event.name)
+
+
+_IN_PLACE = {
+    "aten::add_": "aten::add",
+    "aten::index_put_": "aten::index_put",
+    "aten::_index_put_impl_": "aten::index_put",
+}
+
+
+def saved_copy(event: Any) -> Any | None:
+    """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`): it is captured as a
+    call before the operator's, but recorded within its event."""
+    if not event.name.endswith("_"):
+        return None
+    return next((c for c in event.cpu_children if c.name == _COPY), None)
+
+
+_COPY = "aten::clone"
 
 
 def _on_cpu(event: Any) -> bool:
@@ -131,7 +204,7 @@ def _segments(events: list[Any], event_overhead_s: float) -> dict[str, float]:
     return dict(found)
 
 
-def _children(event: Any) -> list[Any]:
+def children(event: Any) -> list[Any]:
     return sorted(event.cpu_children, key=lambda e: e.time_range.start)
 
 
@@ -142,11 +215,15 @@ def _match_in_order(roots: list[Any], names: list[str]) -> dict[int, Any] | None
     stack = list(reversed(roots))
     while stack and position < len(names):
         event = stack.pop()
-        if _IN_PLACE.get(event.name, event.name) == names[position]:
+        name = joined_name(event)
+        if name == names[position]:
             matched[position] = event
             position += 1
+        elif names[position : position + 2] == [_COPY, name] and (copy := saved_copy(event)) is not None:
+            matched[position], matched[position + 1] = copy, event
+            position += 2
         else:
-            stack.extend(reversed(_children(event)))
+            stack.extend(reversed(children(event)))
     return matched if position == len(names) else None
 
 
@@ -159,30 +236,31 @@ def _match_by_name(roots: list[Any], names: list[str]) -> dict[int, Any]:
     stack = list(reversed(roots))
     while stack:
         event = stack.pop()
-        queue = waiting.get(_IN_PLACE.get(event.name, event.name))
+        queue = waiting.get(joined_name(event))
         if queue:
             matched[queue.popleft()] = event
+            if (copy := saved_copy(event)) is not None:
+                stack.append(copy)
         else:
-            stack.extend(reversed(_children(event)))
+            stack.extend(reversed(children(event)))
     return matched
 
 
-def _subtree(event: Any) -> Iterator[Any]:
-    stack = [event]
+def _own_parts(event: Any, taken: set[int]) -> tuple[list[Any], list[Any]]:
+    """The event and those inside it, without the ones that are matched to calls of their own; and these."""
+    own, inner, stack = [event], [], list(event.cpu_children)
     while stack:
         current = stack.pop()
-        yield current
-        stack.extend(current.cpu_children)
+        if id(current) in taken:
+            inner.append(current)
+        else:
+            own.append(current)
+            stack.extend(current.cpu_children)
+    return own, inner
 
 
-def _subtree_size(event: Any) -> int:
-    return sum(1 for _ in _subtree(event))
-
-
-def _device_kernels(event: Any) -> Iterator[tuple[str, float]]:
-    for part in _subtree(event):
-        for kernel in part.kernels:
-            yield kernel.name, kernel.duration * 1e-6
+def _elapsed_s(event: Any) -> float:
+    return float(event.time_range.elapsed_us()) * 1e-6
 
 
 def _union_s(intervals: list[tuple[float, float]]) -> float:
@@ -195,7 +273,7 @@ def _union_s(intervals: list[tuple[float, float]]) -> float:
     return total * 1e-6
 
 
-def event_overhead_s(calls: int = 1500) -> float:
+def event_overhead_s(calls: int = 1500, *, record_shapes: bool = False) -> float:
     """Cost of recording one event, measured: a small operator with and without the profiler, in turn."""
     import time
 
@@ -213,7 +291,7 @@ def event_overhead_s(calls: int = 1500) -> float:
     differences = []
     for _ in range(3):
         bare = loop()
-        with profile(activities=[ProfilerActivity.CPU]):
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=record_shapes):
             profiled = loop()
         differences.append((profiled - bare) / calls)
     return max(sorted(differences)[1], 0.0)

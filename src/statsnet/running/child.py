@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet import errors
-from statsnet.environment import ALLOCATOR_ENV
+from statsnet.environment import ALLOCATOR_ENV, describe
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.running.settings import setting_of
 
@@ -61,6 +61,14 @@ def child_environment(job: dict[str, Any], extra: dict[str, str] | None = None) 
     allocator = {} if os.environ.get("STATSNET_ALLOCATOR") == "system" else ALLOCATOR_ENV
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return {**allocator, **os.environ, "PYTHONPATH": path, **setting_of(job).env, **(extra or {})}
+
+
+def measuring_environment(device: str = "cpu") -> dict[str, Any]:
+    """The environment record that a measuring process started by this one will have."""
+    variables = child_environment({})
+    allocator = {name: variables[name] for name in ALLOCATOR_ENV if name in variables}
+    here = describe(device)
+    return {**here, "allocator": {**here["allocator"], **allocator}}
 
 
 def _run_worker(

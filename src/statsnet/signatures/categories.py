@@ -39,18 +39,18 @@ _NAMES: dict[str, str] = {
         thnn_conv2d slow_conv3d deform_conv2d conv_tbc
         """,
     "gemm": """
-        mm addmm bmm baddbmm addbmm mv addmv dot vdot inner linear matmul addr ger outer einsum tensordot
-        chain_matmul linalg_multi_dot bilinear _trilinear _addmm_activation _int_mm _scaled_mm _scaled_mm_v2
-        _grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2 _weight_int4pack_mm _weight_int8pack_mm
-        mkldnn_linear _weight_int4pack_mm_for_cpu _mixed_dtypes_linear _sparse_addmm _sparse_mm sspaddmm
-        hspmm smm _sparse_semi_structured_linear _sparse_semi_structured_mm _sparse_semi_structured_addmm
-        _cslt_sparse_mm linear_dynamic linear_relu_dynamic linear_relu qlinear_pointwise linalg_matrix_exp
-        matrix_exp linear_unpack _transformer_encoder_layer_fwd _dyn_quant_matmul_4bit
-        fbgemm_linear_fp16_weight_fp32_activation kron
+        mm addmm bmm baddbmm addbmm mv addmv dot vdot inner linear matmul linalg_matmul matrix_power addr
+        ger outer einsum tensordot chain_matmul linalg_multi_dot bilinear _trilinear _addmm_activation
+        _int_mm _scaled_mm _scaled_mm_v2 _grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2
+        _weight_int4pack_mm _weight_int8pack_mm mkldnn_linear _weight_int4pack_mm_for_cpu
+        _mixed_dtypes_linear _sparse_addmm _sparse_mm sspaddmm hspmm smm _sparse_semi_structured_linear
+        _sparse_semi_structured_mm _sparse_semi_structured_addmm _cslt_sparse_mm linear_dynamic
+        linear_relu_dynamic linear_relu qlinear_pointwise linalg_matrix_exp matrix_exp linear_unpack
+        _transformer_encoder_layer_fwd _dyn_quant_matmul_4bit fbgemm_linear_fp16_weight_fp32_activation kron
         """,
     "attention": """
-        scaled_dot_product_attention _native_multi_head_attention
-        _triton_scaled_dot_attention _triton_multi_head_attention
+        scaled_dot_product_attention _native_multi_head_attention _triton_scaled_dot_attention
+        _triton_multi_head_attention
         """,
     "recurrent": """
         lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell lstm_mps quantized_lstm
@@ -89,17 +89,18 @@ _NAMES: dict[str, str] = {
         cosh asinh acosh atanh sinc erf erfc erfinv special_erfcx lgamma digamma polygamma mvlgamma i0
         special_i0e special_i1 special_xlog1py special_entr special_ndtri special_log_ndtr special_zeta ceil
         floor round trunc fix frac clamp clip clamp_min clamp_max maximum minimum fmax fmin max_other
-        min_other eq ne lt le gt ge isnan isinf isfinite isposinf isneginf isclose nan_to_num logical_and
-        logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift
-        bitwise_right_shift __lshift__ __rshift__ __and__ __or__ __xor__ __ilshift__ __irshift__ __iand__
-        __ior__ __ixor__ where masked_fill lerp addcmul addcdiv hypot ldexp heaviside gcd lcm nextafter
-        polar angle conj_physical dropout native_dropout _fused_dropout feature_dropout alpha_dropout
-        feature_alpha_dropout _masked_scale bernoulli normal uniform exponential geometric log_normal cauchy
-        random poisson binomial rand randn rand_like randn_like randint randint_like randperm
-        _standard_gamma _sample_dirichlet rrelu_noise quantize_per_tensor quantize_per_tensor_dynamic
-        quantize_per_channel dequantize fake_quantize_per_tensor_affine_cachemask
-        fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
-        _fused_moving_avg_obs_fq_helper fake_quantize_per_tensor_affine_cachemask_backward _amp_update_scale
+        min_other greater greater_equal less less_equal not_equal diff eq ne lt le gt ge isnan isinf
+        isfinite isposinf isneginf isclose nan_to_num logical_and logical_or logical_xor logical_not
+        bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift __lshift__
+        __rshift__ __and__ __or__ __xor__ __ilshift__ __irshift__ __iand__ __ior__ __ixor__ where
+        masked_fill lerp addcmul addcdiv hypot ldexp heaviside gcd lcm nextafter polar angle conj_physical
+        dropout native_dropout _fused_dropout feature_dropout alpha_dropout feature_alpha_dropout
+        _masked_scale bernoulli normal uniform exponential geometric log_normal cauchy random poisson
+        binomial rand randn rand_like randn_like randint randint_like randperm _standard_gamma
+        _sample_dirichlet rrelu_noise quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel
+        dequantize fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask
+        _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fused_moving_avg_obs_fq_helper
+        fake_quantize_per_tensor_affine_cachemask_backward _amp_update_scale
         _amp_foreach_non_finite_check_and_unscale linalg_cross cross affine_grid_generator cosine_similarity
         mse_loss_backward smooth_l1_loss_backward huber_loss_backward binary_cross_entropy_backward
         soft_margin_loss_backward l1_loss_backward kl_div_backward multi_margin_loss_backward
@@ -119,7 +120,7 @@ _NAMES: dict[str, str] = {
         binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss multi_margin_loss
         multilabel_margin_loss kl_div poisson_nll_loss cosine_embedding_loss triplet_margin_loss
         margin_ranking_loss hinge_embedding_loss ctc_loss _ctc_loss _cudnn_ctc_loss _use_cudnn_ctc_loss
-        _cdist cdist _pdist pdist trapezoid cumulative_trapezoid histogram _euclidean_dist
+        pairwise_distance _cdist cdist _pdist pdist trapezoid cumulative_trapezoid histogram _euclidean_dist
         """,
     "data_arrangement": """
         type_as _local_scalar_dense item cat concat concatenate stack hstack vstack dstack column_stack

@@ -53,7 +53,9 @@ class TensorSpec:
         """Distinct elements in memory: a broadcast dimension (stride 0) is stored once."""
         if self.strides is None:
             return self.numel
-        return math.prod(n for n, s in zip(self.shape, self.strides, strict=True) if s != 0)
+        stored = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if s != 0]
+        span = 1 + sum((n - 1) * s for n, s in stored)  # windows that overlap share elements
+        return min(math.prod(n for n, _ in stored), span) if self.numel else 0
 
     @property
     def nbytes(self) -> int:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from statsnet.blocks import KINDS, Config, recognise
 from statsnet.signatures.target import Target, TargetCluster
 
-DIVISORS = (1, 2, 4, 8, 16, 32, 64, 128)
-COVERED_SHARE = 0.995
-"""Motifs are taken in order of time until they hold this share of the forward time that blocks can stand for."""
+DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
+SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250)
+"""Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
+
+LIMIT = 320
+"""Candidates at most; each takes about a tenth of a second to measure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +47,14 @@ class _Source:
     share: float
 
 
-def candidates(target: Target, *, budget_s: float, limit: int = 220) -> list[Candidate]:
-    """Candidates for a target whose times were measured where the proxy is made."""
-    sources = _sources(target)
+def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
+    """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
-    for source in _representatives(sources):
+    for source in _by_importance(_sources(target)):
         for candidate in _sizes(source, budget_s):
-            chosen.setdefault(candidate.key, candidate)
-    ordered = sorted(chosen.values(), key=lambda c: c.key)
-    if len(ordered) <= limit:
-        return ordered
-    by_group: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in ordered:
-        by_group[json.dumps([candidate.kind, candidate.optimizer])].append(candidate)
-    return sorted(_round_robin(by_group, limit), key=lambda c: c.key)
+            if len(chosen) < limit:
+                chosen.setdefault(candidate.key, candidate)
+    return [chosen[key] for key in sorted(chosen)]
 
 
 def _sources(target: Target) -> list[_Source]:
@@ -86,23 +83,25 @@ def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
     return [clusters, *([c] for c in clusters)] if len(clusters) > 1 else [clusters]
 
 
-def _representatives(sources: list[_Source]) -> list[_Source]:
-    """Sources by falling share until COVERED_SHARE of the time is held; every kind keeps its largest."""
+def _by_importance(sources: list[_Source]) -> list[_Source]:
+    """The largest motif of every family (kind, functions, kernel) first, then all others by their share of time."""
     ordered = sorted(sources, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
-    total = sum(s.share for s in ordered)
-    kept: list[_Source] = []
-    held = 0.0
-    kinds: set[str] = set()
+    families: dict[str, _Source] = {}
     for source in ordered:
-        if held < COVERED_SHARE * total or source.kind not in kinds:
-            kept.append(source)
-        kinds.add(source.kind)
-        held += source.share
-    return kept
+        families.setdefault(_family(source), source)
+    first = list(families.values())
+    chosen = {id(s) for s in first}
+    return [*first, *(s for s in ordered if id(s) not in chosen)]
+
+
+def _family(source: _Source) -> str:
+    what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function")
+    named = {k: v for k, v in source.config.items() if k in what}
+    return json.dumps([source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True)
 
 
 def _sizes(source: _Source, budget_s: float) -> list[Candidate]:
-    """Sizes from the largest that a quarter of the budget holds down to about a five-hundredth of it."""
+    """The sizes whose estimated times are nearest to SIZES, none longer than a quarter of the budget if possible."""
     kind = KINDS[source.kind]
     found: list[Candidate] = []
     for divisor in DIVISORS:
@@ -110,16 +109,13 @@ def _sizes(source: _Source, budget_s: float) -> list[Candidate]:
         if config is not None:
             found.append(_candidate(source, config, 1 / divisor))
     smallest = found[-1]
-    for divisor in (2, 4, 8):
-        if smallest.time_s / divisor * 4 < budget_s / 50:
-            break
+    for divisor in (2, 4, 8, 16):
         narrow = kind.narrowed(smallest.config, divisor)
         if narrow is not None:
             found.append(_candidate(source, narrow, smallest.scale / divisor))
-    fitting = [c for c in found if budget_s / 500 <= c.time_s <= budget_s / 4]
-    if not fitting:
-        fitting = [min(found, key=lambda c: abs(c.time_s - budget_s / 100))]
-    return fitting[:1] + fitting[1:][-3::2] if len(fitting) > 4 else fitting
+    fitting = [c for c in found if c.time_s <= budget_s / 4] or [min(found, key=lambda c: c.time_s)]
+    nearest = [min(fitting, key=lambda c: abs(math.log(c.time_s / (s * budget_s)))) for s in SIZES]
+    return list({c.key: c for c in nearest}.values())
 
 
 def _candidate(source: _Source, config: Config, scale: float) -> Candidate:
@@ -128,16 +124,5 @@ def _candidate(source: _Source, config: Config, scale: float) -> Candidate:
         config=config,
         optimizer=source.optimizer,
         scale=scale,
-        time_s=source.time_s * scale,
+        time_s=max(source.time_s * scale, 1e-9),
     )
-
-
-def _round_robin(groups: dict[str, list[Candidate]], limit: int) -> list[Candidate]:
-    """`limit` candidates, the same number from each group as far as they reach, longest time first."""
-    queues = [sorted(g, key=lambda c: (-c.time_s, c.key)) for _, g in sorted(groups.items())]
-    chosen: list[Candidate] = []
-    while len(chosen) < limit and any(queues):
-        for queue in queues:
-            if queue and len(chosen) < limit:
-                chosen.append(queue.pop(0))
-    return chosen

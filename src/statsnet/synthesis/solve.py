@@ -17,7 +17,10 @@ from scipy.sparse import csr_matrix, hstack, identity
 DISTINCT_PENALTY = 4e-4
 """What one more distinct block costs, in units of the objective: a readable network is worth a little fit."""
 
-RESTARTS = 16
+ROUNDINGS = 12
+SEARCHED = 3
+JUMPS = 250
+"""Random roundings of the relaxation, how many of the best are searched further, and random jumps in each search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +49,23 @@ class Solution:
 
 
 def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = None, seed: int = 0) -> Solution:
-    """Solve from the relaxation and, where given, from `start` (the last round's counts); the better one wins.
+    """Solve from several roundings of the relaxation and, where given, from `start` (the last round's counts).
 
     Raises ArithmeticError where the relaxation has no solution, which only a malformed program can cause.
     """
+    generator = np.random.default_rng(seed)
     relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
     sparse = _sparsify(program, relaxed, max_distinct)
-    starts = [np.minimum(np.floor(sparse + 0.5), program.upper).astype(int)]
-    if start is not None:
-        starts.append(start.astype(int))
-    generator = np.random.default_rng(seed)
-    found = [_search(program, s, max_distinct, generator) for s in starts]
-    best = min(found, key=program.objective)
+    starts = [np.floor(sparse + 0.5)]
+    starts += [np.floor(sparse + generator.random(len(sparse))) for _ in range(ROUNDINGS)]
+    starts += [] if start is None else [start]
+    found = [
+        _descend(program, np.clip(s, 0, program.upper).astype(int), max_distinct) for s in starts
+    ]
+    found.sort(key=program.objective)
+    best = min(
+        (_search(program, s, max_distinct, generator) for s in found[:SEARCHED]), key=program.objective
+    )
     return Solution(counts=best, error=program.error(best), bound=bound)
 
 
@@ -94,13 +102,17 @@ def _sparsify(program: Program, counts: np.ndarray, max_distinct: int) -> np.nda
 def _search(
     program: Program, start: np.ndarray, max_distinct: int, generator: np.random.Generator
 ) -> np.ndarray:
-    best = _descend(program, start.copy(), max_distinct)
+    """Iterated local search: take some blocks away, put one or two others in, descend again, keep what is better."""
+    best = start
     value = program.objective(best)
-    for _ in range(RESTARTS):
+    for _ in range(JUMPS):
         trial = best.copy()
-        for j in generator.choice(len(trial), size=min(4, len(trial)), replace=False):
-            trial[j] = np.clip(trial[j] + int(generator.integers(-2, 3)), 0, program.upper[j])
-        trial = _descend(program, trial, max_distinct)
+        used = np.flatnonzero(trial)
+        for j in generator.choice(used, size=min(len(used), int(generator.integers(1, 5))), replace=False):
+            trial[j] -= int(generator.integers(1, trial[j] + 1))
+        if np.count_nonzero(trial) < max_distinct:
+            trial[generator.integers(len(trial))] += 1
+        trial = _descend(program, np.minimum(trial, program.upper), max_distinct)
         if program.objective(trial) < value - 1e-9:
             best, value = trial, program.objective(trial)
     return best

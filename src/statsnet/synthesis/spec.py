@@ -14,10 +14,10 @@ from typing import Any
 
 from statsnet.errors import StatsNetError
 from statsnet.signatures.canonical import content_id, write_json_atomically
+from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.emit import network_source
-from statsnet.synthesis.fit import characteristics, summary
 from statsnet.synthesis.readme import proxy_readme
 from statsnet.synthesis.towers import Tower
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from statsnet import environment
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.running.child import measuring_environment
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.signatures.model import Signature
@@ -68,7 +69,7 @@ def synthesize(
     Raises UsageError for a bad mix or budget, DeviceError where the device is not there, MeasurementError where a
     measuring process fails.
     """
-    here = environment.describe(device)
+    here = measuring_environment(device)
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
     dtype = _common_dtype(mix)

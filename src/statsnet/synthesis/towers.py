@@ -18,6 +18,9 @@ LONGEST_TOWER = 24
 SMALLEST_SLICE = 0.25
 """A block reads at least this share of what the one before it wrote; else a new tower begins."""
 
+MOST_UNSTEADY = 4
+"""Blocks in one tower at most that change the size of values or gradients much (see `BlockKind.steady`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
@@ -76,7 +79,7 @@ def build_towers(counted: list[tuple[Placed, int]]) -> list[Tower]:
         chain = [first]
         left[first] -= 1
         while len(chain) < LONGEST_TOWER:
-            following = _next(by_key[chain[-1]], [k for k in chained if left[k]], by_key)
+            following = _next([by_key[k] for k in chain], [k for k in chained if left[k]], by_key)
             if following is None:
                 break
             chain.append(following)
@@ -95,16 +98,30 @@ def _reads(block: Placed) -> int:
     return math.prod(shapes(block)[0] or ())
 
 
-def _next(last: Placed, keys: list[str], by_key: dict[str, Placed]) -> str | None:
-    written = shapes(last)[1]
+def _next(chain: list[Placed], keys: list[str], by_key: dict[str, Placed]) -> str | None:
+    written = shapes(chain[-1])[1]
     available = math.prod(written)
     best: tuple[tuple[bool, bool, int], str] | None = None
     for key in keys:
         read = shapes(by_key[key])[0]
         elements = math.prod(read or ())
-        if elements > available or elements < SMALLEST_SLICE * available:
+        too_small = elements < SMALLEST_SLICE * available
+        if elements > available or too_small or not _stays_sane(chain, by_key[key]):
             continue
         rank = (read == written, elements == available, elements)
         if best is None or rank > best[0]:
             best = (rank, key)
     return best[1] if best else None
+
+
+def _stays_sane(chain: list[Placed], following: Placed) -> bool:
+    """Whether values and gradients stay of sane size when a block follows a chain: no relu behind a logarithm of
+    a softmax, no row of cubes."""
+    steady = _is_steady(following)
+    if _is_steady(chain[-1]) != steady and not KINDS[(chain[-1] if not steady else following).kind].mixes:
+        return False
+    return steady or sum(not _is_steady(b) for b in chain) < MOST_UNSTEADY
+
+
+def _is_steady(block: Placed) -> bool:
+    return KINDS[block.kind].steady(block.config)

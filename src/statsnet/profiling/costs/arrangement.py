@@ -7,17 +7,18 @@ from statsnet.profiling.costs.registry import operator_cost
 
 
 @operator_cost(
-    "clone", "_to_copy", "cat", "stack", "_chunk_cat", "lift_fresh_copy", "_pin_memory", "flip", "roll",
-    "rot90", "repeat", "repeat_interleave", "tile", "tril", "triu", "diag", "diag_embed", "block_diag",
-    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle", "pad", "constant_pad_nd",
-    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",
-    "replication_pad3d", "_pad_circular", "_pad_enum", "complex", "masked_select", "im2col",
-    "_pack_padded_sequence", "_cudnn_rnn_flatten_weight", "_reshape_copy", "view_copy", "unfold_copy",
-    "as_strided_copy", "expand_copy", "diagonal_copy", "permute_copy", "select_copy", "slice_copy",
-    "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy",
-    "unsqueeze_copy", "alias_copy", "view_as_real_copy", "view_as_complex_copy", "_conj_copy", "to_mkldnn",
-    "_to_dense", "to_dense", "_to_sparse", "_to_sparse_csr", "one_hot", "masked_scatter_backward",
-    "slice_backward", "select_backward", "diagonal_backward", "_transform_bias_rescale_qkv", "cartesian_prod",
+    "clone", "_to_copy", "cat", "concat", "concatenate", "hstack", "vstack", "dstack", "stack",
+    "_chunk_cat", "lift_fresh_copy", "_pin_memory", "flip", "roll", "rot90", "repeat", "repeat_interleave",
+    "tile", "tril", "triu", "diag", "diag_embed", "block_diag", "pixel_shuffle", "pixel_unshuffle",
+    "channel_shuffle", "native_channel_shuffle", "pad", "constant_pad_nd", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    "_pad_circular", "_pad_enum", "complex", "masked_select", "im2col", "_pack_padded_sequence",
+    "_cudnn_rnn_flatten_weight", "_reshape_copy", "view_copy", "unfold_copy", "as_strided_copy",
+    "expand_copy", "diagonal_copy", "permute_copy", "select_copy", "slice_copy", "split_copy",
+    "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unsqueeze_copy",
+    "alias_copy", "view_as_real_copy", "view_as_complex_copy", "_conj_copy", "to_mkldnn", "_to_dense",
+    "to_dense", "_to_sparse", "_to_sparse_csr", "one_hot", "masked_scatter_backward", "slice_backward",
+    "select_backward", "diagonal_backward", "_transform_bias_rescale_qkv", "cartesian_prod",
 )  # fmt: skip
 def _copy(call: OperatorCall) -> Cost:
     """Inputs once, outputs once; gradients of views also write the zeros around them."""

@@ -21,12 +21,13 @@ _ONE = """
     logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
     bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ __and__ __or__ __xor__
     __ilshift__ __irshift__ __iand__ __ior__ __ixor__ aten.max.other aten.min.other
+    multiply divide absolute negative float_power greater greater_equal less less_equal not_equal diff
     masked_fill clamp_min clamp_max angle conj_physical _masked_scale
     """
 
 _SEVERAL = {
     "floor_divide": 2, "xlogy": 2, "special_xlog1py": 3, "special_entr": 3, "logaddexp": 7, "logaddexp2": 7,
-    "sinc": 3, "nan_to_num": 3, "lerp": 3, "polar": 4, "isclose": 4, "linalg_cross": 3,
+    "sinc": 3, "nan_to_num": 3, "lerp": 3, "polar": 4, "isclose": 4, "linalg_cross": 3, "cross": 3,
     "native_dropout_backward": 2, "affine_grid_generator": 6,
     "quantize_per_tensor": 4, "quantize_per_channel": 4, "dequantize": 2,
     "fake_quantize_per_tensor_affine_cachemask": 7, "fake_quantize_per_channel_affine_cachemask": 7,
@@ -36,7 +37,7 @@ _SEVERAL = {
 """lerp: subtract, multiply, add; xlogy: log, multiply; logaddexp: max, subtract, abs, negate, exp, log1p,
 add; quantise: divide, round, clamp twice (fake: and subtract the zero point twice, multiply)."""
 
-_COMPLEX = {"mul": 6, "div": 11, "reciprocal": 6, "abs": 4, "square": 6}
+_COMPLEX = {"mul": 6, "multiply": 6, "div": 11, "divide": 11, "reciprocal": 6, "abs": 4, "square": 6}
 """FLOPs on complex numbers; what is not here counts double."""
 
 
@@ -72,7 +73,7 @@ def _sparse_pointwise(call: OperatorCall, per_element: float) -> Cost:
     return call.cost(per_element * elements, read=read, written=written)
 
 
-@operator_cost("add", "sub")
+@operator_cost("add", "sub", "subtract")
 def _sum(call: OperatorCall) -> Cost:
     """self, other, alpha."""
     return pointwise(call, 1 + (call.number(2, 1.0) != 1))
@@ -94,7 +95,7 @@ def _fused_sum(call: OperatorCall) -> Cost:
     return pointwise(call, 2 + (call.number(3, 1.0) != 1))
 
 
-@operator_cost("clamp")
+@operator_cost("clamp", "clip")
 def _clamp(call: OperatorCall) -> Cost:
     """One comparison per bound given."""
     bounds = sum(call.arg(i) is not None for i in (1, 2))

@@ -27,8 +27,9 @@ def multiply_add_flops(spec: TensorSpec) -> int:
 
 
 @operator_cost(
-    "mm", "bmm", "mv", "dot", "vdot", "inner", "matmul", "linear", "mkldnn_linear", "_int_mm", "_scaled_mm",
-    "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_scaled_mm_v2",
+    "mm", "bmm", "mv", "linalg_matmul", "dot", "vdot", "inner", "matmul", "linear", "mkldnn_linear",
+    "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu",
+    "_scaled_mm_v2",
 )  # fmt: skip
 def _product(call: OperatorCall) -> Cost:
     """First operand [..., K]: every output element is a sum of K products."""
@@ -70,9 +71,19 @@ def _rank_one_update(call: OperatorCall) -> Cost:
     return call.cost(multiply_add_flops(call.output()) * call.output().numel)
 
 
-@operator_cost("ger", "outer")
+@operator_cost("ger", "outer", "kron")
 def _outer(call: OperatorCall) -> Cost:
     return call.cost(call.output().numel)
+
+
+@operator_cost("tensordot")
+def _tensordot(call: OperatorCall) -> Cost:
+    """left, right, contracted dimensions of each."""
+    left, out = call.tensor(0), call.output()
+    rank = len(left.shape)
+    if any(not -rank <= d < rank for d in call.integers(2)):
+        raise MisfitError(f"{call.op}: a contracted dimension does not exist")
+    return call.cost(multiply_add_flops(out) * out.numel * math.prod(left.shape[d] for d in call.integers(2)))
 
 
 @operator_cost("_grouped_mm", "_scaled_grouped_mm")

@@ -11,8 +11,8 @@ from statsnet.profiling.costs.registry import operator_cost
 def _window(call: OperatorCall, kernel_index: int, name_rank: int) -> int:
     kernel = call.integers(kernel_index)
     if len(kernel) == 1:
-        return int(kernel[0] ** name_rank)
-    if len(kernel) != name_rank:
+        kernel *= name_rank
+    if len(kernel) != name_rank or min(kernel) < 0:
         raise MisfitError(f"{call.op}: the kernel's size does not fit")
     return math.prod(kernel)
 

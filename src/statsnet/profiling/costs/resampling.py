@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from statsnet.profiling.costs.call import Cost, OperatorCall, dimensions, item_bytes
+from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, dimensions, item_bytes
 from statsnet.profiling.costs.registry import operator_cost
+from statsnet.signatures.operators import TensorSpec
 
 _TAPS = {
     "upsample_nearest1d": 0, "upsample_nearest2d": 0, "upsample_nearest3d": 0, "_upsample_nearest_exact1d": 0,
@@ -60,7 +61,10 @@ def _antialiased_backward(call: OperatorCall) -> Cost:
 _GRID_TAPS_PER_AXIS = {0: 2, 1: 0, 2: 4}  # bilinear, nearest, bicubic
 
 
-def _grid_taps(call: OperatorCall, mode_index: int, axes: int) -> int:
+def _grid_taps(call: OperatorCall, mode_index: int, x: TensorSpec) -> int:
+    axes = len(x.shape) - 2
+    if axes not in (2, 3):
+        raise MisfitError(f"{call.op}: an image or a volume is expected")
     return int(_GRID_TAPS_PER_AXIS.get(int(call.number(mode_index)), 2) ** axes)
 
 
@@ -68,7 +72,7 @@ def _grid_taps(call: OperatorCall, mode_index: int, axes: int) -> int:
 def _grid_sample(call: OperatorCall) -> Cost:
     """input, grid, mode, ...: the positions come from the grid, which is read."""
     x, out = call.tensor(0), call.output()
-    taps = _grid_taps(call, 2, len(x.shape) - 2)
+    taps = _grid_taps(call, 2, x)
     read = min(x.nbytes, max(1, taps) * out.numel * item_bytes(x)) + call.tensor(1).nbytes
     return call.cost(2 * taps * out.numel, read=read)
 
@@ -77,7 +81,7 @@ def _grid_sample(call: OperatorCall) -> Cost:
 def _grid_sample_backward(call: OperatorCall) -> Cost:
     """grad, input, grid, mode, ..., output_mask: gradients of the input and of the grid cost the same."""
     grad, x = call.tensor(0), call.tensor(1)
-    taps = max(1, _grid_taps(call, 3, len(x.shape) - 2))
+    taps = max(1, _grid_taps(call, 3, x))
     wants_input, wants_grid = call.mask(6, 2)
     read = grad.nbytes + call.tensor(2).nbytes + wants_grid * x.nbytes
     return call.cost(2 * taps * grad.numel * (wants_input + wants_grid), read=read)

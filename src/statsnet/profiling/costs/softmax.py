@@ -54,7 +54,7 @@ def _cross_entropy(call: OperatorCall) -> Cost:
 _LOSSES = {
     "mse_loss": 2, "l1_loss": 2, "smooth_l1_loss": 6, "huber_loss": 6, "binary_cross_entropy": 8,
     "binary_cross_entropy_with_logits": 8, "soft_margin_loss": 4, "multi_margin_loss": 3, "kl_div": 4,
-    "dist": 2, "cosine_similarity": 5,
+    "dist": 2, "pairwise_distance": 3, "cosine_similarity": 5,
 }  # fmt: skip
 """FLOPs per element, without the sum."""
 

@@ -7,9 +7,6 @@ from typing import Any
 from statsnet.signatures.statistics import earth_movers_distance, total_variation
 from statsnet.signatures.target import Target
 
-FRAMEWORK_MATTERS = 0.05
-"""Launch rates are matched where launch and framework cost is more than this share of the suite's time."""
-
 
 def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
     """Rows of fit.json: name, group, unit, target and achieved value (null where not measured)."""
@@ -18,7 +15,11 @@ def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
         _row("bytes_per_s", "rate", "B/s", target.bytes_per_s, achieved.bytes_per_s),
         _row("launches_per_s", "rate", "1/s", target.launches_per_s, achieved.launches_per_s),
         _row(
-            "arithmetic_intensity", "rate", "FLOP/B", target.arithmetic_intensity, achieved.arithmetic_intensity
+            "arithmetic_intensity",
+            "rate",
+            "FLOP/B",
+            target.arithmetic_intensity,
+            achieved.arithmetic_intensity,
         ),
         _row("operator_share", "time", "share of step", target.operator_share, achieved.operator_share),
         _row("framework_share", "time", "share of step", target.framework_share, achieved.framework_share),
@@ -35,7 +36,13 @@ def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
     for bin_ in sorted({*wanted_bins, *found_bins}):
         name = f"2^{bin_} FLOP/B"
         rows.append(
-            _row(name, "intensity", "share of operator time", wanted_bins.get(bin_, 0.0), found_bins.get(bin_, 0.0))
+            _row(
+                name,
+                "intensity",
+                "share of operator time",
+                wanted_bins.get(bin_, 0.0),
+                found_bins.get(bin_, 0.0),
+            )
         )
     return rows
 

@@ -1,0 +1,112 @@
+"""The program `statsnet`: its commands, and what happens when one fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+from statsnet import __version__
+from statsnet.cli import compare, listing, profile, run, show, synthesize, validate
+from statsnet.errors import StatsNetError
+
+INTERRUPTED, TERMINATED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE))
+_DEBUG = "STATSNET_DEBUG"
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: statsnet synthesize --mix recsys:0.5,cv:0.5\n\n"
+    "Then statsnet run with the folder it names.",
+)
+@click.version_option(__version__, message="statsnet %(version)s")
+@click.option("--debug", is_flag=True, help=f"Show the traceback of an unexpected error (also: {_DEBUG}=1).")
+def statsnet(debug: bool) -> None:
+    """One small network that stands for a weighted set of AI models on any device.
+
+    Profile workloads into signatures, mix signatures into a proxy network of milliseconds, run the proxy on
+    any device: its time changes by the same factor as that of the models it stands for.
+    """
+    if debug:
+        os.environ[_DEBUG] = "1"
+
+
+for command in (
+    profile.profile,
+    synthesize.synthesize,
+    run.run,
+    validate.validate,
+    compare.compare,
+    listing.list_,
+    show.show,
+):
+    statsnet.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (default: that of this process) and return its exit code.
+
+    0: done; 1: it failed; 2: the request itself is wrong; 130 and 143: ended by Ctrl-C or SIGTERM.
+    """
+    _prepare_streams()
+    previous = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        statsnet.main(arguments, prog_name="statsnet", standalone_mode=False)
+        sys.stdout.flush()
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("statsnet: interrupted; nothing was written", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 1
+    except Exception as error:
+        return _report(error)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _report(error: Exception) -> int:
+    """Say what failed, why, and what to do next, on stderr; returns the exit code."""
+    code, text = 1, ""
+    if isinstance(error, StatsNetError):
+        code, text = error.exit_code, str(error)
+    elif isinstance(error, click.ClickException):
+        code, text = error.exit_code, _usage_text(error)
+    else:
+        text = f"unexpected {type(error).__name__}: {error}\nthis is a bug in StatsNet; please report it"
+        text += "" if _debugging() else f"\ntry: {_DEBUG}=1 shows where it happened"
+    click.echo(f"statsnet: {text}", err=True)
+    if _debugging():
+        traceback.print_exception(error)
+    return code
+
+
+def _usage_text(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "statsnet"
+    return f"{error.format_message()}\ntry: {path} --help"
+
+
+def _debugging() -> bool:
+    return os.environ.get(_DEBUG, "") not in ("", "0")
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)  # so that child processes end and temporary files go
+
+
+def _prepare_streams() -> None:
+    """A character that the terminal's encoding lacks is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

@@ -1,0 +1,94 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from statsnet.errors import DeviceError, UsageError
+from statsnet.units import parse_duration_s
+
+MODES = ("inference", "training")
+
+mode = click.option(
+    "--mode", type=click.Choice(MODES), default="inference", show_default=True, help="What a step does."
+)
+profiles = click.option(
+    "--profiles", metavar="DIR", help="Folder of signatures (default: those that come with StatsNet)."
+)
+seed = click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
+)
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+json_file = click.option(
+    "--json", "json_path", metavar="FILE|-", help="Write the result as JSON; - is stdout."
+)
+trust = click.option(
+    "--trust", is_flag=True, help="Run a network.py that was changed after it was generated."
+)
+
+
+def device(*, meta: bool = False) -> Callable[[Any], Any]:
+    """`--device`; with `meta`, counting on fake tensors is one of the choices."""
+    extra = ", or meta to count without allocating or timing anything" if meta else ""
+    return click.option(
+        "--device", default="cpu", show_default=True, metavar="NAME", help=f"cpu, cuda or cuda:N{extra}."
+    )
+
+
+class Duration(click.ParamType):
+    """`10ms` as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        return value if isinstance(value, float) else parse_duration_s(str(value))
+
+
+def min_time(default: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--min-time",
+        "min_time_s",
+        type=Duration(),
+        metavar="TIME",
+        help=f"Shortest time that a measurement takes in each process (default {default}).",
+    )
+
+
+max_time = click.option(
+    "--max-time",
+    "max_time_s",
+    type=Duration(),
+    metavar="TIME",
+    help="Longest time that a measurement takes in each process (default 20s).",
+)
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Those that were given on the command line."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def require_device(name: str, *, meta: bool = False) -> None:
+    """Find out before the work. Raises UsageError for another word, DeviceError where the device is not."""
+    kind, _, index = name.partition(":")
+    if name == "cpu" or (meta and name == "meta"):
+        return
+    if kind != "cuda" or (":" in name and not index.isdigit()):
+        raise UsageError(
+            f"'{name}' is not a device", hint=f"use cpu, cuda{', cuda:N or meta' if meta else ' or cuda:N'}"
+        )
+    import torch
+
+    if not torch.cuda.is_available():
+        raise DeviceError(
+            "there is no CUDA device here",
+            cause="torch finds no usable GPU" if torch.version.cuda else "torch was built without CUDA",
+            hint="use --device cpu" + (", or --device meta to count without a device" if meta else ""),
+        )
+    if int(index or 0) >= torch.cuda.device_count():
+        raise DeviceError(
+            f"there is no {name}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices"
+        )

@@ -1,0 +1,167 @@
+"""Where things go: tables and JSON to stdout, progress to stderr, files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statsnet.errors import StatsNetError, UsageError
+
+if TYPE_CHECKING:
+    from statsnet.reporting.tables import Report
+
+PIPE_WIDTH = 200
+STDOUT = "-"
+
+
+def print_report(report: Report) -> None:
+    """Tables to stdout, with an empty line between two of them."""
+    from rich.console import Console
+
+    live = sys.stdout.isatty()
+    width = None if live else PIPE_WIDTH
+    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        for number, part in enumerate(report):
+            if number:
+                console.print()
+            console.print(part)
+    lines = capture.get().splitlines()
+    sys.stdout.write("\n".join(lines if live else [text.rstrip() for text in lines]) + "\n")
+
+
+def print_json(data: Any) -> None:
+    """JSON to stdout, in the canonical form of files."""
+    from statsnet.signatures.canonical import canonical_json
+
+    sys.stdout.write(canonical_json(data))
+
+
+def deliver(result: dict[str, Any], json_path: str | None, report: Callable[[], Report]) -> None:
+    """A result as JSON to stdout (`-`), or as tables to stdout and, where a path is given, to that file."""
+    from statsnet.signatures.storage import save_document
+
+    if json_path == STDOUT:
+        print_json(result)
+        return
+    if json_path:
+        save_document(json_path, result)
+    print_report(report())
+    if json_path:
+        print_written(json_path)
+
+
+def print_written(path: str | Path) -> None:
+    print(f"\nwritten to {path}")
+
+
+def check_file(path: str | Path | None) -> None:
+    """Find out before the work whether a file can be written there.
+
+    Raises UsageError for a folder, a device or a folder without write permission.
+    """
+    if path is None or str(path) == STDOUT:
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise UsageError(
+            f"'{path}' is a folder", cause="a file is expected", hint=f"for example {target / 'out.json'}"
+        )
+    if target.exists() and not target.is_file():
+        raise UsageError(
+            f"'{path}' is not a regular file",
+            cause="the file is replaced as a whole",
+            hint="use - for stdout",
+        )
+    check_folder(target.parent)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise StatsNetError if no file can be made in this folder, or the folder itself can not be made."""
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        raise UsageError(f"'{existing}' is not a folder", hint="choose another path")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise StatsNetError(
+            f"'{existing}' can not be written to", cause="permission denied", hint="choose another folder"
+        )
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that shows events {stage, done, remaining_s} on stderr.
+
+    On a terminal that is one live line with an estimate; elsewhere a plain line for each new stage.
+    """
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        with _live_line() as show:
+            yield show
+    else:
+        yield _plain_lines()
+
+
+def _plain_lines() -> Callable[[Mapping[str, Any]], None]:
+    seen: set[str] = set()
+
+    def show(event: Mapping[str, Any]) -> None:
+        stage = str(event.get("stage", ""))
+        kind = re.sub(r"\d+", "#", stage)  # `block 3 of 40` and `block 4 of 40` are one stage
+        if stage and kind not in seen:
+            seen.add(kind)
+            print(stage, file=sys.stderr, flush=True)
+
+    return show
+
+
+@contextmanager
+def _live_line() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(file=sys.stderr, markup=False, highlight=False)
+    estimate = _Estimate()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[estimate]}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0, estimate="")
+
+        def show(event: Mapping[str, Any]) -> None:
+            done = float(event.get("done") or 0.0)
+            text = estimate.text(event, done)
+            bar.update(task, description=str(event.get("stage", "")), completed=done, estimate=text)
+
+        yield show
+
+
+class _Estimate:
+    """The time left: what the event says, or what the present stage's speed says."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._begin = 0.0
+
+    def text(self, event: Mapping[str, Any], done: float) -> str:
+        stage = re.sub(r"\d+", "#", str(event.get("stage", "")))
+        if stage != self._stage:
+            self._stage, self._begin = stage, time.monotonic()
+        remaining = event.get("remaining_s")
+        if remaining is None and done > 0.02:
+            remaining = (time.monotonic() - self._begin) * (1 - done) / done
+        return "" if remaining is None else f"about {_rounded(float(remaining))} left"
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,77 @@
+"""`statsnet show`: any file of StatsNet as tables. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statsnet.cli import options, output
+from statsnet.errors import FileFormatError, UsageError
+
+if TYPE_CHECKING:
+    from statsnet.reporting.tables import Report
+
+
+@click.command(short_help="Show any file of StatsNet as tables.")
+@click.argument("file")
+@options.json_flag
+def show(file: str, as_json: bool) -> None:
+    """Show FILE: a signature, a proxy's folder, its spec.json or fit.json, or a result.
+
+    The file is checked first; with --json it is printed in canonical form.
+
+    Example: statsnet show my-proxy
+    """
+    path = Path(file)
+    if path.is_dir():
+        if not (path / "spec.json").is_file():
+            raise UsageError(
+                f"'{file}' is not a proxy's folder", cause="it has no spec.json", hint="name a file in it"
+            )
+        path = path / "spec.json"
+    data = load_any(path)
+    if as_json:
+        output.print_json(data)
+    else:
+        output.print_report(report_of(data, path))
+
+
+def load_any(path: Path) -> dict[str, Any]:
+    """A file of any kind, checked. Raises FileFormatError for a damaged one or one of another program."""
+    from statsnet.signatures.canonical import read_json
+    from statsnet.signatures.kinds import KINDS
+    from statsnet.signatures.storage import load_document
+
+    kind = read_json(path, max_bytes=max(k.max_bytes for k in KINDS.values())).get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise FileFormatError(
+            f"'{path}' is no file of StatsNet",
+            cause=f"its kind is '{str(kind)[:40]}'" if kind else "it has no kind",
+            hint=f"known are {', '.join(k.title for k in KINDS.values())}",
+        )
+    return load_document(path, kind)
+
+
+def report_of(data: dict[str, Any], path: Path) -> Report:
+    """The tables of a checked file; beside a spec, fit.json is shown with it."""
+    from statsnet.signatures.storage import load_document
+
+    kind = data["kind"]
+    if kind == "statsnet.signature":
+        from statsnet.reporting.signature import signature_report
+        from statsnet.signatures.storage import load_signature
+
+        return signature_report(load_signature(path))
+    if kind == "statsnet.result":
+        from statsnet.reporting.results import result_report
+        from statsnet.reporting.validation import validation_report
+
+        return validation_report(data) if data.get("validation") else result_report(data)
+    from statsnet.reporting.proxy import fit_report, proxy_report
+
+    if kind == "statsnet.fit":
+        return fit_report(data)
+    beside = path.with_name("fit.json")
+    return proxy_report(data, load_document(beside, "statsnet.fit") if beside.is_file() else None)

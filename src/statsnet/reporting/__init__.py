@@ -1,0 +1,1 @@
+"""What the commands print, built from data: pure functions that return renderables and print nothing."""

@@ -1,0 +1,110 @@
+"""Listings as tables: workloads, profiles, proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from statsnet.reporting.tables import MISSING, percent, table
+from statsnet.signatures.database import ProfileEntry
+from statsnet.units import format_duration, format_quantity
+from statsnet.workloads.registry import Workload
+
+Row = dict[str, Any]
+
+
+def workload_row(entry: Workload) -> Row:
+    return {
+        "name": entry.full_name,
+        "domain": entry.domain,
+        "title": entry.title,
+        "parameters": entry.parameters,
+        "flops": entry.flops,
+        "flops_sample": dict(entry.sample),
+        "presets": {name: dict(sizes) for name, sizes in entry.presets.items()},
+        "optimizer": entry.optimizer,
+        "tags": list(entry.tags),
+        "source": entry.source,
+    }
+
+
+def workload_table(rows: Sequence[Row]) -> Table:
+    """FLOPs are of one forward pass of the sample in the source, 2 per multiply-add."""
+    return table(
+        "Workloads",
+        ("name", "title", "presets", "source", "parameters", "FLOPs"),
+        (
+            (
+                row["name"],
+                row["title"],
+                ", ".join(row["presets"]) or MISSING,
+                row["source"],
+                format_quantity(row["parameters"]),
+                format_quantity(row["flops"]),
+            )
+            for row in rows
+        ),
+        left=4,
+    )
+
+
+def profile_row(entry: ProfileEntry) -> Row:
+    return {
+        "name": entry.name,
+        "domain": entry.domain,
+        "mode": entry.mode,
+        "environment": entry.environment,
+        "file": str(entry.path),
+    }
+
+
+def profile_table(rows: Sequence[Row]) -> Table:
+    return table(
+        "Profiles",
+        ("name", "mode", "environment"),
+        ((row["name"], row["mode"], row["environment"]) for row in rows),
+        left=3,
+    )
+
+
+def proxy_row(folder: str, spec: Mapping[str, Any], fit: Mapping[str, Any] | None) -> Row:
+    summary = fit["summary"] if fit else {}
+    return {
+        "folder": folder,
+        "id": spec["id"],
+        "mode": spec["mode"],
+        "mix": {member["name"]: member["weight"] for member in spec["mix"]},
+        "budget_s": spec["budget_s"],
+        "step_latency_s": summary.get("step_latency_s"),
+        "compression": summary.get("compression"),
+        "problem": None,
+    }
+
+
+def damaged_proxy_row(folder: str, problem: str) -> Row:
+    empty = dict.fromkeys(("id", "mode", "budget_s", "step_latency_s", "compression"))
+    return {"folder": folder, **empty, "mix": {}, "problem": problem}
+
+
+def proxy_table(rows: Sequence[Row]) -> Table:
+    return table(
+        "Proxies",
+        ("folder", "mode", "mix", "step", "compression"),
+        (
+            (
+                row["folder"],
+                row["mode"] or MISSING,
+                row["problem"] or _mix(row["mix"]),
+                format_duration(row["step_latency_s"]),
+                f"{row['compression']:.3g}×" if row["compression"] else MISSING,
+            )
+            for row in rows
+        ),
+        left=3,
+    )
+
+
+def _mix(mix: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {percent(weight)}" for name, weight in mix.items())

@@ -1,0 +1,152 @@
+"""A proxy's spec and its fit as tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from statsnet.reporting.tables import (
+    MISSING,
+    Report,
+    environment_line,
+    line,
+    pairs,
+    percent,
+    points,
+    signed_percent,
+    table,
+    times,
+)
+from statsnet.units import format_bytes, format_duration, format_quantity
+
+Document = Mapping[str, Any]
+
+GROUPS = {
+    "category": "Time by operator category",
+    "phase": "Time by phase",
+    "kernel_class": "Time by kernel class",
+    "intensity": "Time by arithmetic intensity",
+}
+SHOWN_FROM = 0.005
+"""A share below this in target and proxy alike is left out of a table."""
+
+
+def proxy_report(spec: Document, fit: Document | None) -> Report:
+    """What a proxy stands for, what it is made of and, where fit.json is there, how well it fits."""
+    blocks = Counter(block["kind"] for tower in spec["towers"] for block in tower["blocks"])
+    made_of = ", ".join(f"{count} {kind}" for kind, count in blocks.most_common())
+    rows = [
+        ("id", str(spec["id"])),
+        ("made on", environment_line(spec["reference_environment"])),
+        ("budget", format_duration(spec["budget_s"])),
+        ("network", f"{sum(blocks.values())} blocks in {len(spec['towers'])} towers: {made_of}"),
+    ]
+    title = f"A proxy for {len(spec['mix'])} workloads, {spec['mode']}, {spec['dtype']}"
+    report: Report = [pairs(title, rows), mix_table(spec)]
+    return report + (fit_report(fit) if fit else [line("It has no fit.json: how well it fits is not known.")])
+
+
+def mix_table(spec: Document) -> Table:
+    """The pinned members."""
+    return table(
+        "The mix",
+        ("workload", "preset", "weight", "step", "batch"),
+        (
+            (
+                m["name"],
+                m.get("preset") or MISSING,
+                percent(m["weight"]),
+                format_duration(m["latency_s"]),
+                str(m.get("batch") or MISSING),
+            )
+            for m in spec["mix"]
+        ),
+        left=2,
+    )
+
+
+def fit_report(fit: Document) -> Report:
+    """Asked against achieved, and how long proxy and suite take."""
+    found = fit["summary"]
+    report: Report = [rate_table(fit["characteristics"])]
+    report += [share_table(fit["characteristics"], group) for group in ("category", "phase", "kernel_class")]
+    report.append(pairs("Distances", _distances(found)))
+    if found.get("step_latency_s") and found.get("suite_latency_s"):
+        report.append(
+            line(
+                f"One step of the proxy takes {format_duration(found['step_latency_s'])}, one step of every "
+                f"workload {format_duration(found['suite_latency_s'])}: {found['compression']:.3g} times shorter."
+            )
+        )
+    if replayed := fit.get("replayed_members"):
+        report.append(
+            line(
+                "Profiled in another environment, and timed here by replay of their operators, which is "
+                f"weaker evidence than their models: {', '.join(replayed)}."
+            )
+        )
+    return report
+
+
+def rate_table(characteristics: list[Document]) -> Table:
+    """Rates, step shares and memory."""
+    rows = []
+    for row in characteristics:
+        if row["group"] not in ("rate", "time", "memory"):
+            continue
+        rows.append(
+            (
+                row["name"],
+                quantity(row["target"], row["unit"]),
+                quantity(row["achieved"], row["unit"]),
+                _error(row),
+            )
+        )
+    return table("Rates", ("characteristic", "asked", "achieved", "error"), rows)
+
+
+def share_table(characteristics: list[Document], group: str) -> Table:
+    """Shares of one group, asked against achieved; very small ones are left out."""
+    rows = [
+        (row["name"], percent(row["target"]), percent(row["achieved"]), _error(row))
+        for row in characteristics
+        if row["group"] == group and max(row["target"] or 0.0, row["achieved"] or 0.0) >= SHOWN_FROM
+    ]
+    return table(GROUPS[group], ("", "asked", "achieved", "error"), rows)
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A characteristic's value in its unit."""
+    if value is None:
+        return MISSING
+    if unit.startswith("share"):
+        return percent(value)
+    return format_bytes(value) if unit == "B" else format_quantity(value, "/s" if unit == "1/s" else unit)
+
+
+def _error(row: Document) -> str:
+    target, achieved = row["target"], row["achieved"]
+    if target is None or achieved is None:
+        return MISSING
+    if row["unit"].startswith("share"):
+        return f"{100 * (achieved - target):+.1f} points"
+    return signed_percent(achieved / target - 1) if target else MISSING
+
+
+def _distances(summary: Document) -> list[tuple[str, str]]:
+    rows = [
+        (name, points(summary.get(key)))
+        for name, key in (
+            ("categories", "category_total_variation"),
+            ("kernel classes", "kernel_class_total_variation"),
+            ("phases", "phase_total_variation"),
+        )
+    ]
+    distance = summary.get("intensity_earth_movers_distance_log2")
+    rows.append(("intensity", MISSING if distance is None else f"{distance:.2f} powers of two"))
+    rows.append(("launches", times(summary.get("launches_per_s_ratio"))))
+    rows.append(("coverage of the target", percent(summary.get("formula_coverage_target"))))
+    return rows

@@ -1,0 +1,143 @@
+"""A signature as tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from rich.table import Table
+
+from statsnet.reporting.tables import (
+    Report,
+    environment_line,
+    line,
+    notes,
+    pairs,
+    percent,
+    signed_percent,
+    table,
+)
+from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.statistics import shares
+from statsnet.units import format_bytes, format_duration, format_quantity
+
+PRIVACY_NOTE = "level full: the exact dims of every operator are in the file, and much of an architecture can be told from them."
+SHOWN_UNCOVERED = 8
+
+
+def signature_report(signature: Signature) -> Report:
+    """What a signature holds, its first measurement's times first, and what no formula covers."""
+    measurement = next(iter(signature.measurements), None)
+    report: Report = [pairs(_title(signature), _figures(signature, measurement))]
+    report.append(_by_category(signature, measurement))
+    report += notes("without a cost formula:", _uncovered_lines(signature, measurement))
+    others = signature.measurements[1:]
+    report += notes(
+        "measured elsewhere too:",
+        (f"{environment_line(m.environment)}: {format_duration(m.latency_s)}" for m in others),
+    )
+    return [*report, line(PRIVACY_NOTE)]
+
+
+def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str, float]:
+    """Operators that no formula covers, with their share of operator time (of calls if not measured), largest
+    first."""
+    times = measurement.cluster_time_s if measurement else [c.calls for c in signature.clusters]
+    total = sum(t or 0.0 for t in times) or 1.0
+    found: dict[str, float] = defaultdict(float)
+    for cluster, time in zip(signature.clusters, times, strict=True):
+        if cluster.flops is None or cluster.bytes_moved is None:
+            found[cluster.op] += (time or 0.0) / total
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _title(signature: Signature) -> str:
+    preset = signature.workload.preset if signature.workload else None
+    parts = [signature.name or "a workload without a public name", signature.mode, signature.dtype]
+    if preset:
+        parts.append(f"preset {preset}")
+    if signature.batch is not None:
+        parts.append(f"batch {signature.batch}")
+    if signature.optimizer:
+        parts.append(signature.optimizer)
+    return ", ".join(parts)
+
+
+def _figures(signature: Signature, measurement: Measurement | None) -> list[tuple[str, str]]:
+    flops, moved, memory = signature.flops_per_step, signature.bytes_per_step, signature.memory
+    rows = [
+        ("id", signature.id),
+        ("operators", f"{signature.calls_per_step:.4g} calls a step in {len(signature.clusters)} clusters"),
+        ("FLOPs", f"{format_quantity(flops, 'FLOP')} a step (2 per multiply-add)"),
+        ("bytes", f"{format_quantity(moved, 'B')} a step, {flops / moved if moved else 0:.3g} FLOP/B"),
+        (
+            "parameters",
+            f"{format_quantity(memory.parameter_count)}, {format_bytes(memory.parameter_bytes)}",
+        ),
+        (
+            "memory",
+            f"activations {format_bytes(memory.activation_bytes)}, peak {format_bytes(memory.peak_bytes)}, "
+            f"inputs {format_bytes(memory.input_bytes)}",
+        ),
+    ]
+    return rows + (_measured(signature, measurement) if measurement else [("measured", "no: counts only")])
+
+
+def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str, str]]:
+    latency = measurement.latency_s
+    how = " (replayed from its operators)" if measurement.source == "replay" else ""
+    return [
+        ("measured on", environment_line(measurement.environment) + how),
+        (
+            "step time",
+            f"{format_duration(latency)}, {format_quantity(signature.flops_per_step / latency, 'FLOP/s')}, "
+            f"{format_quantity(signature.bytes_per_step / latency, 'B/s')}",
+        ),
+        ("launches", f"{measurement.launches:.4g} a step"),
+        (
+            "outside operators",
+            f"framework {_share_of(measurement.framework_time_s, latency)}, "
+            f"idle {_share_of(measurement.idle_time_s, latency)} of the step",
+        ),
+        ("coverage", f"{percent(signature.coverage(measurement))} of operator time has a cost formula"),
+        ("repeatability", f"coefficient of variation {percent(measurement.coefficient_of_variation)}"),
+        ("unexplained", f"{signed_percent(measurement.unexplained_share)} of the step time"),
+    ]
+
+
+def _share_of(time_s: float | None, latency_s: float) -> str:
+    return percent(None if time_s is None else time_s / latency_s)
+
+
+def _by_category(signature: Signature, measurement: Measurement | None) -> Table:
+    groups: dict[str, list[tuple[Cluster, float | None]]] = defaultdict(list)
+    times = measurement.cluster_time_s if measurement else [None] * len(signature.clusters)
+    for cluster, time in zip(signature.clusters, times, strict=True):
+        groups[cluster.category].append((cluster, time))
+    spent = {name: sum(t or 0.0 for _, t in rows) for name, rows in groups.items()}
+    share = shares(spent)
+    order = sorted(groups, key=lambda name: (-spent[name], -_flops(groups[name]), name))
+    rows = [
+        (
+            name,
+            percent(share.get(name, 0.0) if measurement else None),
+            format_duration(spent[name] if measurement else None),
+            f"{sum(c.calls for c, _ in groups[name]):.4g}",
+            format_quantity(_flops(groups[name]), "FLOP"),
+            format_quantity(sum(c.calls * (c.bytes_moved or 0.0) for c, _ in groups[name]), "B"),
+        )
+        for name in order
+    ]
+    title = "Time by category" if measurement else "Operators by category"
+    return table(title, ("category", "share", "time", "calls", "FLOPs", "bytes"), rows)
+
+
+def _flops(rows: list[tuple[Cluster, float | None]]) -> float:
+    return sum(cluster.calls * (cluster.flops or 0.0) for cluster, _ in rows)
+
+
+def _uncovered_lines(signature: Signature, measurement: Measurement | None) -> list[str]:
+    found = uncovered(signature, measurement)
+    of = "of operator time" if measurement else "of the calls"
+    lines = [f"{share:.1%} {of}: {op}" for op, share in list(found.items())[:SHOWN_UNCOVERED]]
+    rest = list(found.values())[SHOWN_UNCOVERED:]
+    return [*lines, f"{sum(rest):.1%} {of}: {len(rest)} more"] if rest else lines

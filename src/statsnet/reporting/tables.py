@@ -1,0 +1,81 @@
+"""Tables and the forms of figures that all reports share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Report = list[RenderableType]
+"""What a command prints, from top to bottom."""
+
+MISSING = "–"
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+    """A table whose first `left` columns hold words (aligned left) and the others figures (right)."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        made.add_column(column, justify="left" if number < left else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(printable(cell)) for cell in row))
+    return made
+
+
+def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and values side by side, without a head."""
+    made = Table(
+        title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
+    )
+    made.add_column(justify="left", no_wrap=True)
+    made.add_column(justify="left", overflow="fold")
+    for name, value in rows:
+        made.add_row(Text(printable(name)), Text(printable(value)))
+    return made
+
+
+def line(text: str) -> Text:
+    return Text(printable(text))
+
+
+def notes(title: str, texts: Iterable[str]) -> Report:
+    """A heading and a line for each text; nothing where there is none."""
+    found = list(texts)
+    return [line("\n".join([title, *(f"  {text}" for text in found)]))] if found else []
+
+
+def printable(text: str) -> str:
+    """Text from a file without the control characters that could take over a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def percent(share: float | None) -> str:
+    return MISSING if share is None else f"{share:.1%}"
+
+
+def signed_percent(share: float | None) -> str:
+    return MISSING if share is None else f"{share:+.1%}"
+
+
+def points(share: float | None) -> str:
+    """A difference of two shares: 0.012 -> `1.2 points`."""
+    return MISSING if share is None else f"{100 * share:.1f} points"
+
+
+def times(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.3g}×"
+
+
+def environment_line(environment: Mapping[str, Any]) -> str:
+    """`AMD EPYC 9R14, 2 threads, torch 2.13.0+cpu, MKL_CBWR=COMPATIBLE`."""
+    parts = [str(environment.get("device_name") or environment.get("device") or "unknown device")]
+    if environment.get("threads"):
+        parts.append(f"{environment['threads']} thread{'s' if environment['threads'] != 1 else ''}")
+    if environment.get("torch"):
+        parts.append(f"torch {environment['torch']}")
+    parts += [f"{key}={value}" for key, value in sorted((environment.get("settings") or {}).items())]
+    return ", ".join(parts)

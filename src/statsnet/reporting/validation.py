@@ -1,0 +1,113 @@
+"""A validation as tables: fit measured again, and fidelity under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, quantity
+from statsnet.reporting.results import result_report
+from statsnet.reporting.tables import (
+    MISSING,
+    Report,
+    line,
+    notes,
+    pairs,
+    percent,
+    points,
+    signed_percent,
+    table,
+)
+from statsnet.units import format_duration
+
+Document = Mapping[str, Any]
+
+
+def validation_report(result: Document) -> Report:
+    """Everything that `validate` found, from its result."""
+    found = result["validation"]
+    report = result_report(result)
+    if found.get("fit"):
+        report += _fit(found["fit"])
+    if found.get("fidelity"):
+        report += _fidelity(found["fidelity"])
+    return [*report, *notes("notes:", found["notes"])]
+
+
+def _fit(fit: Document) -> Report:
+    report: Report = []
+    for title, groups in (
+        ("Rates, measured again", ("rate", "time", "memory")),
+        *((title, (group,)) for group, title in GROUPS.items() if group != "intensity"),
+    ):
+        rows = [row for row in fit["characteristics"] if row["group"] in groups and _is_shown(row)]
+        report.append(
+            table(
+                title,
+                ("", "recorded", "asked now", "achieved", "error", "noise"),
+                ([row["name"], *_cells(row)] for row in rows),
+            )
+        )
+    summary, noise = fit["summary"], fit["noise"] or {}
+    distances = [
+        (name, f"{points(summary[key])} (the suite's own noise: {points(noise.get(key))})")
+        for name, key in (
+            ("categories", "category_total_variation"),
+            ("kernel classes", "kernel_class_total_variation"),
+            ("phases", "phase_total_variation"),
+        )
+    ]
+    report.append(pairs("Distances", distances))
+    report.append(
+        line(
+            f"One step of the proxy takes {format_duration(fit['proxy_latency_s'])}, one step of every "
+            f"workload {format_duration(fit['suite_latency_s'])}: {fit['compression']:.3g} times shorter."
+        )
+    )
+    return report
+
+
+def _is_shown(row: Document) -> bool:
+    if row["group"] not in GROUPS:
+        return True
+    return max(row["target"] or 0.0, row["achieved"] or 0.0) >= SHOWN_FROM
+
+
+def _cells(row: Document) -> list[str]:
+    unit = row["unit"]
+    values = [quantity(row[key], unit) for key in ("recorded", "target", "achieved")]
+    if not unit.startswith("share"):
+        return [*values, signed_percent(row["error"]), percent(row["noise"])]
+    error = MISSING if row["error"] is None else f"{100 * row['error']:+.1f} points"
+    return [*values, error, points(row["noise"])]
+
+
+def _fidelity(fidelity: Document) -> Report:
+    rows = [
+        (
+            row["name"],
+            _factor(row["suite_factor"]),
+            _factor(row["proxy_factor"]),
+            signed_percent(row["error"]["value"]),
+            _interval(row["error"]),
+            percent(row["suite_noise"]),
+        )
+        for row in fidelity["settings"]
+    ]
+    columns = ("setting", "suite's factor", "proxy's factor", "error", "95 % interval", "suite's noise")
+    baseline = percent(fidelity["baseline_noise"])
+    return [
+        table("Fidelity: time under a setting against the baseline", columns, rows),
+        line(f"Between rounds the suite's own time varied by {baseline} at the baseline."),
+    ]
+
+
+def _factor(interval: Document) -> str:
+    value, low, high = interval["value"], interval["low"], interval["high"]
+    return f"{value:.3g}×" if low is None else f"{value:.3g}× ({low:.3g} to {high:.3g})"
+
+
+def _interval(interval: Document) -> str:
+    if interval["low"] is None:
+        return MISSING
+    return f"{signed_percent(interval['low'])} to {signed_percent(interval['high'])}"

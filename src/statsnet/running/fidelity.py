@@ -1,0 +1,112 @@
+"""Whether suite and proxy follow a setting alike: F_P / F_S - 1, from times alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from statsnet.environment import differences
+from statsnet.running.child import Progress
+from statsnet.running.interleave import interleave
+from statsnet.running.proxy_folder import ProxyFolder
+from statsnet.running.run import proxy_job
+from statsnet.running.settings import BASELINE, Setting
+from statsnet.running.statistics import Interval, Member, process_median_s, ratio_with_ci, suite_factor
+from statsnet.running.suite import SuiteMember, common_environment, process_of, suite_result
+
+Outcomes = Sequence[Sequence[Mapping[str, Any]]]
+
+
+def measure_fidelity(
+    proxy: ProxyFolder,
+    members: Sequence[SuiteMember],
+    settings: Sequence[Setting],
+    *,
+    rounds: int,
+    device: str,
+    on_progress: Progress | None = None,
+    **limits: float,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The suite's result at the baseline, and the factors of suite and proxy under every setting.
+
+    Every round runs every member and the proxy, each in a fresh process, at the baseline and then under each
+    setting. Raises UsageError for a setting that a replayed member can not follow.
+    """
+    sweep = [BASELINE, *settings]
+    jobs = [job for setting in sweep for job in _jobs(proxy, members, setting, device, limits)]
+    outcomes = interleave(jobs, rounds, on_progress=on_progress)
+    size = len(members) + 1
+    parts = [outcomes[start : start + size] for start in range(0, len(outcomes), size)]
+    result = suite_result(proxy.spec, members, parts[0][:-1], parts[0][-1])
+    return result, {
+        "baseline_noise": suite_noise(members, parts[0]),
+        "settings": [
+            setting_row(setting, members, parts[0], part)
+            for setting, part in zip(settings, parts[1:], strict=True)
+        ],
+    }
+
+
+def _jobs(
+    proxy: ProxyFolder,
+    members: Sequence[SuiteMember],
+    setting: Setting,
+    device: str,
+    limits: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    timed = proxy_job(proxy, device=device, setting=setting, **limits)
+    return [
+        *(member.timing_job(proxy.spec, device, setting, **limits) for member in members),
+        {**timed, "label": f"the proxy ({setting.name})"},
+    ]
+
+
+def setting_row(
+    setting: Setting, members: Sequence[SuiteMember], before: Outcomes, after: Outcomes
+) -> dict[str, Any]:
+    """Factors and error of one setting; the last entry of `before` and `after` is the proxy's."""
+    a, b = ([[process_of(o) for o in row] for row in side] for side in (before, after))
+    suite = suite_factor(
+        [Member(rate=m.rate, a=x, b=y) for m, x, y in zip(members, a[:-1], b[:-1], strict=True)]
+    )
+    proxy = ratio_with_ci(a[-1], b[-1])
+    here = common_environment([o for row in before for o in row])
+    there = common_environment([o for row in after for o in row])
+    return {
+        "name": setting.name,
+        "suite_factor": interval_dict(suite),
+        "proxy_factor": interval_dict(proxy),
+        "error": interval_dict(relative_error(suite, proxy)),
+        "suite_noise": suite_noise(members, after),
+        "members": [
+            {"name": m.name, "evidence": m.evidence, **interval_dict(ratio_with_ci(x, y))}
+            for m, x, y in zip(members, a[:-1], b[:-1], strict=True)
+        ],
+        "differences": differences(here, there),
+        "member_processes": b[:-1],
+        "proxy_processes": b[-1],
+    }
+
+
+def relative_error(suite: Interval, proxy: Interval) -> Interval:
+    """F_P / F_S - 1; the intervals are independent: their half widths add in squares, on the logarithm."""
+    value = proxy.value / suite.value
+    if suite.low is None or suite.high is None or proxy.low is None or proxy.high is None:
+        return Interval(value=value - 1, low=None, high=None)
+    half = math.hypot(math.log(suite.high / suite.low) / 2, math.log(proxy.high / proxy.low) / 2)
+    return Interval(value=value - 1, low=value * math.exp(-half) - 1, high=value * math.exp(half) - 1)
+
+
+def suite_noise(members: Sequence[SuiteMember], outcomes: Outcomes) -> float | None:
+    """Slowest over fastest round of the suite's weighted time, less 1; None for one round."""
+    rounds = len(outcomes[0])
+    sums = [
+        sum(m.rate * process_median_s(process_of(row[r])) for m, row in zip(members, outcomes, strict=False))
+        for r in range(rounds)
+    ]
+    return max(sums) / min(sums) - 1 if rounds > 1 else None
+
+
+def interval_dict(interval: Interval) -> dict[str, float | None]:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
