@@ -61,7 +61,7 @@ def proxy_folder(tmp_path: Path) -> Path:
         "budget_s": 0.01,
         "reference_environment": {},
         "mix": [{"name": "cv/x", "weight": 1.0, "signature": "sha256:" + "0" * 64, "latency_s": 1.0}],
-        "towers": [{"input": {}, "blocks": [{"kind": "conv"}]}],
+        "towers": [{"outputs": 1, "blocks": [{"kind": "conv", "config": {}, "optimizer": None}]}],
     }
     spec_id = save_document(folder / "spec.json", spec)["id"]
     source = Path(harness.__file__).read_text() + NETWORK.format(spec_id=spec_id)

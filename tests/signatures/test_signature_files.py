@@ -31,8 +31,9 @@ PROXY: dict[str, Any] = {
     "budget_s": 0.01,
     "reference_environment": ENVIRONMENT,
     "mix": [{"name": "cv/a", "weight": 1, "signature": ID, "latency_s": 0.1, "batch": 4, "preset": None}],
-    "towers": [{"input": {"shape": [4, 8]}, "blocks": [{"kind": "linear", "features": 8}]}],
-    "optimizers": {},
+    "towers": [
+        {"outputs": 32, "blocks": [{"kind": "linear", "config": {"outputs": 8}, "optimizer": None}]}
+    ],
 }
 FIT: dict[str, Any] = {
     "kind": "statsnet.fit",

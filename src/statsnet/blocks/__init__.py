@@ -18,8 +18,8 @@ KINDS: dict[str, BlockKind] = {
     kind.name: kind
     for kind in (
         ConvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(), EmbeddingKind(),
-        EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), TransposeKind(), ConcatKind(), GatherKind(),
-        ReduceKind(), TopKKind(), PointwiseKind(),
+        EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), TransposeKind(), ConcatKind(),
+        GatherKind(), ReduceKind(), TopKKind(), PointwiseKind(),
     )
 }  # fmt: skip
 """In order of preference: the first kind that recognises a motif's first operator takes it."""

@@ -49,7 +49,7 @@ class BlockKind(ABC):
     """Functions or classes that the module's source needs, pasted before it."""
 
     mixes: ClassVar[bool] = False
-    """Whether values of both signs and of size about one leave, whatever comes in: sums with random weights."""
+    """Whether values of both signs and of size about one leave, whatever comes in: random weights do it."""
 
     @abstractmethod
     def from_motif(self, motif: list[Cluster]) -> Config | None:
@@ -65,8 +65,8 @@ class BlockKind(ABC):
         return None
 
     def steady(self, config: Config) -> bool:
-        """Whether values and gradients keep their signs and order of magnitude on the way through. Blocks that do
-        not may only be next to each other or to ones that mix, and few of them share a tower."""
+        """Whether values and gradients keep their signs and order of magnitude on the way through. Blocks
+        that do not may only be next to each other or to ones that mix, and few of them share a tower."""
         return True
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
@@ -82,8 +82,10 @@ class BlockKind(ABC):
 
 
 def held(*shape: int) -> nn.Parameter:
-    """A second operand that the block keeps: the other branch of an addition, the keys of an attention. Its values
-    have both signs and are never near zero, so that products and quotients neither vanish nor grow."""
+    """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
+
+    Of both signs and never near zero, so that products and quotients neither vanish nor grow.
+    """
     values = torch.randn(shape)
     return nn.Parameter(0.8 * values.sign() + 0.25 * values)
 

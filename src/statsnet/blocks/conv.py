@@ -40,10 +40,10 @@ class Conv(Block):
 
 
 ACTIVATIONS = {
-    "relu": "relu", "relu_": "relu", "hardtanh": "relu6", "hardtanh_": "relu6", "gelu": "gelu", "silu": "silu",
-    "silu_": "silu", "sigmoid": "sigmoid", "tanh": "tanh", "leaky_relu": "leaky_relu", "elu": "elu",
-    "clamp_min": "relu", "leaky_relu_": "leaky_relu", "hardswish": "hardswish", "hardswish_": "hardswish",
-    "mish": "mish", "softplus": "softplus", "hardsigmoid": "hardsigmoid",
+    "relu": "relu", "relu_": "relu", "clamp_min": "relu", "hardtanh": "relu6", "hardtanh_": "relu6",
+    "gelu": "gelu", "silu": "silu", "silu_": "silu", "sigmoid": "sigmoid", "tanh": "tanh", "elu": "elu",
+    "leaky_relu": "leaky_relu", "leaky_relu_": "leaky_relu", "hardswish": "hardswish",
+    "hardswish_": "hardswish", "mish": "mish", "softplus": "softplus", "hardsigmoid": "hardsigmoid",
 }  # fmt: skip
 """ATen operator to the function of torch.nn.functional that runs it."""
 
@@ -56,7 +56,7 @@ class ConvKind(BlockKind):
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
-        if base_name(first.op) != "convolution" or first.args[6]:  # transposed ones are not built
+        if base_name(first.op) != "convolution" or first.args[6]:  # no transposed ones
             return None
         x, weight, bias = first.args[0], first.args[1], first.args[2]
         following = [base_name(c.op) for c in motif[1:]]
@@ -85,16 +85,23 @@ class ConvKind(BlockKind):
         return None if batch is None else {**config, "batch": batch}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Fewer filters: the depth of each product, and so its kernel, stays as long as possible."""
-        filters, groups = config["filters"], config["groups"]
+        """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters:
+        the depth of each product, and so its kernel, stays as long as possible."""
+        size, factor = config["size"], divisor
+        while factor >= 4 and len(size) == 2 and min(size) >= 56:
+            size, factor = tuple(n // 2 for n in size), factor // 4
+        narrow = {**config, "size": size}
+        filters, groups = config["filters"], config.get("groups", 1)
+        if factor == 1:
+            return narrow
         if groups > 1:
-            if groups != config["channels"] or filters != groups or groups < 16 * divisor:
+            if groups != config["channels"] or filters != groups or groups < 16 * factor:
                 return None
-            kept = groups // divisor
-            return {**config, "channels": kept, "filters": kept, "groups": kept}
-        if filters < 32 * divisor:
+            kept = groups // factor
+            return {**narrow, "channels": kept, "filters": kept, "groups": kept}
+        if filters < 16 * factor:
             return None
-        return {**config, "filters": filters // divisor // 16 * 16}
+        return {**narrow, "filters": filters // factor // 16 * 16}
 
 
 def _per_axis(value: Any, axes: int) -> tuple[int, ...]:

@@ -62,6 +62,11 @@ class EmbeddingKind(BlockKind):
         indices = divided(config["indices"], divisor)
         return None if indices is None else {**config, "indices": indices}
 
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        """A shorter table: a dense gradient has the size of the table, and so has the optimizer's work."""
+        rows = divided(config["rows"], divisor)
+        return None if rows is None or config["sparse"] else {**config, "rows": rows}
+
     def index_range(self, config: Config) -> tuple[int, int] | None:
         return config["indices"], config["rows"]
 

@@ -67,6 +67,13 @@ class LinearKind(BlockKind):
         return None if rows is None or rows < 2 <= config["rows"] else {**config, "rows": rows}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        if config["outputs"] < 32 * divisor:
-            return None
-        return {**config, "outputs": config["outputs"] // divisor // 16 * 16}
+        """Fewer outputs, and where few are left fewer inputs: a layer that reads a large weight for a few
+        rows takes the weight's time, whatever its rows."""
+        outputs, inputs, factor = config["outputs"], config["inputs"], divisor
+        while factor > 1 and max(outputs, inputs) >= 128:
+            if outputs >= min(inputs, 128):
+                outputs = outputs // 2
+            else:
+                inputs = inputs // 2
+            factor //= 2
+        return {**config, "outputs": outputs, "inputs": inputs} if factor == 1 else None

@@ -58,6 +58,9 @@ class NormKind(BlockKind):
                 return None
         return config if len(shape) >= 2 else None
 
+    def steady(self, config: Config) -> bool:
+        return not config.get("activation")  # a row of norms and relus leaves one value of each channel alive
+
     def scaled(self, config: Config, divisor: int) -> Config | None:
         batch, *rest = config["shape"]
         if batch >= divisor:

@@ -45,17 +45,18 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mul": lambda x, other: x * other,
     "div": lambda x, other: x / other,
     "maximum": lambda x, other: torch.maximum(x, other),
-    "where": lambda x, other: torch.where(x > 0, x, other),
+    "where": lambda x, other: torch.where(other > 0, x, other),
 }
 """Where a function is not safe for every number (logarithm, square root), its argument is made so first."""
 
 BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "where"})
-SQUASHING = frozenset({"tanh", "sigmoid", "hardsigmoid", "hardtanh", "sin", "cos", "exp"})
+SQUASHING = frozenset({"tanh", "sigmoid", "hardtanh", "sin", "cos", "exp"})
+UNSTEADY = frozenset({"square", "cube", "rsqrt", "leaky_relu", "hardsigmoid", "where"})
 
 
 class Pointwise(Block):
-    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of shape
-    `operand` (a broadcast one for biases and masks)."""
+    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
+    shape `operand` (a broadcast one for biases and masks)."""
 
     def __init__(self, shape: tuple, functions: tuple, operand: tuple = ()) -> None:
         super().__init__(*shape)
@@ -115,7 +116,7 @@ class PointwiseKind(BlockKind):
     def steady(self, config: Config) -> bool:
         steady = True
         for name in config["functions"]:
-            if name in ("square", "cube", "rsqrt"):
+            if name in UNSTEADY:
                 steady = False
             elif name in SQUASHING:
                 steady = True

@@ -1,4 +1,4 @@
-"""Work that only moves data: transposing copies, concatenation, gathering by index; and reductions, sorting."""
+"""Work that only moves data (transposing copies, concatenation, gathering by index); reductions, sorting."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ class Transpose(Block):
 
 
 class Concat(Block):
-    """`pieces` slices of a tensor of `shape` along `axis`, about equal, joined in reverse order."""
+    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length."""
 
     def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
         super().__init__(*shape)
-        self.axis, self.pieces = axis, pieces
+        self.axis = axis
+        lengths = [(shape[axis] + i) // pieces for i in range(pieces)]
+        self.pieces = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths]
 
     def forward(self, x: Tensor) -> Tensor:
-        slices = self.enter(x).tensor_split(self.pieces, self.axis)
-        return torch.cat(slices[::-1], self.axis)
+        flat = self.enter(x).reshape(-1).split([math.prod(shape) for shape in self.pieces])
+        pieces = [part.view(shape) for part, shape in zip(flat, self.pieces, strict=True)]
+        return torch.cat(pieces[::-1], self.axis)  # in reverse: what was split is not just put together again
 
 
 class Gather(Block):
-    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index; `subscript` does it as
-    x[:, index], which runs another operator than index_select."""
+    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
+    does it as x[:, index], which runs another operator than index_select."""
 
     def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
         super().__init__(*shape)
@@ -98,14 +101,15 @@ class TransposeKind(_ShapeKind):
         if not source:
             return None
         spec = TensorSpec.from_dict(source[0])
-        if spec.strides is None or len(spec.shape) < 2 or 0 in spec.strides or spec.dtype[:3] in ("int", "boo"):
+        floating = spec.dtype.startswith(("float", "bfloat"))
+        if spec.strides is None or len(spec.shape) < 2 or 0 in spec.strides or not floating:
             return None
         stored = sorted(range(len(spec.shape)), key=lambda d: -spec.strides[d])  # type: ignore[index]
         order = tuple(stored.index(d) for d in range(len(stored)))
         return _moving({"shape": tuple(spec.shape[d] for d in stored), "order": order})
 
     def scaled(self, config: Config, divisor: int) -> Config | None:
-        """The axis that is outermost before and after is divided first; the inner ones keep the access pattern."""
+        """The outermost axis is divided first; the inner ones keep the access pattern."""
         shape = divide_leading(config["shape"], divisor)
         return None if shape is None else _moving({**config, "shape": shape})
 

@@ -41,3 +41,7 @@ class RecurrentKind(BlockKind):
         """Fewer time steps: each step's product, and so its kernel, stays what it was."""
         steps = divided(config["steps"], divisor)
         return None if steps is None else {**config, "steps": steps}
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        hidden = divided(config["hidden"], divisor)
+        return None if hidden is None or hidden < 32 else {**config, "hidden": hidden}

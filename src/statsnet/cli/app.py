@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import signal
 import sys
@@ -56,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
-        statsnet.main(arguments, prog_name="statsnet", standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else arguments
+        # Not statsnet.main(), which has an exit code of its own for a broken pipe.
+        with statsnet.make_context("statsnet", list(given)) as context:
+            statsnet.invoke(context)
         sys.stdout.flush()
         return 0
     except (KeyboardInterrupt, click.Abort):
@@ -65,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except click.exceptions.NoArgsIsHelpError as nothing:
+        click.echo(nothing.format_message(), err=True)
+        return nothing.exit_code
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except SystemExit as stop:
@@ -94,6 +101,10 @@ def _report(error: Exception) -> int:
 def _usage_text(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "statsnet"
+    if isinstance(error, click.exceptions.NoSuchCommand):
+        near = difflib.get_close_matches(error.command_name, list(statsnet.commands), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"{path} --help"
+        return f"there is no command '{error.command_name}'\ntry: {hint}"
     return f"{error.format_message()}\ntry: {path} --help"
 
 

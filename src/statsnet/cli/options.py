@@ -38,7 +38,7 @@ def device(*, meta: bool = False) -> Callable[[Any], Any]:
     )
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """`10ms` as seconds."""
 
     name = "duration"

@@ -49,6 +49,8 @@ def profile_workload(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
 def _count(built: BuiltWorkload, step: Step, mode: str) -> tuple[Signature, float]:
     """Counts on fake tensors: nothing is allocated and nothing is timed."""
     begin = time.perf_counter()
+    if mode == "training":
+        step(0)  # makes the optimizer's state
     calls = capture_step(lambda: step(0), device="meta", phases=_phases(step))
     for call in calls:
         call.metadata = is_metadata(call.op)
@@ -68,10 +70,11 @@ def _measure(
 ) -> tuple[Signature, float]:
     begin = time.perf_counter()
     variants = built.variants()[:MAX_VARIANTS]
+    kind = _use(built.device)
     traces = [
         trace_step(
             step,
-            device=built.device,
+            device=kind,
             warmup=3 if number == 0 else 1,
             repeats=max(2, 5 // len(variants)),
             min_time_s=job.get("min_time_s", 2.0) / len(variants),
@@ -84,11 +87,19 @@ def _measure(
     signature = build_signature(
         traces,
         shares=[share for _, share in variants],
-        memory=memory_record(built.model, built.inputs[:1], lambda: step(0), device=built.device),
+        memory=memory_record(built.model, built.inputs[:1], lambda: step(0), device=kind),
         environment=environment.describe(built.device),
         **_identity(built, step, job["mode"]),
     )
     return signature, time.perf_counter() - begin
+
+
+def _use(device: str) -> str:
+    """Make `cuda:N` the current device; the kind of device."""
+    kind = device.partition(":")[0]
+    if kind == "cuda":
+        torch.cuda.set_device(device if ":" in device else "cuda:0")
+    return kind
 
 
 def _identity(built: BuiltWorkload, step: Step, mode: str) -> dict[str, Any]:
@@ -118,7 +129,7 @@ def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     device = job.get("device", "cpu")
     times, kernels, failures = replay_clusters(
         signature.clusters,
-        device=device,
+        device=_use(device),
         progress=lambda done: progress({"stage": "replaying operators", "done": done}),
     )
     recorded = signature.measurements[0] if signature.measurements else None

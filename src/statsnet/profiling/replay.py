@@ -13,11 +13,11 @@ from statsnet.profiling.capture import capture_step
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.operators import flatten_tensor_list, is_tensor
 
 CHUNK_BYTES = 2**30
 REPEATS = 3
-FLUSH_BYTES = 2**27
+FLUSH_BYTES = 2**26
 
 
 def overload(op: str) -> Any:
@@ -34,8 +34,12 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     keyword: dict[str, Any] = {}
     for argument, encoded in zip(schema, cluster.args, strict=False):
         value = _value(encoded, high, device)
-        if argument.name == "dtype" and value is None and cluster.outputs and cluster.outputs[0]:
+        if argument.name.endswith("dtype") and value is None and cluster.outputs and cluster.outputs[0]:
             value = getattr(torch, cluster.outputs[0]["dtype"])
+        if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
+            value = -math.inf  # infinities (masks) are not JSON
+        if argument.name == "offsets" and value is not None:
+            value = _bag_offsets(value, cluster)
         if argument.name == "device" and value is None and "?" in str(argument.type):
             value = torch.device(device)
         if argument.kwarg_only:
@@ -68,14 +72,26 @@ def _value(encoded: Any, high: int, device: str) -> Any:
     if is_tensor(encoded):
         return _tensor(encoded, high, device)
     if isinstance(encoded, dict):
-        return [None if t is None else _tensor(t, high, device) for t in encoded["tensors"]]
+        entries = flatten_tensor_list(encoded["tensors"])
+        return [
+            None if entry is None else _tensor(entry, high, device)
+            for entry in entries
+            for _ in range(1 if entry is None else entry.get("times", 1))
+        ]
     return encoded
 
 
+def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
+    """Bags of equal length over the indices, which are the argument before the offsets."""
+    indices = int(cluster.args[1]["shape"][0])
+    bags = max(1, offsets.numel())
+    return (torch.arange(bags, device=offsets.device) * (indices // bags)).to(offsets.dtype)
+
+
 def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
-    if spec.get("sparse") is not None:
-        raise ValueError("sparse tensors are not replayed")
     dtype = getattr(torch, spec["dtype"])
+    if spec.get("sparse") is not None:
+        return _sparse_rows(spec, dtype, device)
     shape, strides = spec["shape"], spec.get("strides")
     if strides is None:
         out = torch.empty(shape, dtype=dtype, device=device)
@@ -91,6 +107,14 @@ def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
     else:
         stored.random_(0, max(1, high))
     return out
+
+
+def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A gradient of an embedding: some rows of a table."""
+    rows, *rest = spec["shape"]
+    indices = torch.randint(0, max(1, rows), (1, spec["sparse"]), device=device)
+    values = torch.randn(spec["sparse"], *rest, dtype=dtype, device=device)
+    return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False)
 
 
 def replay_clusters(
@@ -159,7 +183,8 @@ def _bytes(values: list[Any]) -> int:
     total = 0
     for value in values:
         if isinstance(value, torch.Tensor):
-            total += value.numel() * value.element_size()
+            numel = value.numel() if value.layout == torch.strided else value._values().numel()
+            total += numel * value.element_size()
         elif isinstance(value, list):
             total += _bytes(value)
     return total

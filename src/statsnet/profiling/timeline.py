@@ -104,14 +104,14 @@ def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Any] | Non
     """Event of each call where the step made exactly the captured calls, else None."""
     # Views have no time of their own, and the autograd engine's are not all recorded: they are not joined.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
-    found = _match_in_order(step.roots, [_event_name(calls[i]) for i in timed])
+    found = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
     return None if found is None else {timed[position]: event for position, event in found.items()}
 
 
 def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Any]:
     """Events of a step that differs from the captured one: the n-th event of a name to its n-th call."""
     timed = [i for i, c in enumerate(calls) if not c.metadata]
-    found = _match_by_name(step.roots, [_event_name(calls[i]) for i in timed])
+    found = _match_by_name(step.roots, [event_name(calls[i]) for i in timed])
     return {timed[position]: event for position, event in found.items()}
 
 
@@ -157,7 +157,7 @@ def times_of(
     )
 
 
-def _event_name(call: OpCall) -> str:
+def event_name(call: OpCall) -> str:
     """The profiler's name of a call's operator, as `joined_name` gives it."""
     name = call.event or "::".join(call.op.split(".")[:2])
     return _IN_PLACE.get(name, name)

@@ -78,7 +78,8 @@ def fit_report(fit: Document) -> Report:
         report.append(
             line(
                 f"One step of the proxy takes {format_duration(found['step_latency_s'])}, one step of every "
-                f"workload {format_duration(found['suite_latency_s'])}: {found['compression']:.3g} times shorter."
+                f"workload {format_duration(found['suite_latency_s'])}: "
+                f"{found['compression']:.3g} times shorter."
             )
         )
     if replayed := fit.get("replayed_members"):

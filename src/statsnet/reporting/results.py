@@ -139,7 +139,9 @@ def _samples(processes: Sequence[Document]) -> str:
 def _stands_for(spec: Document) -> str:
     suite_s = sum(member["latency_s"] for member in spec["mix"])
     where = environment_line(spec["reference_environment"]) if spec["reference_environment"] else "its origin"
-    return f"one step of each of {len(spec['mix'])} workloads, {format_duration(suite_s)} together on {where}"
+    count = len(spec["mix"])
+    of = f"one step of each of {count} workloads, together" if count > 1 else "one step of a workload,"
+    return f"{of} {format_duration(suite_s)} on {where}"
 
 
 def _bounds(interval: Interval, otherwise: str) -> str:

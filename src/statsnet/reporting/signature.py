@@ -20,7 +20,7 @@ from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.statistics import shares
 from statsnet.units import format_bytes, format_duration, format_quantity
 
-PRIVACY_NOTE = "level full: the exact dims of every operator are in the file, and much of an architecture can be told from them."
+PRIVACY_NOTE = "level full: exact dims are in the file, and much of an architecture can be told from them."
 SHOWN_UNCOVERED = 8
 
 

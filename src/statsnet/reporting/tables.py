@@ -19,6 +19,7 @@ MISSING = "–"
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
     """A table whose first `left` columns hold words (aligned left) and the others figures (right)."""
     made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    made.show_edge = False
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number < left else "right", overflow="fold")
     for row in rows:

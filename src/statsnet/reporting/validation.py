@@ -22,6 +22,9 @@ from statsnet.units import format_duration
 
 Document = Mapping[str, Any]
 
+TOO_WIDE = 10
+"""An interval that reaches this many times the value tells nothing."""
+
 
 def validation_report(result: Document) -> Report:
     """Everything that `validate` found, from its result."""
@@ -104,10 +107,16 @@ def _fidelity(fidelity: Document) -> Report:
 
 def _factor(interval: Document) -> str:
     value, low, high = interval["value"], interval["low"], interval["high"]
-    return f"{value:.3g}×" if low is None else f"{value:.3g}× ({low:.3g} to {high:.3g})"
+    return (
+        f"{value:.3g}×"
+        if low is None or high > TOO_WIDE * value
+        else f"{value:.3g}× ({low:.3g} to {high:.3g})"
+    )
 
 
 def _interval(interval: Document) -> str:
     if interval["low"] is None:
         return MISSING
+    if interval["high"] > TOO_WIDE:
+        return "too wide: raise --rounds"
     return f"{signed_percent(interval['low'])} to {signed_percent(interval['high'])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import quantiles
 from typing import Any, Literal
 
 from statsnet import workloads
@@ -21,8 +22,8 @@ Job = dict[str, Any]
 MODEL_SETTINGS = ("dtype", "layout")
 """Settings that act on a model, so that a replay of its operators can not follow them."""
 
-NOISY = 0.05
-"""Coefficient of variation from which the steps of a profile are called not stable."""
+NOISY = 0.1
+"""Interquartile range over median from which the steps of a profile are called not stable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +141,24 @@ def process_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
     if "latency_s" in outcome:
         return {key: value for key, value in outcome.items() if key != "environment"}
     measurement = measurement_of(outcome)
-    variation = measurement["coefficient_of_variation"] or 0.0
+    samples = list(measurement["step_latency_s"])
+    spread = _interquartile_share(samples)
     warnings = []
-    if variation > NOISY:
-        warnings.append(f"the step time varied by {variation:.0%} (coefficient of variation)")
+    if spread > NOISY:
+        warnings.append(f"the middle half of the steps spans {spread:.0%} of their median: raise --min-time")
     return {
-        "latency_s": list(measurement["step_latency_s"]),
+        "latency_s": samples,
         "warmup_latency_s": list(measurement["warmup_latency_s"]),
-        "stable": variation <= NOISY,
+        "stable": spread <= NOISY,
         "warnings": warnings,
     }
+
+
+def _interquartile_share(samples: Sequence[float]) -> float:
+    if len(samples) < 2:
+        return 0.0
+    low, middle, high = quantiles(samples, n=4, method="inclusive")
+    return (high - low) / middle
 
 
 def environment_of(outcome: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,13 @@ from typing import Any
 
 from statsnet.blocks import KINDS, Config, recognise
 from statsnet.signatures.target import Target, TargetCluster
+from statsnet.synthesis.estimate import estimate_s
 
-DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)
+DIVISORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
+NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+NARROWING_PENALTY = 0.25
+"""A narrowed block (fewer channels) is taken where it is nearer to a wanted time by this much in ln per halving."""
+
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
 
@@ -50,8 +55,9 @@ class _Source:
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
     """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
+    training = any(m.signature.mode == "training" for m in target.members)
     for source in _by_importance(_sources(target)):
-        for candidate in _sizes(source, budget_s):
+        for candidate in _sizes(source, budget_s, training):
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
     return [chosen[key] for key in sorted(chosen)]
@@ -100,29 +106,31 @@ def _family(source: _Source) -> str:
     return json.dumps([source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True)
 
 
-def _sizes(source: _Source, budget_s: float) -> list[Candidate]:
-    """The sizes whose estimated times are nearest to SIZES, none longer than a quarter of the budget if possible."""
+def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
+    """The sizes whose estimated times are nearest to SIZES; the safe axis is divided before the others."""
     kind = KINDS[source.kind]
-    found: list[Candidate] = []
-    for divisor in DIVISORS:
-        config = source.config if divisor == 1 else kind.scaled(source.config, divisor)
-        if config is not None:
-            found.append(_candidate(source, config, 1 / divisor))
-    smallest = found[-1]
-    for divisor in (2, 4, 8, 16):
-        narrow = kind.narrowed(smallest.config, divisor)
-        if narrow is not None:
-            found.append(_candidate(source, narrow, smallest.scale / divisor))
-    fitting = [c for c in found if c.time_s <= budget_s / 4] or [min(found, key=lambda c: c.time_s)]
-    nearest = [min(fitting, key=lambda c: abs(math.log(c.time_s / (s * budget_s)))) for s in SIZES]
-    return list({c.key: c for c in nearest}.values())
-
-
-def _candidate(source: _Source, config: Config, scale: float) -> Candidate:
-    return Candidate(
-        kind=source.kind,
-        config=config,
-        optimizer=source.optimizer,
-        scale=scale,
-        time_s=max(source.time_s * scale, 1e-9),
-    )
+    full_forward = estimate_s(source.kind, source.config, training=False)
+    machine = min(max(source.time_s / full_forward, 0.2), 5.0)
+    found: list[tuple[float, Candidate]] = []
+    for narrowing in NARROWINGS:
+        narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)
+        if narrow is None:
+            continue
+        for divisor in DIVISORS:
+            config = narrow if divisor == 1 else kind.scaled(narrow, divisor)
+            if config is None:
+                break
+            time_s = machine * estimate_s(source.kind, config, training=training, optimizer=source.optimizer)
+            candidate = Candidate(
+                kind=source.kind,
+                config=config,
+                optimizer=source.optimizer,
+                scale=1 / (divisor * narrowing),
+                time_s=time_s,
+            )
+            found.append((NARROWING_PENALTY * math.log2(narrowing), candidate))
+    chosen = [
+        min(found, key=lambda f: (f[0] + abs(math.log(f[1].time_s / (size * budget_s))), f[1].key))[1]
+        for size in SIZES
+    ]
+    return list({c.key: c for c in chosen}.values())

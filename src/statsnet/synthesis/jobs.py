@@ -28,7 +28,7 @@ from statsnet.synthesis.zipf import zipf_indices
 from statsnet.workloads.optimizers import make_optimizer
 
 Progress = Callable[[dict[str, Any]], None]
-FLUSH_BYTES = 2**27
+FLUSH_BYTES = 2**26
 REPEATS = 5
 
 

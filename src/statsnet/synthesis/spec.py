@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.errors import StatsNetError
-from statsnet.signatures.canonical import content_id, write_json_atomically
+from statsnet.signatures.canonical import content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import save_document
 from statsnet.signatures.target import Target
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.readme import proxy_readme
@@ -132,8 +133,8 @@ def write_proxy(proxy: Proxy, folder: Path, *, mix_text: str) -> None:
     check_output(folder)
     with _whole_folder(folder) as partial:
         (partial / "network.py").write_text(proxy.source(), encoding="utf-8")
-        write_json_atomically(partial / "spec.json", proxy.spec)
-        write_json_atomically(partial / "fit.json", proxy.fit())
+        save_document(partial / "spec.json", proxy.spec)
+        save_document(partial / "fit.json", proxy.fit())
         (partial / "README.md").write_text(proxy_readme(proxy.spec, proxy.fit(), mix_text), encoding="utf-8")
 
 

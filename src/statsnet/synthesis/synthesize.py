@@ -29,9 +29,6 @@ SHORTEST_STEP_S = 5e-3
 LARGEST_COUNT = 96
 MAX_DISTINCT = 44
 ROUNDS = 5
-DAMPING = 0.8
-"""Share of the measured error by which the right-hand side moves in a correction round."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -141,14 +138,19 @@ def _columns(
 def _correct(
     columns: list[Column], rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """Solve, build, measure the whole, move the right-hand side by the error, again; the best trial wins."""
+    """Solve, build, measure the whole, move the right-hand side by what the columns mispredicted, again.
+
+    The median misprediction of all rounds counts: a single one is as noisy as its measurement. The best trial
+    wins.
+    """
     matrix = np.stack([c.rows for c in columns], axis=1)
     upper = np.full(len(columns), LARGEST_COUNT)
-    wanted = rows.target.copy()
+    offsets: list[np.ndarray] = []
     best: Trial | None = None
     history: list[dict[str, Any]] = []
     for number in range(ROUNDS):
         bench.report(f"solving, round {number + 1}", number / ROUNDS)
+        wanted = rows.target - (np.median(offsets, axis=0) if offsets else 0.0)
         program = Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
         start = best.counts if best else None
         solution = solve(program, max_distinct=MAX_DISTINCT, start=start, seed=seed)
@@ -164,7 +166,7 @@ def _correct(
         )
         if best is None or trial.error < best.error:
             best = trial
-        wanted = wanted + DAMPING * (rows.target - trial.achieved)
+        offsets.append(trial.achieved - matrix @ trial.counts)
     assert best is not None
     return best, history
 

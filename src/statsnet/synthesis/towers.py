@@ -18,7 +18,7 @@ LONGEST_TOWER = 24
 SMALLEST_SLICE = 0.25
 """A block reads at least this share of what the one before it wrote; else a new tower begins."""
 
-MOST_UNSTEADY = 4
+MOST_UNSTEADY = 3
 """Blocks in one tower at most that change the size of values or gradients much (see `BlockKind.steady`)."""
 
 
@@ -63,8 +63,8 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
 
 
 def build_towers(counted: list[tuple[Placed, int]]) -> list[Tower]:
-    """Chain the blocks greedily, largest first: next comes the block that reads exactly what was written, else
-    the largest one that fits into it. Blocks that read indices stand alone, side by side with the chains."""
+    """Chain the blocks greedily, largest first: next comes the block that reads exactly what was written,
+    else the largest one that fits into it. Blocks that read indices stand alone, beside the chains."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:
@@ -115,8 +115,8 @@ def _next(chain: list[Placed], keys: list[str], by_key: dict[str, Placed]) -> st
 
 
 def _stays_sane(chain: list[Placed], following: Placed) -> bool:
-    """Whether values and gradients stay of sane size when a block follows a chain: no relu behind a logarithm of
-    a softmax, no row of cubes."""
+    """Whether values and gradients stay of sane size when a block follows a chain: no relu behind the
+    logarithm of a softmax, no row of cubes."""
     steady = _is_steady(following)
     if _is_steady(chain[-1]) != steady and not KINDS[(chain[-1] if not steady else following).kind].mixes:
         return False

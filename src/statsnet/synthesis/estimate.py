@@ -1,0 +1,63 @@
+"""A rough time for a block that was not measured yet: enough to choose which sizes to measure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from statsnet.blocks import KINDS, Config
+
+FLOP_RATE = 1e11
+BYTE_RATE = 1e10
+CALL_S = 5e-6
+"""An ordinary core or two; the candidates' own source corrects for the machine."""
+
+OPTIMIZER_PASSES = {"sgd": 3, "sgd_momentum": 6, "adagrad": 8, "rmsprop": 10, "adam": 14, "adamw": 15}
+"""Times that an optimizer reads or writes each parameter, about."""
+
+
+def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str | None = None) -> float:
+    """Seconds of one use: roofline of products plus traffic; training adds backward and the optimizer's passes."""
+    kind = KINDS[kind_name]
+    index_range = kind.index_range(config)
+    with torch.device("meta"):
+        module = kind.build(config)
+    parameters = sum(p.numel() for n, p in module.named_parameters() if n not in ("other", "kept"))
+    kept = sum(p.numel() for n, p in module.named_parameters() if n in ("other", "kept"))
+    if index_range is None:
+        elements = 2 * math.prod(module.shape) + kept  # type: ignore[arg-type]
+        touched = parameters
+    else:
+        elements = touched = index_range[0] * config["width"]
+    flops = _flops(kind_name, config, module)
+    if not training:
+        return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE
+    dense = touched if config.get("sparse") else parameters
+    passes = 3 + OPTIMIZER_PASSES.get(optimizer or "", 0)
+    return 4 * CALL_S + 3 * flops / FLOP_RATE + 4 * (3 * elements + passes * dense) / BYTE_RATE
+
+
+def _flops(kind: str, config: Config, module: Any) -> float:
+    """FLOPs of the block's products; 0 for blocks without any."""
+    if kind == "conv":
+        out = [
+            (n + 2 * p - k) // s + 1
+            for n, k, s, p in zip(
+                config["size"], config["kernel"], config["stride"], config["padding"], strict=True
+            )
+        ]
+        return 2.0 * config["batch"] * math.prod(out) * module.conv.weight.numel()
+    if kind == "linear":
+        return 2.0 * config["rows"] * config["inputs"] * config["outputs"]
+    if kind == "batched_matmul":
+        return 2.0 * config["batch"] * config["rows"] * config["depth"] * config["columns"]
+    if kind == "attention":
+        return (
+            4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
+        )
+    if kind == "recurrent":
+        weights = sum(p.numel() for p in module.parameters())
+        return 2.0 * config["steps"] * config["batch"] * weights
+    return 0.0

@@ -1,0 +1,193 @@
+"""Every kind of block conforms on small configurations, and the conformance check finds what is wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from statsnet.blocks import KINDS
+from statsnet.blocks.base import Block, BlockKind
+from statsnet.blocks.conformance import block_input, check_block_kind
+from statsnet.blocks.pointwise import BINARY, FUNCTIONS, SQUASHING, UNSTEADY
+from statsnet.errors import StatsNetError
+
+CONV = {"batch": 8, "channels": 4, "size": (6, 6), "filters": 8, "kernel": (3, 3), "stride": (1, 1), "padding": (1, 1)}
+LINE = {**CONV, "size": (9,), "kernel": (3,), "stride": (2,), "padding": (0,)}
+CUBE = {**CONV, "size": (4, 4, 4), "kernel": (2, 2, 2), "stride": (1, 1, 1), "padding": (0, 0, 0)}
+POOL = {"kind": "max", "batch": 8, "channels": 3, "size": (9, 9), "kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}
+ATTENTION = {"batch": 8, "heads": 2, "queries": 6, "keys": 6, "head_size": 4}
+BAG = {"rows": 40, "width": 4, "indices": 32, "bags": 8}
+
+CONFIGS: dict[str, list[dict[str, Any]]] = {
+    "conv": [
+        {**CONV, "bias": True, "activation": "gelu"},
+        {**CONV, "norm": True, "residual": True, "activation": "relu"},
+        {**CONV, "groups": 4, "dilation": (2, 1)},
+        {**LINE, "residual": True},
+        {**CUBE, "norm": True},
+    ],
+    "linear": [
+        {"rows": 16, "inputs": 8, "outputs": 12, "activation": "silu"},
+        {"rows": 16, "inputs": 8, "outputs": 12, "bias": False},
+        {"rows": 16, "inputs": 8, "outputs": 12, "weight_first_axis_in": True},
+        {"rows": 16, "inputs": 8, "outputs": 12, "bias": False, "weight_first_axis_in": True},
+    ],
+    "batched_matmul": [
+        {"batch": 8, "rows": 3, "depth": 16, "columns": 5},
+        {"batch": 8, "rows": 3, "depth": 16, "columns": 5, "transposed": True},
+    ],
+    "attention": [{**ATTENTION, "causal": True}, ATTENTION, {**ATTENTION, "keys": 9}],
+    "recurrent": [{"steps": 8, "batch": 2, "inputs": 6, "hidden": 5}],
+    "embedding": [
+        {"rows": 40, "width": 4, "indices": 16},
+        {"rows": 40, "width": 4, "indices": 16, "skew": 1.1, "sparse": True},
+    ],
+    "embedding_bag": [BAG, {**BAG, "mode": "mean", "sparse": True}],
+    "norm": [
+        {"kind": "layer", "shape": (8, 12)},
+        {"kind": "batch", "shape": (8, 3, 4, 4), "activation": "relu"},
+        {"kind": "batch", "shape": (8, 3)},
+        {"kind": "batch", "shape": (8, 3, 5)},
+        {"kind": "group", "shape": (8, 4, 3, 3), "groups": 2},
+    ],
+    "softmax": [{"shape": (8, 6), "axis": 1}, {"shape": (8, 5, 6), "axis": 1, "log": True}],
+    "pool": [
+        POOL,
+        {**POOL, "kind": "avg", "ceil_mode": True},
+        {"kind": "avg", "batch": 8, "channels": 3, "size": (4, 4)},
+    ],
+    "transpose": [{"shape": (8, 3, 4), "order": (0, 2, 1)}, {"shape": (8, 6), "order": (1, 0)}],
+    "concat": [{"shape": (8, 6), "axis": 1, "pieces": 4}, {"shape": (8, 6, 2), "axis": 2, "pieces": 2}],
+    "gather": [
+        {"shape": (8, 9), "axis": 1, "count": 4},
+        {"shape": (8, 9, 4), "axis": 1, "count": 12, "subscript": True},
+    ],
+    "reduce": [
+        {"function": name, "shape": (8, 4, 3), "axes": (2,)} for name in ("sum", "mean", "amax", "amin")
+    ],
+    "topk": [{"shape": (8, 12), "count": 3}],
+    "pointwise": [
+        {"shape": (8, 5), "functions": (name,), **({"operand": (5,)} if name in BINARY else {})}
+        for name in FUNCTIONS
+    ]
+    + [{"shape": (8, 4, 5), "functions": ("mul", "tanh", "add"), "operand": (8, 1, 5)}],
+}
+
+
+def test_every_kind_is_checked() -> None:
+    assert CONFIGS.keys() == KINDS.keys()
+    assert SQUASHING | UNSTEADY | BINARY <= FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kind_conforms(name: str) -> None:
+    check_block_kind(KINDS[name], CONFIGS[name])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_scaled_blocks_read_about_as_much_less(name: str) -> None:
+    """By 8 at least one configuration of each kind divides; not at all below one unit."""
+    kind = KINDS[name]
+    scaled = [kind.scaled(c, 8) for c in CONFIGS[name]]
+    assert any(scaled)
+    assert not any(kind.scaled(c, 10**9) for c in CONFIGS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "divisor", "axis", "left"),
+    [
+        ("conv", {**CONV, "filters": 64}, 2, "filters", 32),
+        ("conv", {**CONV, "filters": 31}, 2, None, None),
+        ("conv", {**CONV, "batch": 1, "size": (56, 56)}, 4, "size", (28, 28)),
+        ("conv", {**CONV, "channels": 64, "filters": 64, "groups": 64}, 4, "groups", 16),
+        ("linear", {"rows": 4, "inputs": 64, "outputs": 512}, 4, "outputs", 128),
+        ("linear", {"rows": 4, "inputs": 64, "outputs": 64}, 4, None, None),
+        ("norm", {"kind": "layer", "shape": (8, 12)}, 2, None, None),
+    ],
+)
+def test_narrowed(name: str, config: dict[str, Any], divisor: int, axis: str | None, left: Any) -> None:
+    narrow = KINDS[name].narrowed(config, divisor)
+    if axis is None:
+        assert narrow is None
+        return
+    assert narrow[axis] == left
+    module = KINDS[name].build(narrow)
+    assert module(block_input(KINDS[name], narrow, module)).isfinite().all()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_are_equally_long(mode: str) -> None:
+    module = KINDS["embedding_bag"].build({**BAG, "mode": mode})
+    assert module(torch.zeros(32, dtype=torch.long)).shape == (8, 4)
+
+
+def test_blocks_that_change_sizes_are_not_steady() -> None:
+    steady = {n: {kind.steady(c) for c in CONFIGS[n]} for n, kind in KINDS.items()}
+    assert steady["softmax"] == steady["reduce"] == steady["topk"] == steady["recurrent"] == {False}
+    assert steady["conv"] == steady["linear"] == steady["concat"] == {True}
+    pointwise = KINDS["pointwise"].steady
+    assert not pointwise({"functions": ("cube",)})
+    assert pointwise({"functions": ("cube", "add", "tanh")})
+    assert not pointwise({"functions": ("neg", "tanh")})
+
+
+class Leaky(Block):
+    """Wrong in the way that its configuration says."""
+
+    def __init__(self, size: int, fault: str) -> None:
+        super().__init__(size)
+        self.fault = fault
+        self.weight = nn.Parameter(torch.ones(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.fault == "size":
+            return x.reshape(-1)[-self.shape[0] :] * self.weight
+        x = self.enter(x)
+        if self.fault == "gradient":
+            return x * self.weight.detach()
+        if self.fault == "infinite":
+            return x / 0 * self.weight
+        if self.fault == "huge":
+            return x * self.weight * 1e9
+        return math.pi * x * self.weight * outside(x) if self.fault == "name" else x * self.weight
+
+
+def outside(x: Tensor) -> Tensor:
+    return x
+
+
+class LeakyKind(BlockKind):
+    name = "leaky"
+    module = Leaky
+
+    def from_motif(self, motif: list[Any]) -> None:
+        return None
+
+    def scaled(self, config: dict[str, Any], divisor: int) -> dict[str, Any]:
+        return config if config["fault"] == "scale" else {**config, "size": config["size"] // divisor}
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        ("size", "first elements of a larger input"),
+        ("gradient", "weight gets no gradient"),
+        ("infinite", "not finite"),
+        ("huge", "of size"),
+        ("name", "'outside' is not defined"),
+        ("scale", "scaled by 2 it reads 1.00"),
+        ("not a name", "fault is not made of numbers, names"),
+    ],
+)
+def test_an_unsound_kind_is_told_what_is_wrong(fault: str, cause: str) -> None:
+    with pytest.raises(StatsNetError, match="leaky") as caught:
+        check_block_kind(LeakyKind(), [{"size": 16, "fault": fault}])
+    assert cause in caught.value.cause
+
+
+def test_a_sound_kind_passes() -> None:
+    check_block_kind(LeakyKind(), [{"size": 16, "fault": ""}])

@@ -1,0 +1,251 @@
+"""From the operators of real modules to blocks that run the same operators again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from statsnet.blocks import KINDS, recognise
+from statsnet.blocks.conformance import block_input
+from statsnet.signatures.model import Cluster, Skew
+
+Motifs = Callable[[Callable[[], Any]], list[list[Cluster]]]
+r = torch.randn
+
+
+class TransposedLinear(nn.Module):
+    """GPT-2's linear layer, the weight of which is stored as inputs × outputs."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(r(inputs, outputs)), nn.Parameter(r(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight)
+
+
+def conv_norm_relu() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+
+
+def residual(x: Tensor, other: Tensor, weight: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, weight, padding=1) + other)
+
+
+EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
+    "convolution, batch norm, relu": (
+        conv_norm_relu(), (r(2, 4, 9, 7),), "conv",
+        {"size": (9, 7), "stride": (2, 2), "norm": True, "residual": False, "activation": "relu", "bias": False},
+    ),
+    "convolution, addition, relu": (
+        residual, (r(2, 4, 5, 5), r(2, 4, 5, 5), r(4, 4, 3, 3)), "conv",
+        {"norm": False, "residual": True, "activation": "relu"},
+    ),
+    "grouped, dilated convolution": (
+        nn.Conv2d(4, 8, 3, 1, 2, dilation=(2, 1), groups=2), (r(2, 4, 9, 9),), "conv",
+        {"groups": 2, "dilation": (2, 1), "bias": True},
+    ),
+    "one axis": (nn.Conv1d(4, 6, 3), (r(2, 4, 9),), "conv", {"size": (9,), "kernel": (3,)}),
+    "three axes": (nn.Conv3d(2, 3, 3), (r(1, 2, 5, 5, 5),), "conv", {"size": (5, 5, 5)}),
+    "linear": (
+        nn.Linear(6, 5), (r(2, 3, 6),), "linear", {"rows": 6, "bias": True, "weight_first_axis_in": False},
+    ),
+    "linear and gelu": (
+        nn.Sequential(nn.Linear(6, 5), nn.GELU()), (r(3, 6),), "linear", {"activation": "gelu"},
+    ),
+    "linear without bias": (nn.Linear(6, 5, bias=False), (r(4, 6),), "linear", {"rows": 4, "bias": False}),
+    "GPT-2's linear": (TransposedLinear(6, 5), (r(4, 6),), "linear", {"weight_first_axis_in": True}),
+    "bmm": (torch.bmm, (r(2, 3, 4), r(2, 4, 5)), "batched_matmul", {"depth": 4, "transposed": False}),
+    "bmm, transposed": (
+        lambda a, b: a @ b.mT, (r(2, 3, 4), r(2, 5, 4)), "batched_matmul", {"transposed": True},
+    ),
+    "attention": (
+        F.scaled_dot_product_attention, (r(2, 3, 8, 4),) * 3, "attention", {"heads": 3, "causal": False},
+    ),
+    "causal attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (r(2, 3, 8, 4),) * 3,
+        "attention", {"queries": 8, "causal": True},
+    ),
+    "cross attention": (
+        F.scaled_dot_product_attention, (r(2, 3, 8, 4), r(2, 3, 5, 4), r(2, 3, 5, 4)), "attention",
+        {"queries": 8, "keys": 5},
+    ),
+    "LSTM": (nn.LSTM(4, 5), (r(6, 2, 4),), "recurrent", {"steps": 6, "batch": 2, "inputs": 4, "hidden": 5}),
+    "embedding": (
+        nn.Embedding(10, 4), (torch.randint(10, (15,)),), "embedding", {"rows": 10, "width": 4, "indices": 15},
+    ),
+    "embedding bag": (
+        nn.EmbeddingBag(10, 4, mode="mean"), (torch.randint(10, (3, 5)),), "embedding_bag",
+        {"indices": 15, "bags": 3, "mode": "mean"},
+    ),
+    "layer norm": (nn.LayerNorm(6), (r(5, 6),), "norm", {"kind": "layer", "shape": (5, 6)}),
+    "batch norm": (nn.BatchNorm2d(3), (r(2, 3, 4, 4),), "norm", {"kind": "batch", "shape": (2, 3, 4, 4)}),
+    "group norm": (nn.GroupNorm(2, 4), (r(2, 4, 3, 3),), "norm", {"kind": "group", "groups": 2}),
+    "softmax": (nn.Softmax(1), (r(2, 5, 3),), "softmax", {"axis": 1, "log": False}),
+    "log softmax": (nn.LogSoftmax(1), (r(2, 5),), "softmax", {"axis": 1, "log": True}),
+    "gelu": (nn.GELU(), (r(3, 4),), "pointwise", {"functions": ("gelu",)}),
+    "addition": (torch.add, (r(3, 4), r(3, 4)), "pointwise", {"functions": ("add",), "operand": (3, 4)}),
+    "broadcast addition": (torch.add, (r(3, 4), r(4)), "pointwise", {"operand": (4,)}),
+    "expanded operand": (
+        lambda a, b: a + b.expand(3, 4), (r(3, 4), r(3, 1)), "pointwise", {"operand": (3, 1)},
+    ),
+    "dropout": (nn.Dropout(0.1), (r(3, 4),), "pointwise", {"functions": ("dropout",)}),
+    "max pooling": (
+        nn.MaxPool2d(3, 2, 1), (r(1, 2, 9, 9),), "pool", {"kind": "max", "kernel": (3, 3), "padding": (1, 1)},
+    ),
+    "average pooling": (nn.AvgPool2d(2), (r(1, 2, 8, 8),), "pool", {"kind": "avg", "stride": (2, 2)}),
+    "global pooling": (nn.AdaptiveAvgPool2d(1), (r(1, 2, 8, 8),), "pool", {"kind": "avg", "size": (8, 8)}),
+    "concatenation": (
+        lambda *t: torch.cat(t, 1), (r(2, 3), r(2, 3)), "concat", {"shape": (2, 6), "axis": 1, "pieces": 2},
+    ),
+    "index_select": (
+        lambda x, i: x.index_select(0, i), (r(6, 3), torch.randint(6, (4,))), "gather", {"axis": 0, "count": 4},
+    ),
+    "rows by subscript": (
+        lambda x, i: x[i], (r(6, 3), torch.randint(6, (4,))), "gather", {"shape": (6, 3), "subscript": True},
+    ),
+    "sum": (lambda x: x.sum(1), (r(2, 3),), "reduce", {"function": "sum", "axes": (1,)}),
+    "mean": (lambda x: x.mean((0, 1)), (r(2, 3),), "reduce", {"function": "mean", "axes": (0, 1)}),
+    "topk": (lambda x: x.topk(2).values, (r(2, 5),), "topk", {"shape": (2, 5), "count": 2}),
+    "cube": (lambda x: x.pow(3), (r(2, 5),), "pointwise", {"functions": ("cube",)}),
+}  # fmt: skip
+
+
+def recognised(run: Callable[[], Any], motifs: Motifs, kind: str) -> tuple[Cluster, dict[str, Any]]:
+    """The first operator of the motif that a kind takes, and the configuration."""
+    for motif in motifs(run):
+        found = recognise(motif)
+        if found is not None and found[0] == kind:
+            return motif[0], found[1]
+    raise AssertionError(f"no {kind} among {[[c.op for c in m] for m in motifs(run)]}")
+
+
+def shapes(cluster: Cluster) -> list[Any]:
+    """Arguments with the strides of tensors and the bounds of indices left out."""
+    return [
+        {"shape": a["shape"], "dtype": a["dtype"]} if isinstance(a, dict) and "shape" in a else a
+        for a in cluster.args
+    ]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("case", EXACT)
+def test_the_block_runs_the_same_operator(case: str, grad: bool, motifs: Motifs) -> None:
+    module, inputs, kind, expected = EXACT[case]
+    if case == "dropout" and not grad:
+        pytest.skip("there is no dropout in inference")
+    if isinstance(module, nn.Module):
+        module.train(grad)
+
+    def original() -> None:
+        with torch.set_grad_enabled(grad):
+            module(*inputs)
+
+    first, config = recognised(original, motifs, kind)
+    assert expected.items() <= config.items()
+    block = KINDS[kind].build(config).train(grad)
+    x = block_input(KINDS[kind], config, block)
+
+    def rebuilt() -> None:
+        with torch.set_grad_enabled(grad):
+            block(x)
+
+    again, config_again = recognised(rebuilt, motifs, kind)
+    config.pop("skew", None), config_again.pop("skew", None)
+    assert config_again == config
+    assert again.op == first.op
+    if case != "expanded operand":
+        assert shapes(again) == shapes(first)
+
+
+def test_unequal_pieces_keep_their_number(motifs: Motifs) -> None:
+    """Five columns in four pieces: torch.chunk would make three of them."""
+    a, b, c, d = r(2, 1), r(2, 2), r(2, 1), r(2, 1)
+    _, config = recognised(lambda: torch.cat([a, b, c, d], 1), motifs, "concat")
+    assert config == {"shape": (2, 5), "axis": 1, "pieces": 4}
+    block = KINDS["concat"].build(config)
+    x = torch.arange(10.0).view(2, 5)
+    again, _ = recognised(lambda: block(x), motifs, "concat")
+    assert sum(t.get("times", 1) for t in again.args[0]["tensors"]) == 4
+    assert sorted(block(x).flatten().tolist()) == x.flatten().tolist()
+
+
+def test_transposed_copies(motifs: Motifs) -> None:
+    x = r(2, 3, 4)
+    first, config = recognised(lambda: x.transpose(1, 2).contiguous(), motifs, "transpose")
+    block = KINDS["transpose"].build(config)
+    again, _ = recognised(lambda: block(x), motifs, "transpose")
+    assert first.args == again.args
+    assert config == {"shape": (2, 3, 4), "order": (0, 2, 1)}
+
+
+def test_a_copy_that_moves_nothing_is_no_transposition(motifs: Motifs) -> None:
+    """A slice's copy keeps the order of the axes: permuting it would be no operator at all."""
+    x = r(4, 6)
+    ((motif,),) = motifs(lambda: x[:, :3].contiguous())
+    assert recognise([motif]) == ("pointwise", {"shape": (4, 3), "functions": ("copy",)})
+    kind = KINDS["transpose"]
+    assert kind.scaled({"shape": (8, 16), "order": (1, 0)}, 8) is None
+    assert kind.scaled({"shape": (8, 16), "order": (1, 0)}, 4) == {"shape": (2, 16), "order": (1, 0)}
+
+
+def test_subscripts_merge_the_axes_they_cover(motifs: Motifs) -> None:
+    """DLRM takes the lower triangle of a product: x[:, i, j]."""
+    x, i = r(2, 3, 3), torch.randint(3, (4,))
+    first, config = recognised(lambda: x[:, i, i], motifs, "gather")
+    assert config == {"shape": (2, 9), "axis": 1, "count": 4, "subscript": True}
+    block = KINDS["gather"].build(config)
+    again, _ = recognised(lambda: block(x), motifs, "gather")
+    assert (again.op, again.outputs) == (first.op, first.outputs)
+    mask = torch.tensor([True, False, True])
+    _, masked = recognised(lambda: x[:, mask], motifs, "gather")
+    assert masked == {"shape": (2, 3, 3), "axis": 1, "count": 2, "subscript": True}
+
+
+def test_layer_norm_over_two_axes(motifs: Motifs) -> None:
+    x, norm = r(2, 3, 6), nn.LayerNorm((3, 6))
+    _, config = recognised(lambda: norm(x), motifs, "norm")
+    assert config["shape"] == (2, 18)
+
+
+def test_dropout_is_one_function(motifs: Motifs) -> None:
+    """A mask, its division and the product stand for one dropout; what follows is kept."""
+    x = r(3, 4)
+    _, config = recognised(lambda: torch.relu(F.dropout(x, 0.2)), motifs, "pointwise")
+    assert config["functions"] == ("dropout", "relu")
+
+
+def test_the_skew_of_the_indices_is_kept() -> None:
+    cluster = Cluster(
+        op="aten.embedding.default",
+        phase="forward",
+        category="embedding",
+        calls=1.0,
+        args=({"shape": [10**9, 64], "dtype": "float32"}, {"shape": [8, 4], "dtype": "int64"}, -1, False, True),
+        outputs=({"shape": [8, 4, 64], "dtype": "float32"},),
+        skew=Skew(distinct_share=0.5, top1pct_share=0.3, zipf=1.0499),
+    )
+    assert recognise([cluster]) == (
+        "embedding",
+        {"rows": 2**20, "width": 64, "indices": 32, "skew": 1.05, "sparse": True},
+    )
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: F.conv_transpose2d(r(1, 2, 4, 4), r(2, 3, 2, 2)),
+        lambda: torch.zeros(3),
+        lambda: torch.arange(4) + 1,
+        lambda: torch.tensor(1.0) * 2,
+        lambda: r(2, 3).max(1),
+    ],
+)
+def test_unknown_operators_are_left_to_others(run: Callable[[], Any], motifs: Motifs) -> None:
+    found = [recognise(m) for m in motifs(run)]
+    assert all(f is None for f in found)

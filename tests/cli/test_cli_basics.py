@@ -1,0 +1,113 @@
+"""Help, usage errors, unexpected errors, pipes: what every command shares."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from cli_support import GOLDEN, ROOT, Cli, command, environment
+
+from statsnet import __version__
+from statsnet.cli import app, main
+
+COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show")
+
+
+def test_version_and_help_come_without_torch(cli: Cli) -> None:
+    assert cli("--version").stdout == f"statsnet {__version__}\n"
+    done = cli("--help")
+    assert done.returncode == 0
+    assert all(f"  {name}" in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_explains_and_gives_an_example(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"Example: statsnet {name}" in text
+    assert len(text.split("Options:")[0].split()) > 25
+
+
+def test_quick_commands_do_not_import_torch(here: Path) -> None:
+    script = (
+        "import sys; from statsnet.cli import main; codes = [main([]) for _ in range(0)];"
+        f"codes += [main(['list']), main(['list', 'profiles']), main(['show', {str(GOLDEN)!r}])];"
+        "assert codes == [0, 0, 0], codes; assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(here), capture_output=True, text=True, cwd=here
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        (["validat"], ["no command 'validat'", "did you mean validate?"]),
+        (["run"], ["Missing argument", "statsnet run --help"]),
+        (["profile", "ncf"], ["no output was given", "-o FILE"]),
+        (["profile", "ncf", "-o", "x.json", "--batch", "0"], ["--batch"]),
+        (["profile", "ncf", "-o", "x.json", "--set", "layers"], ["'layers' is not KEY=VALUE"]),
+        (["synthesize", "--mix", "cv:1", "--budget", "10"], ["'10' is not a duration", "10ms"]),
+        (["run", "x", "--processes", "0"], ["--processes"]),
+        (["list", "proxys", "x"], ["none of workloads, profiles, proxies"]),
+    ],
+)
+def test_usage_errors_exit_with_2(
+    failing: Callable[..., str], arguments: list[str], texts: list[str]
+) -> None:
+    message = failing(*arguments, code=2)
+    assert all(text in message for text in texts), message
+
+
+def test_an_unexpected_error_is_called_a_bug_and_traced_only_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setitem(app.statsnet.commands, "broken", click.Command("broken", callback=broken))
+    monkeypatch.setenv("STATSNET_DEBUG", "0")
+    assert main(["broken"]) == 1
+    text = capsys.readouterr().err
+    assert "ZeroDivisionError" in text
+    assert "this is a bug" in text
+    assert "Traceback" not in text
+    assert main(["--debug", "broken"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error(here: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        command("list"), cwd=here, env=environment(here), stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode == app.BROKEN_PIPE
+
+
+def test_piped_output_is_plain_and_lines_do_not_end_in_blanks(cli: Cli) -> None:
+    text = cli("list", "cv/*").stdout
+    assert "\x1b" not in text
+    assert "cv/resnet50" in text
+    assert "recsys" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_output_survives_a_terminal_without_unicode(here: Path) -> None:
+    env = {**environment(here), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command("list"), cwd=here, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_main_runs_as_a_module() -> None:
+    assert (ROOT / "src" / "statsnet" / "__main__.py").is_file()

@@ -1,0 +1,130 @@
+"""`show`, `list` and `compare`: good files, and files that are truncated, newer or something else."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_support import GOLDEN, Cli, member, read, write_proxy, write_result
+
+
+def damaged(kind: str) -> str:
+    text = GOLDEN.read_text()
+    if kind == "truncated":
+        return text[: len(text) // 2]
+    data = json.loads(text)
+    if kind == "newer":
+        data["schema_version"] = 99
+    elif kind == "changed":
+        data["dtype"] = "float64"
+    elif kind == "another":
+        data = {"name": "package", "version": "1.0"}
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("truncated", "ends too early"),
+        ("newer", "made by a newer StatsNet"),
+        ("changed", "was changed after it was written"),
+        ("another", "no file of StatsNet"),
+    ],
+)
+@pytest.mark.parametrize("how", ["show", "synthesize"])
+def test_damaged_signatures(failing: Callable[..., str], here: Path, kind: str, text: str, how: str) -> None:
+    (here / "x.json").write_text(damaged(kind))
+    mode = read(GOLDEN)["mode"]
+    arguments = ["show", "x.json"] if how == "show" else ["synthesize", "--mix", "x.json:1", "--mode", mode]
+    message = failing(*arguments, code=1)
+    assert text in message, message
+    assert "cause:" in message
+
+
+def test_show_every_kind_of_file(cli: Cli, here: Path) -> None:
+    write_proxy(here / "p", member("cv/a", 0.75, batch=4), member("nlp/b", 0.25))
+    write_result(here / "r.json", 0.010, 0.011)
+    shutil.copy(GOLDEN, here / "s.json")
+    proxy = cli("show", "p")
+    assert "2 conv, 1 relu" in proxy.stdout
+    assert "75.0%" in proxy.stdout
+    assert cli("show", "p/spec.json").stdout == proxy.stdout
+    assert "10.5 ms" in cli("show", "r.json").stdout
+    assert "category" in cli("show", "s.json").stdout
+    assert cli("show", "s.json", "--json").stdout == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "text"), [("nothing.json", 1, "does not exist"), (".", 2, "no spec.json")]
+)
+def test_show_what_is_not_there(failing: Callable[..., str], path: str, code: int, text: str) -> None:
+    assert text in failing("show", path, code=code)
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(cli: Cli, here: Path) -> None:
+    write_proxy(here / "p", member("cv/\x1b]0;owned\x07", 1.0))
+    done = cli("show", "p")
+    assert "cv/?]0;owned?" in done.stdout
+
+
+def test_list_proxies(cli: Cli, here: Path) -> None:
+    write_proxy(here / "one")
+    write_proxy(here / "generated" / "two")
+    (here / "bad").mkdir()
+    (here / "bad" / "spec.json").write_text("{")
+    rows = json.loads(cli("list", "proxies", "--json").stdout)["proxies"]
+    assert [row["folder"] for row in rows] == ["bad", "one", "generated/two"]
+    assert rows[0]["problem"]
+    assert "generated/two" in cli("list", "proxies", "t*").stdout
+    empty = cli("list", "proxies", "z*")
+    assert (empty.returncode, empty.stdout) == (0, "")
+
+
+def test_list_workloads_and_profiles(cli: Cli, here: Path) -> None:
+    rows = json.loads(cli("list", "workloads", "resnet*", "--json").stdout)["workloads"]
+    assert [row["name"] for row in rows] == ["cv/resnet50"]
+    assert rows[0]["presets"]["tiny"]
+    data = read(GOLDEN)
+    folder = here / "db" / "machine" / data["workload"]["domain"]
+    folder.mkdir(parents=True)
+    shutil.copy(GOLDEN, folder / f"{data['workload']['name']}.{data['mode']}.json")
+    done = cli("list", "profiles", "--profiles", "db")
+    assert "machine" in done.stdout
+    assert data["mode"] in done.stdout
+
+
+def test_compare(cli: Cli, here: Path) -> None:
+    write_result(here / "a.json", 0.0200, 0.0201, 0.0199)
+    write_result(here / "b.json", 0.0100, 0.0101, 0.0099, threads=2)
+    done = cli("compare", "a.json", "b.json", "--json", "c.json")
+    assert done.returncode == 0, done.stderr
+    assert "2 ± 0.0" in done.stdout
+    assert "times faster" in done.stdout
+    assert "threads: 1 against 2" in done.stdout
+    assert read(here / "c.json")["speedup"] == pytest.approx(2.0, rel=1e-3)
+    printed = json.loads(cli("compare", "a.json", "b.json", "--json", "-").stdout)
+    assert printed == read(here / "c.json")
+
+
+def test_compare_refuses_two_subjects_and_other_files(failing: Callable[..., str], here: Path) -> None:
+    write_result(here / "a.json", 0.02)
+    write_result(here / "b.json", 0.02, subject="b")
+    shutil.copy(GOLDEN, here / "s.json")
+    assert "not of the same subject" in failing("compare", "a.json", "b.json", code=2)
+    assert "is a signature, not a result" in failing("compare", "a.json", "s.json", code=1)
+
+
+def test_a_limit_on_file_size_leaves_nothing_behind(cli: Cli, here: Path) -> None:
+    write_result(here / "a.json", 0.02)
+    done = cli(
+        "compare", "a.json", "a.json", "--json", "c.json",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "could not write 'c.json'" in done.stderr
+    assert "File too large" in done.stderr
+    assert [p.name for p in here.iterdir()] == ["a.json"]

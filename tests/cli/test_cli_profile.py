@@ -1,0 +1,136 @@
+"""`statsnet profile`: a user's model end to end, and everything that can go wrong with one."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_support import GOLDEN, Cli, command, environment, read
+
+from statsnet.cli import main
+from statsnet.running import child
+from statsnet.signatures.storage import load_signature
+
+QUICK = ("--min-time", "20ms")
+
+
+def test_a_model_of_ones_own_in_both_modes(cli: Cli, here: Path, model: str) -> None:
+    done = cli("profile", f"{model}:make", "--set", "width=24", "--batch", "3", "-o", "a/b.json", *QUICK)
+    assert done.returncode == 0, done.stderr
+    signature = load_signature(here / "a" / "b.json")
+    assert (signature.mode, signature.batch, signature.workload) == ("inference", 3, None)
+    assert signature.memory.parameter_count == 24 * 32 + 32 + 32 * 8 + 8
+    assert "Time by category" in done.stdout
+    assert "much of an architecture can be told" in done.stdout
+    assert "building the model" in done.stderr
+
+    done = cli("profile", f"{model}:make", "--mode", "training", "--optimizer", "adam", "--json", *QUICK)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert (data["mode"], data["optimizer"]) == ("training", "adam")
+    assert {c["phase"] for c in data["counts"]["clusters"]} >= {"forward", "backward", "optimizer"}
+    text = json.dumps(data)
+    assert "model.py" not in text
+    assert str(here) not in text
+
+
+def test_counts_alone_need_no_device(cli: Cli, here: Path) -> None:
+    done = cli("profile", "ncf", "--preset", "tiny", "--device", "meta", "-o", "ncf.json")
+    assert done.returncode == 0, done.stderr
+    assert "counts only" in done.stdout
+    shown = cli("show", "ncf.json")
+    assert shown.returncode == 0, shown.stderr
+    assert "recsys/ncf" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "texts"),
+    [
+        ("resnet5", 2, ["no workload 'resnet5'", "did you mean cv/resnet50"]),
+        ("model.py:nothing", 2, ["has no factory 'nothing'", "make"]),
+        ("model.py:raises", 1, ["the weights are gone", "model.py, line"]),
+        ("model.py:wrong_input", 1, ["a step of 'model.py:wrong_input' failed", "RuntimeError"]),
+    ],
+)
+def test_a_target_that_fails(
+    failing: Callable[..., str], model: str, target: str, code: int, texts: list[str]
+) -> None:
+    message = failing("profile", target, "-o", "x.json", code=code)
+    assert all(text in message for text in texts), message
+
+
+def test_cuda_where_there_is_none(failing: Callable[..., str], model: str) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    message = failing("profile", f"{model}:make", "--device", "cuda", "-o", "x.json", code=1)
+    assert "no CUDA device" in message
+    assert "--device cpu" in message
+
+
+@pytest.mark.parametrize("output", ["folder", "/dev/full", "model.py/x.json"])
+def test_an_output_that_can_not_be_a_file(
+    failing: Callable[..., str], here: Path, model: str, output: str
+) -> None:
+    (here / "folder").mkdir()
+    message = failing("profile", f"{model}:make", "-o", output, code=2)
+    assert "try:" in message
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(child, "run_job", lambda _job, on_progress: {"signature": read(GOLDEN)})
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.chdir(here)
+    assert main(["profile", "ncf", "-o", "sub/x.json"]) == 1
+    text = capsys.readouterr().err
+    assert "No space left" in text
+    assert "free some space" in text
+    assert not [p for p in here.rglob("*") if p.is_file()]
+
+
+def test_a_limit_on_file_size_leaves_nothing_behind(failing: Callable[..., str], model: str) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    message = failing("profile", f"{model}:make", "-o", "x.json", *QUICK, code=1, preexec_fn=limit)
+    assert "a measuring process failed" in message
+    assert "cause:" in message
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_leaves_nothing_behind(
+    here: Path, model: str, number: signal.Signals, code: int
+) -> None:
+    process = subprocess.Popen(
+        command("profile", f"{model}:slow", "-o", "x.json"),
+        cwd=here,
+        env=environment(here),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "building the model\n"
+    time.sleep(0.5)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    assert (number != signal.SIGINT) or "interrupted" in errors
+    assert [p.name for p in here.iterdir() if p.name != "__pycache__"] == ["model.py"]
+    assert not list((here.parent / "tmp").glob("statsnet-*"))

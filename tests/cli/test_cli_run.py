@@ -1,0 +1,107 @@
+"""`statsnet run` and `statsnet validate` on a small proxy folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_support import Cli, member, read, write_proxy
+
+from statsnet.signatures.storage import load_document, load_signature
+
+QUICK = ("--min-time", "20ms", "--max-time", "100ms")
+
+
+def test_run_and_show_its_result(cli: Cli, here: Path) -> None:
+    write_proxy(here / "p")
+    done = cli("run", "p", "--processes", "2", "--threads", "1", "--json", "r.json", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "in 2 processes" in done.stdout
+    assert "250 ms on Z80" in done.stdout
+    assert done.stderr.startswith("the proxy, round")
+    result = load_document(here / "r.json", "statsnet.result")
+    assert len(result["processes"]) == 2
+    assert "step time" in cli("show", "r.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["run", "nothing"], 2, "there is no such folder"),
+        (["run", "empty"], 2, "it has no network.py"),
+        (["run", "p", "--json", "empty"], 2, "'empty' is a folder"),
+        (["run", "p", "--device", "tpu"], 2, "'tpu' is not a device"),
+        (["validate", "p", "--settings", "thread=1"], 2, "did you mean threads"),
+        (["validate", "p"], 2, "the member 'cv/x' can not be measured"),
+        (["validate", "p", "--profiles", "nothing"], 2, "there is no folder 'nothing'"),
+    ],
+)
+def test_what_can_not_be_run(
+    failing: Callable[..., str], here: Path, arguments: list[str], code: int, text: str
+) -> None:
+    write_proxy(here / "p")
+    (here / "empty").mkdir()
+    message = failing(*arguments, code=code)
+    assert text in message, message
+    assert "try:" in message
+
+
+def test_cuda_where_there_is_none(failing: Callable[..., str], here: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    write_proxy(here / "p")
+    assert "no CUDA device" in failing("run", "p", "--device", "cuda", code=1)
+
+
+def test_a_network_that_fails(failing: Callable[..., str], here: Path) -> None:
+    write_proxy(here / "p")
+    with open(here / "p" / "network.py", "a") as file:
+        file.write("\nraise MemoryError('no room')\n")
+    message = failing("run", "p", code=1)
+    assert "measuring the proxy failed" in message
+    assert "no room" in message
+
+
+def test_validate_a_model_and_a_replay(cli: Cli, here: Path, model: str) -> None:
+    done = cli("profile", f"{model}:make", "-o", "db/own.json", "--min-time", "20ms")
+    assert done.returncode == 0, done.stderr
+    own = load_signature(here / "db" / "own.json").id
+    write_proxy(
+        here / "p",
+        member("recsys/ncf", 0.5, preset="tiny", batch=8),
+        member("signature-12345678", 0.5, own),
+    )
+    done = cli("validate", "p", "--profiles", "db", "--rounds", "1", "--min-time", "20ms", "--json", "v.json")
+    assert done.returncode == 0, done.stderr
+    result = load_document(here / "v.json", "statsnet.result")
+    assert [m["evidence"] for m in result["members"]] == ["model", "replay"]
+    fit = result["validation"]["fit"]
+    assert fit["compression"] == pytest.approx(fit["suite_latency_s"] / fit["proxy_latency_s"])
+    rows = {(row["group"], row["name"]): row for row in fit["characteristics"]}
+    assert rows["category", "convolution"]["target"] == 0
+    assert rows["category", "convolution"]["achieved"] > 0.5
+    assert rows["rate", "flops_per_s"]["noise"] is None
+    assert "weaker evidence" in done.stdout
+    assert "made in another environment" in done.stdout
+    assert cli("show", "v.json").stdout.strip() == done.stdout.partition("\nwritten to")[0].strip()
+
+
+def test_validate_under_settings(cli: Cli, here: Path) -> None:
+    write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
+    options = ("--settings", "onednn=sse41+mkl=compatible", "--rounds", "1", "--json", "v.json", *QUICK)
+    done = cli("validate", "p", *options)
+    assert done.returncode == 0, done.stderr
+    assert "Fidelity" in done.stdout
+    data = read(here / "v.json")
+    assert data["validation"]["fit"] is None
+    (row,) = data["validation"]["fidelity"]["settings"]
+    suite, proxy, error = (row[key]["value"] for key in ("suite_factor", "proxy_factor", "error"))
+    assert error == pytest.approx(proxy / suite - 1)
+    assert row["error"]["low"] is None  # one round tells nothing about noise
+    assert any("ONEDNN" in line for line in row["differences"])
+    done = cli("compare", "v.json", "v.json")
+    assert done.returncode == 0, done.stderr
+    assert "recsys/ncf" in done.stdout

@@ -1,0 +1,100 @@
+"""The arithmetic of a validation, on made-up outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statsnet.errors import UsageError
+from statsnet.running.fidelity import relative_error, setting_row, suite_noise
+from statsnet.running.settings import parse_settings
+from statsnet.running.statistics import Interval
+from statsnet.running.suite import SuiteMember, process_of
+from statsnet.running.validate import _rows
+
+ENVIRONMENT = {"device": "cpu", "device_name": "Z80"}
+
+
+def suite_member(name: str, weight: float, reference_s: float, target: str | None = "x/y") -> SuiteMember:
+    return SuiteMember(
+        name=name, weight=weight, latency_s_reference=reference_s, batch=None, preset=None, target=target,
+        signature=None,
+    )  # fmt: skip
+
+
+def outcome(time_s: float) -> dict[str, Any]:
+    return {
+        "latency_s": [time_s], "warmup_latency_s": [], "stable": True, "warnings": [],
+        "environment": ENVIRONMENT,
+    }  # fmt: skip
+
+
+def test_a_setting_weighs_members_by_their_reference_time() -> None:
+    members = [suite_member("a", 0.25, 1.0), suite_member("b", 0.75, 0.1)]
+    before = [[outcome(1.0), outcome(1.0)], [outcome(0.1), outcome(0.1)], [outcome(0.01), outcome(0.01)]]
+    after = [[outcome(2.0), outcome(2.0)], [outcome(0.4), outcome(0.4)], [outcome(0.03), outcome(0.03)]]
+    (setting,) = parse_settings("threads=1")
+    row = setting_row(setting, members, before, after)
+    # 0.25 * 2 + 0.75 * 4
+    assert row["suite_factor"]["value"] == pytest.approx(3.5)
+    assert row["proxy_factor"]["value"] == pytest.approx(3.0)
+    assert row["error"]["value"] == pytest.approx(3.0 / 3.5 - 1)
+    assert [m["value"] for m in row["members"]] == pytest.approx([2.0, 4.0])
+
+
+def test_noise_is_the_spread_of_the_weighted_time_between_rounds() -> None:
+    members = [suite_member("a", 0.5, 1.0), suite_member("b", 0.5, 2.0)]
+    rounds = [[outcome(1.0), outcome(1.2)], [outcome(2.0), outcome(2.0)], [outcome(1.0), outcome(9.0)]]
+    assert suite_noise(members, rounds) == pytest.approx(0.1)
+    assert suite_noise(members, [row[:1] for row in rounds]) is None
+
+
+def test_the_error_is_known_no_better_than_either_factor() -> None:
+    suite = Interval(value=2.0, low=1.9, high=2.1)
+    exact = Interval(value=2.0, low=2.0, high=2.0)
+    error = relative_error(suite, exact)
+    assert error.value == 0
+    assert error.low == pytest.approx((1.9 / 2.1) ** 0.5 - 1)
+    assert relative_error(suite, Interval(value=2.0, low=None, high=None)).low is None
+
+
+def test_a_replay_does_not_follow_a_dtype() -> None:
+    (setting,) = parse_settings("dtype=bfloat16")
+    with pytest.raises(UsageError, match="can not be measured under 'dtype=bfloat16'"):
+        suite_member("signature-1", 1.0, 1.0, target=None).timing_job({}, "cpu", setting)
+
+
+def test_a_profile_that_scatters_is_not_stable() -> None:
+    def profile(samples: list[float]) -> dict[str, Any]:
+        return {"signature": {"measurements": [{"step_latency_s": samples, "warmup_latency_s": []}]}}
+
+    assert process_of(profile([1.0, 1.0, 1.01, 9.0]))["stable"] is False
+    assert process_of(profile([1.0, 1.0, 1.01, 1.0, 1.0, 1.0, 9.0]))["stable"] is True
+
+
+class _Target:
+    """As much of a target as `characteristics` reads."""
+
+    bytes_per_s = launches_per_s = arithmetic_intensity = 1.0
+    operator_share = 1.0
+    framework_share = idle_share = largest_peak_bytes = None
+    intensity_histogram: dict[int, float] = {}  # noqa: RUF012
+    kernel_class_shares = phase_shares = intensity_histogram
+
+    def __init__(self, flops_per_s: float, **categories: float) -> None:
+        self.flops_per_s = flops_per_s
+        self.category_shares = categories
+
+
+def test_a_class_that_one_round_missed_counts_as_no_share() -> None:
+    targets = [_Target(100.0, gemm=0.9, sort=0.1), _Target(110.0, gemm=1.0)]
+    achieved = [_Target(126.0, gemm=1.0), _Target(126.0, gemm=1.0)]
+    found = {row["name"]: row for row in _rows(targets, achieved, {("rate", "flops_per_s"): 99.0})}  # type: ignore[arg-type]
+    assert found["sort"]["target"] == pytest.approx(0.05)
+    assert found["sort"]["error"] == pytest.approx(-0.05)
+    assert found["sort"]["noise"] == pytest.approx(0.1)
+    assert found["flops_per_s"]["recorded"] == 99.0
+    assert found["flops_per_s"]["error"] == pytest.approx(0.2)
+    assert found["flops_per_s"]["noise"] == pytest.approx(0.1)
+    assert found["peak_memory"]["error"] is None

@@ -1,0 +1,132 @@
+"""Clusters, motifs and measurements from traces."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiling_helpers import call, tiny_signature
+
+from statsnet import environment
+from statsnet.profiling.build_signature import (
+    build_signature,
+    coarse_arguments,
+    coarse_number,
+    mixed_steps,
+    uncovered_time_by_op,
+)
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.memory import memory_record
+from statsnet.profiling.trace import StepTrace
+from statsnet.signatures.canonical import canonical_json
+from statsnet.signatures.model import Signature
+from statsnet.signatures.privacy import assert_clean
+
+TINY = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/ncf", "speech/deepspeech2")
+
+
+def relu(rows: int, time_s: float | None = 1e-6, phase: str = "forward") -> OpCall:
+    spec = {"shape": [rows, 4], "dtype": "float32"}
+    return call("aten.relu.default", phase, args=[spec], outputs=[spec], time_s=time_s)
+
+
+def trace(*calls: OpCall, latency_s: float = 1e-5) -> StepTrace:
+    return StepTrace(
+        device="cpu", calls=list(calls), implementations=["aten"] * len(calls), step_latency_s=[latency_s] * 3
+    )
+
+
+def build(*traces: StepTrace, shares: list[float] | None = None) -> Signature:
+    return build_signature(
+        list(traces),
+        mode="inference",
+        dtype="float32",
+        memory=memory_record(None, [], None, device="cpu"),
+        environment=environment.describe("cpu"),
+        shares=shares,
+    )
+
+
+def test_calls_with_equal_arguments_in_one_phase_are_one_cluster() -> None:
+    signature = build(trace(relu(2, 1e-6), relu(3), relu(2, 2e-6), relu(2, phase="backward")))
+    assert [(c.phase, c.args[0]["shape"][0], c.calls) for c in signature.clusters] == [
+        ("forward", 2, 2.0), ("forward", 3, 1.0), ("backward", 2, 1.0)
+    ]  # fmt: skip
+    measurement = signature.measurements[0]
+    assert measurement.cluster_time_s == pytest.approx((3e-6, 1e-6, 1e-6))
+    assert measurement.launches == 4
+    assert measurement.unexplained_share == pytest.approx(0.5)
+    assert signature.clusters[0].flops == 8
+
+
+def test_views_are_in_no_cluster() -> None:
+    view = call("aten.view.default", metadata=True)
+    signature = build(trace(view, relu(2)))
+    assert [c.op for c in signature.clusters] == ["aten.relu.default"]
+    assert signature.measurements[0].launches == 1
+
+
+def test_what_was_not_measured_is_null() -> None:
+    assert build(trace(relu(2, None), relu(3))).measurements[0].cluster_time_s[0] is None
+
+
+def test_shape_variants_are_weighted_by_how_often_they_occur() -> None:
+    signature = build(
+        trace(relu(1), relu(2), latency_s=1e-5), trace(relu(1), relu(3), latency_s=3e-5), shares=[3.0, 1.0]
+    )
+    assert [c.calls for c in signature.clusters] == pytest.approx([1.0, 0.75, 0.25])
+    assert signature.shape_variants == 2
+    assert signature.measurements[0].step_latency_s == pytest.approx([1.5e-5] * 3)
+    assert signature.measurements[0].cluster_time_s == pytest.approx((1e-6, 0.75e-6, 0.25e-6))
+
+
+def test_mixed_steps_are_weighted_sample_by_sample() -> None:
+    assert mixed_steps([[1.0, 2.0, 9.0], [3.0, 4.0]], [0.25, 0.75]) == [2.5, 3.5]
+
+
+def test_motifs_name_their_clusters() -> None:
+    first, second = relu(2), relu(2)
+    second.op, second.producers = "aten.sigmoid.default", (0,)
+    assert [(m.clusters, m.count) for m in build(trace(first, second)).motifs] == [((0, 1), 1.0)]
+
+
+numbers = st.floats(allow_nan=False, min_value=-1e299, max_value=1e299, allow_subnormal=False)
+
+
+@given(numbers)
+def test_a_coarse_number_keeps_sign_and_order_of_magnitude(value: float) -> None:
+    coarse = coarse_number(value)
+    assert math.copysign(1, coarse) == math.copysign(1, value)
+    if value == 0 or coarse == 0:
+        assert value == coarse
+    else:
+        assert abs(math.log10(abs(coarse)) - math.log10(abs(value))) <= 0.5 + 1e-9
+    assert coarse_number(coarse) == pytest.approx(coarse, rel=1e-12)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e6).filter(lambda v: v not in (0.5, 1.0, 2.0)))
+def test_a_coarse_number_tells_nothing_but_a_power_of_ten(value: float) -> None:
+    exponent = math.log10(coarse_number(value))
+    assert exponent == pytest.approx(round(exponent), abs=1e-9)
+
+
+def test_integers_and_flags_stay_as_they_are() -> None:
+    assert coarse_arguments([True, 7, 0.13, [0.0123, None], "mean"]) == [True, 7, 0.1, [0.01, None], "mean"]
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_signatures_of_tiny_workloads(name: str, mode: str) -> None:
+    signature = tiny_signature(name, mode)
+    data = signature.to_dict()
+    assert_clean(data)
+    assert len(canonical_json(data)) < 300_000
+    assert signature.name == name
+    measurement = signature.measurements[0]
+    assert None not in measurement.cluster_time_s
+    assert signature.coverage() == pytest.approx(1.0, abs=0.02)
+    assert sum(uncovered_time_by_op(signature).values()) < 0.02
+    phases = {c.phase for c in signature.clusters}
+    assert ("backward" in phases) == ("optimizer" in phases) == (mode == "training")

@@ -1,0 +1,108 @@
+"""Capture: which calls, in which phase, from where to where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from profiling_helpers import captured, convnet, training_step
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.skew import skew_of
+
+FORWARD = ["convolution", "native_batch_norm", "relu", "addmm"]
+
+
+def bases(calls: list) -> list[str]:
+    return [c.op.split(".")[1] for c in calls]
+
+
+def test_inference_gives_the_models_operators_in_order() -> None:
+    model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        calls = captured(lambda: model(x))
+    assert bases(calls) == ["convolution", "native_batch_norm", "relu", "addmm"]
+    assert {c.phase for c in calls} == {"forward"}
+
+
+def test_training_has_three_phases_each_with_its_operators() -> None:
+    calls = captured(training_step(convnet(), torch.randn(2, 3, 8, 8)))
+    phases = {p: [b for b, c in zip(bases(calls), calls, strict=True) if c.phase == p] for p in
+              ("forward", "backward", "optimizer")}  # fmt: skip
+    assert [b for b in phases["forward"] if b in FORWARD] == FORWARD
+    assert [b for b in phases["backward"] if "backward" in b] == [
+        "threshold_backward", "native_batch_norm_backward", "convolution_backward"
+    ]  # fmt: skip
+    assert phases["backward"].count("mm") == 1 + 1  # weight and input of the linear layer
+    assert phases["optimizer"] == ["add_"] * 5  # one per parameter
+    order = [c.phase for c in calls if c.phase != "input"]
+    assert order == sorted(order, key=["forward", "backward", "optimizer"].index)
+
+
+def test_producers_follow_storage_through_views_and_in_place_calls() -> None:
+    x = torch.randn(4, 6)
+    calls = capture_step(lambda: (x.exp().t().add_(1.0).relu(), x.neg()), device="cpu")
+    ops = bases(calls)
+    assert ops == ["exp", "t", "add_", "relu", "neg"]
+    assert [c.producers for c in calls] == [(), (0,), (0,), (2,), ()]
+
+
+def test_segments_name_the_calls_inside_a_range() -> None:
+    def step() -> None:
+        x = torch.ones(3)
+        with torch.profiler.record_function("segment:7"):
+            with torch.profiler.record_function("not a segment"):
+                x.exp()
+            x.neg()
+        x.abs()
+
+    assert [(b, c.segment) for c in captured(step) for b in bases([c]) if b != "ones"] == [
+        ("exp", "7"), ("neg", "7"), ("abs", None)
+    ]  # fmt: skip
+
+
+def test_sparse_gradients_are_not_copied_by_the_capture_itself() -> None:
+    table = nn.Embedding(50, 4, sparse=True)
+    step = training_step(table, torch.tensor([1, 2, 3]))
+    assert "clone" not in bases(captured(step))
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_fake_tensors_give_the_same_calls_as_real_ones(train: bool) -> None:
+    def calls() -> list:
+        model, x = convnet().train(train), torch.randn(2, 3, 8, 8)
+        if train:
+            return captured(training_step(model, x))
+        with torch.no_grad():
+            return captured(lambda: model(x))
+
+    with FakeTensorMode():
+        fake = calls()
+    real = calls()
+    assert [(c.op, c.phase, c.args, c.outputs) for c in fake] == [
+        (c.op, c.phase, c.args, c.outputs) for c in real
+    ]
+
+
+def test_skew_of_uniform_and_of_repeated_indices() -> None:
+    once = skew_of(np.arange(1000))
+    assert (once.distinct_share, once.top1pct_share, once.zipf) == (1.0, 0.01, 0.0)
+    same = skew_of(np.zeros(100, dtype=np.int64))
+    assert (same.distinct_share, same.top1pct_share) == (0.01, 1.0)
+
+
+def test_skew_finds_the_exponent_of_a_zipf_law() -> None:
+    ranks = np.arange(1, 101)
+    counts = np.round(1e6 / ranks**1.2).astype(int)
+    skew = skew_of(np.repeat(ranks, counts))
+    assert skew.zipf == pytest.approx(1.2, abs=0.01)
+    assert skew.top1pct_share == pytest.approx(counts[0] / counts.sum(), abs=1e-6)
+
+
+def test_embedding_calls_carry_their_skew() -> None:
+    table = nn.Embedding(10, 4)
+    (lookup,) = [c for c in captured(lambda: table(torch.tensor([1, 1, 1, 2]))) if "embedding" in c.op]
+    assert lookup.skew is not None
+    assert lookup.skew.distinct_share == 0.5

@@ -1,0 +1,111 @@
+"""Names of implementations and kernels."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from statsnet.profiling.kernel_log import KernelLog, implementations
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
+
+CONVOLUTION = (
+    "onednn_verbose,v1,primitive,exec,cpu,convolution,brgconv:avx512_core,forward_training,"
+    "src:f32:a:blocked:acdb::f0 wei:f32:a:blocked:Acdb64a::f0 bia:undef::undef::: dst:f32:a:blocked:acdb::f0,"
+    "attr-scratchpad:user,alg:convolution_direct,mb2_ic64oc64_ih28oh28kh3sh1dh0ph1_iw28ow28kw3sw1dw0pw1,0.1"
+)
+REORDER = (
+    "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 "
+    "dst:f32::blocked:acdb::f0,,,2x64x28x28,0.02"
+)
+CREATED = CONVOLUTION.replace(",exec,", ",create:cache_miss,")
+SGEMM = "MKL_VERBOSE SGEMM(T,N,256,1568,64,0x7ffd1,0x7f2,64,0x7f3,64,0x7ffd2,0x7f4,256) 2.62ms CNR:OFF Dyn:1"
+AS_GEMV = "MKL_VERBOSE SGEMM(T,N,256,1,64,0x7ffd1,0x7f2,64,0x7f3,64,0x7ffd2,0x7f4,256) 11.02us CNR:OFF Dyn:1"
+HEADERS = "onednn_verbose,v1,info,oneDNN v3.12.0\nMKL_VERBOSE oneMKL 2024.0 Update 2"
+
+
+@pytest.mark.parametrize(
+    ("log", "names"),
+    [
+        (CONVOLUTION, ("onednn:brgconv:avx512_core",)),
+        (f"{REORDER}\n{CONVOLUTION}", ("onednn:brgconv:avx512_core",)),
+        (REORDER, ("onednn:jit:uni",)),
+        (f"{SGEMM}\n{SGEMM}", ("mkl:sgemm",)),
+        (AS_GEMV, ("mkl:sgemm_as_gemv",)),
+        (f"{CONVOLUTION}\n{SGEMM}", ("onednn:brgconv:avx512_core", "mkl:sgemm")),
+        (CREATED, ()),
+        (HEADERS, ()),
+        ("what a model printed, with, commas, in, its, own, line", ()),
+    ],
+)
+def test_implementations_in_verbose_output(log: str, names: tuple[str, ...]) -> None:
+    assert implementations(log) == names
+
+
+def test_the_log_hands_back_what_others_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    with KernelLog() as log:
+        os.write(1, b"from the model\n")
+        torch.mm(torch.ones(8, 8), torch.ones(8, 8))
+        assert all(":" in name for name in log.take())
+        os.write(1, b"no line end")
+    assert capfd.readouterr().out == "from the model\nno line end"
+
+
+def spec(*shape: int, strides: list[int] | None = None, dtype: str = "float32") -> dict:
+    return {"shape": list(shape), "dtype": dtype} | ({"strides": strides} if strides else {})
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "implementation", "expected"),
+    [
+        ("aten.mm.default", [spec(4, 8), spec(8, 2, strides=[1, 8])], "mkl:sgemm",
+         "gemm|mkl:sgemm|float32|nt"),
+        ("aten.addmm.default", [spec(2), spec(4, 8), spec(8, 2)], "aten", "gemm|aten|float32|nn"),
+        ("aten.bmm.default", [spec(3, 4, 8, dtype="bfloat16"), spec(3, 8, 2, dtype="bfloat16")], "aten",
+         "batched_gemm|aten|bfloat16|nn"),
+        ("aten.convolution.default", [spec(2, 3, 8, 8, strides=[192, 1, 24, 3]), spec(4, 3, 3, 3)],
+         "onednn:jit:avx2", "convolution|onednn:jit:avx2|float32|channels_last"),
+        ("aten.relu_.default", [spec(4, 8)], "aten", "relu|aten|float32|contiguous"),
+        ("aten.embedding.default", [spec(9, 4), spec(5, dtype="int64")], "aten",
+         "embedding|aten|float32|contiguous"),
+    ],
+)  # fmt: skip
+def test_kernel_class(op: str, args: list, implementation: str, expected: str) -> None:
+    assert kernel_class(op, args, [], implementation) == expected
+
+
+def test_implementations_of_one_call_are_joined() -> None:
+    assert cpu_implementation(()) == "aten"
+    assert cpu_implementation(("onednn:a", "mkl:b")) == "onednn:a+mkl:b"
+
+
+# Names as CUPTI spells them, from public documentation and issue reports; not recorded on a GPU here.
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+         "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
+         "vectorized_elementwise_kernel"),
+        ("ampere_sgemm_128x64_nn", "ampere_sgemm_N_nn"),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4",
+         "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesizeN_stage4"),
+        ("Memcpy HtoD (Pageable -> Device)", "Memcpy_HtoD"),
+        ("void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnn::bn_fw_tr_args)",
+         "cudnn::bn_fw_tr_1C11_singleread"),
+    ],
+)  # fmt: skip
+def test_kernel_family(name: str, family: str) -> None:
+    assert kernel_family(name) == family
+
+
+def test_cutlass_kernels_are_named_by_what_they_compute() -> None:
+    name = "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_16x6_nn_align4>(Params)"
+    assert "gemm" in kernel_family(name)
+
+
+def test_the_longest_kernel_names_an_operator_and_a_private_one_is_opaque() -> None:
+    kernels = [("ampere_sgemm_128x64_nn", 3e-6), ("void at::native::reduce_kernel<512>(int)", 1e-6)]
+    assert cuda_implementation(kernels) == "ampere_sgemm_N_nn"
+    assert cuda_implementation([]) == "none"
+    assert cuda_implementation([("acme_secretsauce_forward", 1e-6)]) == "opaque"

@@ -1,0 +1,57 @@
+"""Counting on fake tensors: the same counts as a real step, without its memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from profiling_helpers import tiny_signature
+
+from statsnet.profiling.jobs import profile_workload
+from statsnet.signatures.model import Signature
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def count(**job: object) -> Signature:
+    return Signature.from_dict(profile_workload({"device": "meta", **job}, lambda _: None)["signature"])
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("cv/alexnet", "inference"), ("cv/alexnet", "training"), ("recsys/ncf", "training"),
+     ("speech/deepspeech2", "inference")],
+)  # fmt: skip
+def test_counts_equal_those_of_a_real_step(name: str, mode: str) -> None:
+    real = tiny_signature(name, mode)
+    counted = count(target=name, preset="tiny", mode=mode)
+
+    def rows(signature: Signature) -> list[tuple]:
+        # Adam's scalars depend on the number of the step.
+        return [
+            (c.op, c.phase, c.calls, [a for a in c.args if not isinstance(a, float)], c.outputs, c.flops,
+             c.bytes_moved)
+            for c in signature.clusters
+        ]  # fmt: skip
+
+    assert rows(counted) == rows(real)
+    assert counted.measurements == ()
+    assert counted.memory.parameter_count == real.memory.parameter_count
+    assert counted.memory.activation_bytes is None
+
+
+def test_llama_70b_is_counted_without_its_memory() -> None:
+    pytest.importorskip("transformers")
+    tokens, hidden, inner, layers, key_value, vocabulary = 512, 8192, 28_672, 80, 1024, 128_256
+    signature = count(
+        target=f"{EXAMPLES / 'llama_70b.py'}:llama_70b",
+        mode="inference",
+        dtype="bfloat16",
+        overrides={"sequence": str(tokens)},
+    )
+    per_layer = 2 * hidden**2 + 2 * hidden * key_value + 3 * hidden * inner + 2 * hidden
+    parameters = layers * per_layer + 2 * vocabulary * hidden + hidden
+    assert signature.memory.parameter_count == parameters
+    assert signature.memory.parameter_bytes == 2 * parameters
+    # A token's row of the input table is read, not multiplied.
+    assert signature.flops_per_step == pytest.approx(2 * parameters * tokens, rel=0.05)

@@ -1,0 +1,139 @@
+"""Replay: operators run again from the signature alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from profiling_helpers import captured, tiny_signature
+
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.jobs import replay
+from statsnet.profiling.replay import arguments, index_bound, overload, replay_clusters
+from statsnet.signatures.model import Cluster
+
+WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")
+
+
+def cluster(call: OpCall) -> Cluster:
+    return Cluster(
+        op=call.op,
+        phase=call.phase,
+        category="other",
+        calls=1.0,
+        args=tuple(call.args),
+        outputs=tuple(call.outputs),
+    )
+
+
+def only(function: object, name: str) -> Cluster:
+    (found,) = [c for c in captured(function) if c.op.split(".")[1] == name]  # type: ignore[arg-type]
+    return cluster(found)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_nearly_every_cluster_of_a_training_step_can_be_replayed(name: str) -> None:
+    failures = []
+    clusters = tiny_signature(name, "training").clusters
+    for item in clusters:
+        try:
+            positional, keyword = arguments(item, "cpu")
+            with torch.no_grad():
+                overload(item.op)(*positional, **keyword)
+        except Exception as error:
+            failures.append(f"{item.op}: {error}")
+    share = len(failures) / len(clusters)
+    assert share <= 0.02, f"{share:.1%} of the clusters of {name} cannot be replayed: {failures}"
+
+
+@pytest.mark.parametrize("name", ["cv/alexnet", "nlp/bert_base"])
+def test_replayed_operators_give_the_recorded_shapes(name: str) -> None:
+    for item in tiny_signature(name, "inference").clusters:
+        positional, keyword = arguments(item, "cpu")
+        with torch.no_grad():
+            result = overload(item.op)(*positional, **keyword)
+        if item.outputs[0] is None:
+            continue
+        first = result if isinstance(result, torch.Tensor) else result[0]
+        assert list(first.shape) == item.outputs[0]["shape"], item.op
+
+
+def test_strides_are_kept() -> None:
+    item = only(lambda: torch.relu(torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)), "relu")
+    (x,), _ = arguments(item, "cpu")
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    item = only(lambda: torch.relu(torch.ones(3, 1).expand(3, 5)), "relu")
+    (x,), _ = arguments(item, "cpu")
+    assert x.stride() == (1, 0)
+
+
+def test_equal_tensors_of_a_list_are_all_made() -> None:
+    item = only(lambda: torch.cat([torch.ones(2, 3)] * 4), "cat")
+    (tensors, *_), _ = arguments(Cluster.from_dict(item.to_dict()), "cpu")  # as read from a file
+    assert [t.shape for t in tensors] == [torch.Size([2, 3])] * 4
+    assert len({t.data_ptr() for t in tensors}) == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "bound"),
+    [
+        (lambda: torch.nn.functional.embedding(torch.tensor([0, 3]), torch.ones(7, 2)), "embedding", 7),
+        (lambda: torch.ones(5, 9).gather(1, torch.zeros(5, 2, dtype=torch.int64)), "gather", 9),
+        (lambda: torch.ones(5, 9).index_select(0, torch.tensor([4])), "index_select", 5),
+        (lambda: torch.ones(6, 9)[torch.tensor([5]), torch.tensor([8])], "index", 6),
+        (lambda: torch.nn.functional.nll_loss(torch.ones(4, 3), torch.tensor([0, 1, 2, 0])),
+         "nll_loss_forward", 3),
+    ],
+)  # fmt: skip
+def test_indices_stay_within_bounds(function: object, name: str, bound: int) -> None:
+    item = only(function, name)
+    assert index_bound(item) == bound
+    for _ in range(20):
+        positional, keyword = arguments(item, "cpu")
+        overload(item.op)(*positional, **keyword)
+
+
+def test_bags_start_at_zero_and_cover_the_indices() -> None:
+    item = only(
+        lambda: torch.nn.EmbeddingBag(20, 4)(torch.arange(12), torch.tensor([0, 5, 9])),
+        "_embedding_bag",
+    )
+    positional, _ = arguments(item, "cpu")
+    assert positional[2].tolist() == [0, 4, 8]
+
+
+def test_infinite_and_dtype_arguments_are_restored() -> None:
+    item = only(
+        lambda: torch.ones(3).masked_fill(torch.tensor([True, False, True]), -math.inf), "masked_fill"
+    )
+    positional, _ = arguments(item, "cpu")
+    assert positional[2] == -math.inf
+    item = only(lambda: torch.ones(3).to(torch.bfloat16), "_to_copy")
+    _, keyword = arguments(item, "cpu")
+    assert keyword["dtype"] == torch.bfloat16
+
+
+def test_clusters_are_timed_and_failures_reported() -> None:
+    good = only(lambda: torch.mm(torch.ones(8, 8), torch.ones(8, 8)), "mm")
+    unknown = Cluster(
+        op="custom.opaque.default", phase="forward", category="other", calls=1.0, args=(), outputs=()
+    )
+    seen: list[float] = []
+    times, kernels, failures = replay_clusters((good, unknown, good), device="cpu", progress=seen.append)
+    assert times[0] is not None
+    assert times[0] > 0
+    assert times[1] is None
+    assert kernels[1] is None
+    assert [op for op, _ in failures] == ["custom.opaque.default"]
+    assert seen[-1] == 1.0
+
+
+def test_a_replayed_measurement_fits_its_signature() -> None:
+    signature = tiny_signature("cv/alexnet", "inference")
+    result = replay({"signature": signature.to_dict(), "device": "cpu"}, lambda _: None)
+    measurement = result["measurement"]
+    assert measurement["source"] == "replay"
+    assert len(measurement["cluster_time_s"]) == len(signature.clusters)
+    assert result["failures"] == []
+    assert all(t > 0 for t in measurement["cluster_time_s"])

@@ -1,0 +1,153 @@
+"""The timeline: times of events joined to captured calls.
+
+The CUDA events are written from torch's and CUPTI's documentation, not recorded on a GPU.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from profiling_helpers import Event, Kernel, call, convnet, event, flat, training_step
+
+from statsnet.profiling.timeline import STEP_LABEL, event_overhead_s, read_events
+from statsnet.profiling.trace import trace_step
+
+US = 1e-6
+
+
+def cpu_step(*roots: Event, length: float = 100.0) -> list[Event]:
+    return flat(event(STEP_LABEL, 0.0, length, *roots))
+
+
+def test_operator_and_framework_time_of_a_cpu_step() -> None:
+    linear = event("aten::linear", 10, 40, event("aten::t", 11, 13), event("aten::addmm", 15, 35))
+    events = cpu_step(linear, event("aten::relu", 50, 60, event("aten::clamp_min", 51, 59)))
+    line = read_events(events, [call("aten.addmm.default"), call("aten.relu.default")], device="cpu")
+    assert line.op_time_s == pytest.approx([20 * US, 10 * US])
+    assert line.step_s == pytest.approx(100 * US)
+    assert line.framework_s == pytest.approx(70 * US)
+    assert (line.idle_s, line.unmatched, line.events) == (0.0, 0, 5)
+
+
+def test_recording_of_events_is_taken_off() -> None:
+    relu = event("aten::relu", 50, 60, event("aten::clamp_min", 51, 59))
+    line = read_events(cpu_step(relu), [call("aten.relu.default")], device="cpu", event_overhead_s=2 * US)
+    assert line.op_time_s == pytest.approx([8 * US])  # the event's own recording lies outside it
+    assert line.framework_s == pytest.approx((100 - 2 * 2 - 8) * US)
+
+
+def test_events_before_and_after_the_step_are_left_out() -> None:
+    events = [
+        event("aten::relu", -20, -10),
+        *cpu_step(event("aten::relu", 5, 9)),
+        event("aten::relu", 101, 102),
+    ]
+    line = read_events(events, [call("aten.relu.default")], device="cpu")
+    assert line.op_time_s == pytest.approx([4 * US])
+
+
+def test_views_are_not_joined() -> None:
+    calls = [call("aten.view.default", metadata=True), call("aten.relu.default")]
+    line = read_events(cpu_step(event("aten::relu", 5, 9)), calls, device="cpu")
+    assert line.op_time_s[0] is None
+    assert line.unmatched == 0
+
+
+def test_a_composite_of_the_same_name_as_a_call_is_entered_where_the_order_asks_for_it() -> None:
+    inner = [event("aten::scalar_tensor", 11, 12), event("aten::where", 13, 20)]
+    line = read_events(
+        cpu_step(event("aten::where", 10, 22, *inner)),
+        [call("aten.scalar_tensor.default"), call("aten.where.self")],
+        device="cpu",
+    )
+    assert line.op_time_s == pytest.approx([1 * US, 7 * US])
+
+
+def test_another_order_is_joined_by_name() -> None:
+    events = cpu_step(event("aten::mm", 0, 3), event("aten::exp", 10, 15), event("aten::mm", 20, 27))
+    calls = [
+        call("aten.mm.default"),
+        call("aten.mm.default"),
+        call("aten.exp.default"),
+        call("aten.neg.default"),
+    ]
+    line = read_events(events, calls, device="cpu")
+    assert line.op_time_s == [pytest.approx(3 * US), pytest.approx(7 * US), pytest.approx(5 * US), None]
+    assert line.unmatched == 1
+
+
+@pytest.mark.parametrize(
+    ("recorded", "op"),
+    [("aten::add_", "aten.add.Tensor"), ("aten::_index_put_impl_", "aten.index_put.default")],
+)
+def test_the_engine_works_in_place_where_the_capture_does_not(recorded: str, op: str) -> None:
+    line = read_events(cpu_step(event(recorded, 0, 3)), [call(op, phase="backward")], device="cpu")
+    assert line.op_time_s == pytest.approx([3 * US])
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_copy_that_autograd_saves_has_a_time_of_its_own(in_order: bool) -> None:
+    clamp = event("aten::hardtanh_", 10, 30, event("aten::clone", 12, 18))
+    others = [] if in_order else [call("aten.neg.default")]
+    line = read_events(
+        cpu_step(clamp), [*others, call("aten.clone.default"), call("aten.hardtanh_.default")], device="cpu"
+    )
+    assert line.op_time_s[-2:] == pytest.approx([6 * US, 14 * US])
+    assert line.framework_s == pytest.approx(80 * US)
+
+
+def test_operators_of_other_libraries_are_joined_by_the_name_they_are_recorded_under() -> None:
+    events = cpu_step(event("acme::secret", 0, 4), event("torchvision::nms", 5, 9))
+    calls = [call("custom.opaque.default", event="acme::secret"), call("torchvision.nms.default")]
+    assert read_events(events, calls, device="cpu").op_time_s == pytest.approx([4 * US, 4 * US])
+
+
+def test_segments_are_added_up_by_name() -> None:
+    ranges = [event("segment:a", 0, 10, event("aten::mm", 1, 9)), event("segment:a", 20, 25)]
+    line = read_events(cpu_step(*ranges), [call("aten.mm.default")], device="cpu", event_overhead_s=1 * US)
+    assert line.segment_s == pytest.approx({"a": (10 - 2 + 5 - 1) * US})
+
+
+def test_operator_and_idle_time_of_a_cuda_step() -> None:
+    launch = event("cudaLaunchKernel", 12, 14)
+    mm = event("aten::mm", 10, 20, launch, kernels=[Kernel("ampere_sgemm_128x64_nn", 30.0)])
+    relu = event("aten::relu", 25, 30, kernels=[Kernel("relu", 5.0), Kernel("relu_tail", 1.0)])
+    gpu = {"device_type": "DeviceType.CUDA"}
+    on_device = [
+        event("ampere_sgemm_128x64_nn", 15, 45, **gpu),
+        event("relu", 50, 55, **gpu),
+        event("relu_tail", 54, 58, **gpu),  # overlaps on another stream
+        event(STEP_LABEL, 0, 100, is_user_annotation=True, **gpu),
+        event("segment:a", 0, 60, is_user_annotation=True, **gpu),
+    ]
+    line = read_events(
+        [*cpu_step(mm, relu), *on_device],
+        [call("aten.mm.default"), call("aten.relu.default")],
+        device="cuda",
+    )
+    assert line.op_time_s == pytest.approx([30 * US, 6 * US])
+    assert line.op_kernels[0] == [("ampere_sgemm_128x64_nn", pytest.approx(30 * US))]
+    assert line.idle_s == pytest.approx((100 - 30 - 8) * US)
+    assert line.framework_s == 0.0
+
+
+def test_a_call_without_a_kernel_takes_no_time_on_a_gpu() -> None:
+    line = read_events(cpu_step(event("aten::mm", 0, 9)), [call("aten.mm.default")], device="cuda")
+    assert line.op_time_s == [0]
+
+
+@pytest.mark.parametrize("inplace", ["nothing", "relu6"])
+def test_every_call_of_a_real_training_step_has_a_time(inplace: str) -> None:
+    model = convnet()
+    if inplace == "relu6":
+        model[2] = torch.nn.ReLU6(inplace=True)
+    step = training_step(model, torch.randn(2, 3, 8, 8))
+    trace = trace_step(lambda _: step(), repeats=2)
+    assert trace.unmatched_calls == 0
+    assert all(c.time_s is not None and c.time_s > 0 for c in trace.calls if not c.metadata)
+    assert len(trace.step_latency_s) == len(trace.profiled_latency_s) == 2
+    assert all(s > 0 for s in (*trace.step_latency_s, *trace.warmup_latency_s, trace.framework_time_s))
+
+
+def test_recording_an_event_costs_microseconds() -> None:
+    assert 0 <= event_overhead_s(calls=200) < 1e-4

@@ -1,0 +1,96 @@
+"""Reports as text: figures in readable units, and what was not measured is a dash."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from statsnet.reporting import proxy, results, signature, tables
+from statsnet.running.statistics import Interval
+from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import load_signature
+
+GOLDEN = Path(__file__).parents[1] / "signatures" / "golden_signature.json"
+
+
+def text_of(report: tables.Report) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=200, markup=False)
+    for part in report:
+        console.print(part)
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def golden() -> Signature:
+    return load_signature(GOLDEN)
+
+
+def test_a_signature_report_has_every_category_and_the_privacy_note(golden: Signature) -> None:
+    text = text_of(signature.signature_report(golden))
+    assert all(cluster.category in text for cluster in golden.clusters)
+    assert signature.PRIVACY_NOTE in text
+    assert golden.id in text
+
+
+def test_counts_alone_show_no_times(golden: Signature) -> None:
+    text = text_of(signature.signature_report(dataclasses.replace(golden, measurements=())))
+    assert "counts only" in text
+    assert "step time" not in text
+
+
+def test_what_no_formula_covers_is_listed_by_share_of_time(golden: Signature) -> None:
+    (measurement, *_) = golden.measurements
+    clusters = tuple(dataclasses.replace(c, flops=None) for c in golden.clusters)
+    bare = dataclasses.replace(golden, clusters=clusters)
+    found = signature.uncovered(bare, measurement)
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert "without a cost formula" in text_of(signature.signature_report(bare))
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [
+        (Interval(value=0.5, low=0.49, high=0.51), "2 ± 0.04 times faster"),
+        (Interval(value=1.5, low=1.45, high=1.55), "1.5 ± 0.05 times slower"),
+        (Interval(value=2.0, low=None, high=None), "2 times slower (interval unknown)"),
+    ],
+)
+def test_a_speedup_names_its_direction(factor: Interval, text: str) -> None:
+    assert results.speedup(factor) == text
+
+
+def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> dict[str, Any]:
+    return {"name": name, "group": group, "unit": unit, "target": target, "achieved": achieved}
+
+
+def test_shares_differ_in_points_and_rates_in_percent() -> None:
+    rows = [
+        row("flops_per_s", "rate", "FLOP/s", 2e9, 3e9),
+        row("idle_share", "time", "share of step", None, 0.1),
+        row("gemm", "category", "share of operator time", 0.5, 0.4),
+        row("sort", "category", "share of operator time", 0.001, 0.0),
+    ]
+    rates = text_of([proxy.rate_table(rows)])
+    assert "2 GFLOP/s" in rates
+    assert "+50.0%" in rates
+    assert tables.MISSING in rates
+    shares = text_of([proxy.share_table(rows, "category")])
+    assert "-10.0 points" in shares
+    assert "sort" not in shares
+
+
+def test_warnings_are_said_once() -> None:
+    processes = [{"stable": False, "warnings": ["noise"]}, {"stable": True, "warnings": ["noise"]}]
+    assert results.warnings_of(processes) == ["1 of 2 processes were not stable", "noise"]
+
+
+def test_text_of_a_file_is_made_harmless() -> None:
+    assert tables.printable("a\x1b[31mb\x9bc") == "a?[31mb?c"
+    assert "[red]x" in text_of([tables.line("[red]x")])

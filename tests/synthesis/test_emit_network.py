@@ -1,0 +1,179 @@
+"""What a generated network computes: everything counts, nothing twice, and no number runs away."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._functorch.compile_utils import fx_graph_cse
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from statsnet.blocks.pointwise import BINARY, FUNCTIONS
+from statsnet.synthesis.towers import LONGEST_TOWER, Placed, build_towers
+
+MODES = ["inference", "training"]
+TINY = torch.finfo(torch.float32).tiny
+MAIN_OPERATOR = {
+    "conv": "convolution", "linear": "addmm", "batched_matmul": "bmm", "recurrent": "mkldnn_rnn_layer",
+    "attention": "_scaled_dot_product_flash_attention_for_cpu", "embedding": "embedding",
+    "embedding_bag": "_embedding_bag", "norm": "native_layer_norm", "softmax": "_softmax",
+    "pool": "max_pool2d_with_indices", "transpose": "clone", "concat": "cat", "gather": "index_select",
+    "reduce": "sum", "topk": "topk", "pointwise": "tanh",
+}  # fmt: skip
+
+
+def run(network: Any, proxy: nn.Module) -> Tensor:
+    with torch.no_grad():
+        return proxy(*inputs(network, proxy))
+
+
+def inputs(network: Any, proxy: nn.Module) -> list[Any]:
+    return [network.batches(proxy, "cpu")[0]] if hasattr(network, "batches") else []
+
+
+def blocks_of(proxy: nn.Module) -> list[nn.Module]:
+    return [block for tower in proxy.towers for block in tower.blocks]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_output_depends_on_every_block(mode: str, write_source: Callable[..., str], load: Any) -> None:
+    network = load(write_source(mode))
+    proxy = network.build().double()
+    before = run(network, proxy)
+    for block in blocks_of(proxy):
+        handle = block.register_forward_hook(lambda _module, _inputs, y: torch.zeros_like(y))
+        assert run(network, proxy) != before, block
+        handle.remove()
+        for parameter in block.parameters():
+            kept = parameter.detach().clone()
+            with torch.no_grad():
+                parameter.add_(0.01 * torch.randn_like(parameter))
+            changed = run(network, proxy)
+            with torch.no_grad():
+                parameter.copy_(kept)
+            assert changed != before, (block, parameter.shape)
+
+
+def test_no_compiler_leaves_a_block_out(
+    write_source: Callable[..., str], load: Any, small_blocks: list[Any]
+) -> None:
+    """Traced to a graph, cleared of dead code and of equal subexpressions, it holds every main operator."""
+    network = load(write_source("inference"))
+    proxy = network.build()
+    with torch.no_grad():
+        graph = make_fx(lambda *batch: proxy(list(batch)))(*network.batches(proxy, "cpu")[0]).graph
+    before = Counter(operator(n) for n in graph.nodes)
+    graph.eliminate_dead_code()
+    after = Counter(operator(n) for n in fx_graph_cse(graph).nodes)
+    wanted = {MAIN_OPERATOR[kind]: n for kind, _, n in small_blocks}
+    assert {name: after[name] for name in wanted} == {name: before[name] for name in wanted}
+    assert all(after[name] >= n for name, n in wanted.items())
+
+
+def operator(node: torch.fx.Node) -> str:
+    return node.target.__name__.partition(".")[0] if node.op == "call_function" else node.op
+
+
+def test_equal_blocks_have_weights_of_their_own(write_source: Callable[..., str], load: Any) -> None:
+    proxy = load(write_source("training")).build()
+    tensors = [p for p in proxy.parameters() if p.numel() > 1 and p.detach().unique().numel() > 1]
+    assert len(tensors) > 10
+    for i, a in enumerate(tensors):
+        assert not any(a.shape == b.shape and torch.equal(a, b) for b in tensors[i + 1 :])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_builds_give_the_same_result(mode: str, write_source: Callable[..., str], load: Any) -> None:
+    network = load(write_source(mode))
+    first, second = (network.make_step(network.build())() for _ in range(2))
+    assert torch.equal(first.detach(), second.detach())
+
+
+def test_steps_take_new_indices_in_turn(write_source: Callable[..., str], load: Any) -> None:
+    network = load(write_source("inference"))
+    batches = network.batches(network.build(), "cpu", count=4)
+    assert [len(b) for b in batches] == [3] * 4
+    assert not torch.equal(batches[0][0], batches[1][0])
+    assert not torch.equal(batches[0][1], batches[0][2])
+
+
+def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: Any) -> None:
+    """Blocks that have an optimizer change; operands that stand for another branch, and other blocks, do not."""
+    network = load(write_source("training"))
+    proxy = network.build()
+    before = {name: p.detach().clone() for name, p in proxy.named_parameters()}
+    step = network.make_step(proxy)
+    for _ in range(3):
+        step()
+    owned = {
+        f"{path}.{name}"
+        for path, block in proxy.named_modules()
+        if hasattr(block, "optimizer")
+        for name, _ in block.named_parameters()
+        if name not in network.KEPT
+    }
+    changed = {name for name, p in proxy.named_parameters() if not torch.equal(p.detach(), before[name])}
+    assert changed <= owned
+    assert any(".conv.weight" in name for name in changed)
+    assert all(p.grad is not None for p in proxy.parameters())
+
+
+SHAPE = (16, 32)
+LONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "conv": ("conv", {"batch": 1, "channels": 8, "size": (8, 8), "filters": 8, "kernel": (3, 3), "stride": (1, 1),
+                      "padding": (1, 1)}),
+    "linear": ("linear", {"rows": 16, "inputs": 32, "outputs": 32}),
+    "linear sigmoid": ("linear", {"rows": 16, "inputs": 32, "outputs": 32, "activation": "sigmoid"}),
+    "linear relu": ("linear", {"rows": 16, "inputs": 32, "outputs": 32, "activation": "relu"}),
+    "matmul": ("batched_matmul", {"batch": 2, "rows": 4, "depth": 64, "columns": 64}),
+    "attention": ("attention", {"batch": 1, "heads": 2, "queries": 8, "keys": 32, "head_size": 32}),
+    "recurrent": ("recurrent", {"steps": 4, "batch": 4, "inputs": 32, "hidden": 32}),
+    "batch norm": ("norm", {"kind": "batch", "shape": SHAPE, "activation": "relu"}),
+    "softmax": ("softmax", {"shape": (1, 512), "axis": 1}),
+    "log softmax": ("softmax", {"shape": SHAPE, "axis": 1, "log": True}),
+    "transpose": ("transpose", {"shape": SHAPE, "order": (1, 0)}),
+    "average": ("pool", {"kind": "avg", "batch": 1, "channels": 8, "size": (8, 8), "kernel": (3, 3),
+                         "stride": (1, 1), "padding": (1, 1)}),
+    "max": ("reduce", {"function": "amin", "shape": SHAPE, "axes": (1,)}),
+    "divided": ("pointwise", {"shape": SHAPE, "functions": ("div", "mul", "mul"), "operand": SHAPE}),
+    **{name: ("pointwise", {"shape": SHAPE, "functions": (name,), **({"operand": SHAPE} if name in BINARY else {})})
+       for name in FUNCTIONS},
+}  # fmt: skip
+
+
+def check_sizes(network: Any) -> None:
+    """Run forward and backward: activations and gradients are finite, of sane size and not denormal."""
+    proxy = network.build()
+    seen: list[Tensor] = []
+    for block in blocks_of(proxy):
+        block.register_forward_hook(lambda _module, _inputs, y: seen.append(y.detach()))
+    proxy(*inputs(network, proxy)).backward()
+    seen += [p.grad for p in proxy.parameters()]
+    for tensor in seen:
+        size = float(tensor.double().square().mean().sqrt())
+        assert math.isfinite(size)
+        assert 1e-17 < size < 1e13, size
+        magnitude = tensor.abs()
+        denormal = (magnitude > 0) & (magnitude < TINY)
+        assert not denormal.any()
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_tower_keeps_numbers_sane(name: str, write_source: Callable[..., str], load: Any) -> None:
+    kind, config = LONG[name]
+    towers = build_towers([(Placed(kind=kind, config=config), LONGEST_TOWER)])
+    check_sizes(load(write_source("training", towers)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mixed_towers_keep_numbers_sane(seed: int, write_source: Callable[..., str], load: Any) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    names = [list(LONG)[i] for i in torch.randperm(len(LONG), generator=generator)[:12].tolist()]
+    counts = torch.randint(1, 5, (12,), generator=generator).tolist()
+    rows = [(Placed(kind=LONG[n][0], config=LONG[n][1]), c) for n, c in zip(names, counts, strict=True)]
+    check_sizes(load(write_source("training", build_towers(rows))))

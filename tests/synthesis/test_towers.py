@@ -1,0 +1,92 @@
+"""Towers hold every block as often as asked, and no block reads more than was written before it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statsnet.blocks import KINDS
+from statsnet.synthesis.towers import (
+    LONGEST_TOWER,
+    MOST_UNSTEADY,
+    SMALLEST_SLICE,
+    Placed,
+    Tower,
+    build_towers,
+    shapes,
+)
+
+POOL: list[tuple[str, dict[str, Any]]] = [
+    ("linear", {"rows": 4, "inputs": 8, "outputs": 8}),
+    ("linear", {"rows": 4, "inputs": 8, "outputs": 32}),
+    ("linear", {"rows": 4, "inputs": 32, "outputs": 2}),
+    ("conv", {"batch": 1, "channels": 2, "size": (4, 4), "filters": 2, "kernel": (3, 3), "stride": (1, 1),
+              "padding": (1, 1), "residual": True}),
+    ("softmax", {"shape": (4, 8), "axis": 1}),
+    ("norm", {"kind": "layer", "shape": (4, 8)}),
+    ("pointwise", {"shape": (4, 8), "functions": ("relu",)}),
+    ("pointwise", {"shape": (4, 8), "functions": ("neg",)}),
+    ("pointwise", {"shape": (200,), "functions": ("tanh",)}),
+    ("embedding", {"rows": 9, "width": 4, "indices": 8}),
+    ("embedding_bag", {"rows": 9, "width": 4, "indices": 8, "bags": 2}),
+    ("reduce", {"function": "sum", "shape": (4, 8), "axes": (0, 1)}),
+]  # fmt: skip
+
+multisets = st.lists(
+    st.tuples(st.sampled_from(POOL), st.sampled_from([None, "sgd"]), st.integers(0, 30)), max_size=8
+).map(lambda rows: [(Placed(kind=k, config=c, optimizer=o), n) for (k, c), o, n in rows])
+
+
+@settings(max_examples=60, deadline=None)
+@given(multisets)
+def test_every_block_is_placed_as_often_as_asked(counted: list[tuple[Placed, int]]) -> None:
+    towers = build_towers(counted)
+    wanted: Counter[str] = Counter()
+    for block, number in counted:
+        wanted[block.key] += number
+    assert Counter(b.key for t in towers for b in t.blocks) == +wanted
+    for tower in towers:
+        check_chain(tower)
+
+
+def check_chain(tower: Tower) -> None:
+    assert 1 <= len(tower.blocks) <= LONGEST_TOWER
+    assert tower.outputs == math.prod(shapes(tower.blocks[-1])[1])
+    steady = [KINDS[b.kind].steady(b.config) for b in tower.blocks]
+    assert steady.count(False) <= MOST_UNSTEADY
+    for before, after in zip(tower.blocks, tower.blocks[1:], strict=False):
+        written, read = math.prod(shapes(before)[1]), shapes(after)[0]
+        assert read is not None, "a block that reads indices begins a tower"
+        assert SMALLEST_SLICE * written <= math.prod(read) <= written
+        a, b = (KINDS[x.kind].steady(x.config) for x in (before, after))
+        assert a == b or KINDS[(before if a else after).kind].mixes
+
+
+@settings(max_examples=20, deadline=None)
+@given(multisets)
+def test_the_order_of_the_blocks_does_not_matter(counted: list[tuple[Placed, int]]) -> None:
+    assert build_towers(counted[::-1]) == build_towers(counted)
+
+
+def test_what_fits_exactly_comes_next() -> None:
+    wide, narrow = POOL[1], POOL[2]
+    linear = [Placed(kind=k, config=c) for k, c in (narrow, wide)]
+    (tower,) = build_towers([(b, 1) for b in linear[::-1]] + [(Placed(kind="norm", config=POOL[5][1]), 1)])[:1]
+    assert [b.config.get("inputs") for b in tower.blocks] == [32]
+    first, second = build_towers([(b, 1) for b in linear])
+    assert {t.blocks[0].config["inputs"] for t in (first, second)} == {32, 8}
+
+
+def test_shapes() -> None:
+    assert shapes(Placed(kind="embedding", config=POOL[9][1])) == (None, (8, 4))
+    assert shapes(Placed(kind="linear", config=POOL[1][1])) == ((4, 8), (4, 32))
+    assert shapes(Placed(kind="reduce", config=POOL[-1][1])) == ((4, 8), ())
+
+
+def test_no_blocks_no_towers() -> None:
+    assert build_towers([]) == []
+    assert build_towers([(Placed(kind="linear", config=POOL[0][1]), 0)]) == []
