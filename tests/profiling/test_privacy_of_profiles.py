@@ -44,7 +44,8 @@ def planted_factory():
 """
 PLANTED = (
     "planted", "PlantedModule", "0.123456789", "123456789", "0.98765", "7.65432", "3.14159",
-    "5.4321", "custom_op", "plantednamespace", "plantedoperator", "mystery_model", "hermione", "secret-host-17", "gringotts",
+    "5.4321", "custom_op", "plantednamespace", "plantedoperator", "mystery_model",
+    "hermione", "secret-host-17", "gringotts",
 )  # fmt: skip
 
 
@@ -53,7 +54,7 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("USER", "LOGNAME", "USERNAME"):
         monkeypatch.setenv(name, "hermione")
     monkeypatch.setenv("HOSTNAME", "secret-host-17")
-    monkeypatch.setenv("GOMP_CPU_AFFINITY", "/home/hermione/gringotts")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "/home/hermione/gringotts")
     folder = tmp_path / "gringotts"
     folder.mkdir()
     file = folder / "mystery_model.py"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,15 @@ import torch
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.towers import Placed, Tower, build_towers
 
-CONV = {"batch": 1, "channels": 4, "size": (8, 8), "filters": 4, "kernel": (3, 3), "stride": (1, 1), "padding": (1, 1)}
+CONV = {
+    "batch": 1,
+    "channels": 4,
+    "size": (8, 8),
+    "filters": 4,
+    "kernel": (3, 3),
+    "stride": (1, 1),
+    "padding": (1, 1),
+}
 SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("conv", {**CONV, "norm": True, "residual": True, "activation": "relu", "groups": 1}, 3),
     ("linear", {"rows": 8, "inputs": 16, "outputs": 16, "activation": "gelu"}, 2),
@@ -25,7 +33,11 @@ SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("embedding_bag", {"rows": 50, "width": 4, "indices": 16, "bags": 4, "mode": "mean"}, 2),
     ("norm", {"kind": "layer", "shape": (8, 16)}, 2),
     ("softmax", {"shape": (8, 16), "axis": 1}, 2),
-    ("pool", {"kind": "max", "batch": 1, "channels": 4, "size": (8, 8), "kernel": (2, 2), "stride": (2, 2)}, 1),
+    (
+        "pool",
+        {"kind": "max", "batch": 1, "channels": 4, "size": (8, 8), "kernel": (2, 2), "stride": (2, 2)},
+        1,
+    ),
     ("transpose", {"shape": (8, 16), "order": (1, 0)}, 1),
     ("concat", {"shape": (8, 16), "axis": 1, "pieces": 3}, 1),
     ("gather", {"shape": (8, 16), "axis": 1, "count": 8}, 1),
@@ -39,12 +51,12 @@ STEPPED = {"conv": "adamw", "linear": "sgd", "embedding": "adamw"}
 _NUMBER = count()
 
 
-def counted(mode: str, blocks: list[tuple[str, dict[str, Any], int]] | None = None) -> list[tuple[Placed, int]]:
+def counted(
+    mode: str, blocks: list[tuple[str, dict[str, Any], int]] | None = None
+) -> list[tuple[Placed, int]]:
     rows = SMALL if blocks is None else blocks
     training = mode == "training"
-    return [
-        (Placed(kind=k, config=c, optimizer=STEPPED.get(k) if training else None), n) for k, c, n in rows
-    ]
+    return [(Placed(kind=k, config=c, optimizer=STEPPED.get(k) if training else None), n) for k, c, n in rows]
 
 
 def source(mode: str, towers: list[Tower] | None = None, **changes: Any) -> str:
@@ -74,7 +86,7 @@ def write_source() -> Callable[..., str]:
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+def load(tmp_path: Path) -> Callable[[str], Any]:
     """Import a network's source as a module."""
 
     def imported(text: str) -> Any:
@@ -87,4 +99,4 @@ def load(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
         spec.loader.exec_module(module)
         return module
 
-    yield imported
+    return imported

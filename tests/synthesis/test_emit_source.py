@@ -36,7 +36,9 @@ print(hashlib.sha256(text.encode()).hexdigest())
 def test_every_kind_is_there_once(mode: str, write_source: Source) -> None:
     tree = ast.parse(write_source(mode))
     classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
-    assert sorted(classes) == sorted({"Block", "Tower", "Proxy", *(k.module.__name__ for k in KINDS.values())})
+    assert sorted(classes) == sorted(
+        {"Block", "Tower", "Proxy", *(k.module.__name__ for k in KINDS.values())}
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -103,7 +105,11 @@ def test_the_same_blocks_give_the_same_bytes(
     text = write_source(mode)
     assert write_source(mode) == text
     rows = [[b.kind, b.config, b.optimizer, n] for b, n in reversed(count_blocks(mode))]
-    environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path(statsnet.__file__).parents[1])}
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "12345",
+        "PYTHONPATH": str(Path(statsnet.__file__).parents[1]),
+    }
     done = subprocess.run(
         [sys.executable, "-c", CODE, json.dumps(rows), mode],
         env=environment, capture_output=True, text=True, timeout=120, check=True,
@@ -128,15 +134,19 @@ def test_a_network_runs_by_itself(mode: str, write_source: Source, tmp_path: Pat
 
 def test_layout(write_source: Source, count_blocks: Callable[..., list[tuple[Placed, int]]]) -> None:
     """Defaults are left out; equal neighbours are written once; long calls are broken between arguments."""
-    conv = {"batch": 10, "channels": 128, "size": (56, 56), "filters": 128, "kernel": (3, 3), "stride": (1, 1),
-            "padding": (1, 1), "groups": 1, "bias": False, "norm": True, "activation": "relu"}  # fmt: skip
+    conv = {
+        "batch": 10, "channels": 128, "size": (56, 56), "filters": 128, "kernel": (3, 3), "stride": (1, 1),
+        "padding": (1, 1), "groups": 1, "bias": False, "norm": True, "activation": "relu",
+    }  # fmt: skip
     towers = [
         Tower(blocks=(Placed(kind="conv", config=conv, optimizer="sgd"),) * 3, outputs=7),
         *[Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),), outputs=9)] * 4,
     ]
     text = write_source("training", towers)
     layout = text[text.index("def towers()") : text.index("class Proxy")].strip()
-    assert layout == '''\
+    assert (
+        layout
+        == """\
 def towers() -> list[Tower]:
     return [
         Tower(
@@ -150,7 +160,8 @@ def towers() -> list[Tower]:
             outputs=7,
         ),
         *(Tower(Softmax(shape=(9,), axis=0), outputs=9) for _ in range(4)),
-    ]'''
+    ]"""
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +170,11 @@ def towers() -> list[Tower]:
         {"spec_id": 'x"\nimport os'},
         {"mode": "both"},
         {"dtype": "float32; import os"},
-        {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),), outputs=1)]},
+        {
+            "towers": [
+                Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),), outputs=1)
+            ]
+        },
         {"towers": [Tower(blocks=(Placed(kind="softmax", config={"shape": ("a b",)}),), outputs=1)]},
     ],
 )

@@ -169,5 +169,6 @@ def _how_it_ended(exit_code: int) -> str:
 
 def _tail(path: Path) -> str:
     """The last lines that the child printed, which end with the exception."""
-    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler says them
     return "\n".join(lines[-_TAIL_LINES:]) or "it printed nothing"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import Block, held
+from statsnet.blocks.base import Block
 from statsnet.running import harness
 from statsnet.synthesis import templates
 from statsnet.synthesis.towers import Placed, Tower
@@ -69,14 +69,8 @@ def _steps(mode: str, placed: list[Placed]) -> str:
     step = templates.INFERENCE_STEP
     if mode == "training":
         step = templates.TRAINING_STEP if any(b.optimizer for b in placed) else templates.GRADIENT_STEP
-    if _reads_indices(placed):
-        return f"{templates.BATCHES}\n\n{step}".strip()
-    return (
-        step.replace("    rotation = itertools.cycle(batches(proxy, device))\n", "")
-        .replace('(proxy: Proxy, device: str = "cpu")', '(proxy: Proxy, _device: str = "cpu")')
-        .replace("proxy(next(rotation))", "proxy()")
-        .strip()
-    )
+    sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
+    return "\n\n".join([sample, templates.BATCHES, step]).strip()
 
 
 def _imports(harness_imports: list[str], source: str) -> str:
@@ -116,7 +110,7 @@ def _optimizers(placed: list[Placed]) -> str:
 
 def _block_sources(placed: list[Placed]) -> str:
     kinds = [KINDS[name] for name in KINDS if any(b.kind == name for b in placed)]
-    pieces = [_source(held), _source(Block)]
+    pieces = [_source(Block)]
     if _reads_indices(placed):
         pieces.append(_source(zipf_indices))
     for kind in kinds:
@@ -164,8 +158,7 @@ def _target(node: ast.AnnAssign) -> str | None:
 
 def _network_sources(towers: list[Tower]) -> str:
     placed = [b for t in towers for b in t.blocks]
-    indices = _reads_indices(placed)
-    parts = [templates.TOWER_WITH_INDICES if indices else templates.TOWER]
+    parts = [templates.TOWER]
     if any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key)):
         parts.append(templates.REPEAT)
     if any(b.optimizer for b in placed):
@@ -176,7 +169,7 @@ def _network_sources(towers: list[Tower]) -> str:
         call = ("Tower", [*(_call(b, n) for b, n in runs), f"outputs={int(tower.outputs)}"])
         lines += _several(call, len(list(equal)), 8)
     parts.append("\n".join([*lines, "    ]"]) + "\n")
-    parts.append(templates.PROXY_WITH_INDICES if indices else templates.PROXY)
+    parts.append(templates.PROXY)
     return "\n\n".join(parts).strip()
 
 

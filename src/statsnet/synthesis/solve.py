@@ -1,9 +1,9 @@
 """The integer program: how often each block is repeated.
 
-Minimise Σ_r weight_r · |Σ_j A_rj n_j − b_r| + ε · (number of distinct blocks) over integers 0 ≤ n_j ≤ upper_j. The
-linear relaxation gives a lower bound and a start; rounding and a local search over single changes, swaps and small
-random jumps give the answer. scipy's MILP alone does not close programs of this size (hundreds of integers, L1) in
-minutes.
+Minimise Σ_r weight_r · |Σ_j A_rj n_j − b_r| + ε · (number of distinct blocks) over integers
+0 ≤ n_j ≤ upper_j. The linear relaxation gives a lower bound and a start; rounding and a local search over
+single changes, swaps and small random jumps give the answer. scipy's MILP alone does not close programs of
+this size (hundreds of integers, L1) in minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DISTINCT_PENALTY = 4e-4
 ROUNDINGS = 12
 SEARCHED = 3
 JUMPS = 250
-"""Random roundings of the relaxation, how many of the best are searched further, and random jumps in each search."""
+"""Random roundings of the relaxation, how many of the best are searched further, and jumps in each search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """Integer `counts`, their `error`, and `bound`: no counts, not even fractional ones, have a smaller error."""
+    """Integer `counts`, their `error`, and `bound`: no counts, not even fractional ones, are nearer."""
 
     counts: np.ndarray
     error: float
@@ -49,7 +49,7 @@ class Solution:
 
 
 def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = None, seed: int = 0) -> Solution:
-    """Solve from several roundings of the relaxation and, where given, from `start` (the last round's counts).
+    """Solve from several roundings of the relaxation and, where given, from `start` (the last counts).
 
     Raises ArithmeticError where the relaxation has no solution, which only a malformed program can cause.
     """
@@ -59,9 +59,7 @@ def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = Non
     starts = [np.floor(sparse + 0.5)]
     starts += [np.floor(sparse + generator.random(len(sparse))) for _ in range(ROUNDINGS)]
     starts += [] if start is None else [start]
-    found = [
-        _descend(program, np.clip(s, 0, program.upper).astype(int), max_distinct) for s in starts
-    ]
+    found = [_descend(program, np.clip(s, 0, program.upper).astype(int), max_distinct) for s in starts]
     found.sort(key=program.objective)
     best = min(
         (_search(program, s, max_distinct, generator) for s in found[:SEARCHED]), key=program.objective
@@ -102,7 +100,7 @@ def _sparsify(program: Program, counts: np.ndarray, max_distinct: int) -> np.nda
 def _search(
     program: Program, start: np.ndarray, max_distinct: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Iterated local search: take some blocks away, put one or two others in, descend again, keep what is better."""
+    """Iterated local search: take some blocks away, put one or two in, descend again, keep what is better."""
     best = start
     value = program.objective(best)
     for _ in range(JUMPS):
@@ -150,7 +148,7 @@ def _best_move(
     gain_down = w @ np.abs(residual[:, None] - a[:, downs]) - base - last
     if len(downs) and gain_down.min() < best:
         best, choice = float(gain_down.min()), (-1, int(downs[np.argmin(gain_down)]))
-    if choice != (-1, -1):
+    if choice != (-1, -1) or not len(ups):
         return choice
     for k, down in enumerate(downs):
         opened = 0.0 if counts[down] == 1 else closed

@@ -58,27 +58,10 @@ class Tower(nn.Module):
     def __init__(self, *blocks: nn.Module, outputs: int) -> None:
         super().__init__()
         self.blocks = nn.Sequential(*blocks)
-        self.source = held(*blocks[0].shape)
         self.register_buffer("probe", torch.randn(outputs) / math.sqrt(outputs))
 
-    def forward(self) -> Tensor:
-        return torch.dot(self.blocks(self.source).reshape(-1), self.probe)
-'''
-
-TOWER_WITH_INDICES = '''\
-class Tower(nn.Module):
-    """Blocks one after the other. All that the last one writes is folded into one number."""
-
-    def __init__(self, *blocks: nn.Module, outputs: int) -> None:
-        super().__init__()
-        self.blocks = nn.Sequential(*blocks)
-        self.reads_indices = not isinstance(blocks[0], Block)
-        self.source = None if self.reads_indices else held(*blocks[0].shape)
-        self.register_buffer("probe", torch.randn(outputs) / math.sqrt(outputs))
-
-    def forward(self, indices: Tensor | None) -> Tensor:
-        y = self.blocks(self.source if indices is None else indices)
-        return torch.dot(y.reshape(-1), self.probe)
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.dot(self.blocks(x).reshape(-1), self.probe)
 '''
 
 PROXY = '''\
@@ -89,21 +72,8 @@ class Proxy(nn.Module):
         super().__init__()
         self.towers = nn.ModuleList(towers())
 
-    def forward(self) -> Tensor:
-        return torch.stack([tower() for tower in self.towers]).sum()
-'''
-
-PROXY_WITH_INDICES = '''\
-class Proxy(nn.Module):
-    """All towers side by side. Their results are added up, so that none of them can be left out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.towers = nn.ModuleList(towers())
-
     def forward(self, batch: list[Tensor]) -> Tensor:
-        indices = iter(batch)
-        return torch.stack([t(next(indices) if t.reads_indices else None) for t in self.towers]).sum()
+        return torch.stack([tower(x) for tower, x in zip(self.towers, batch, strict=True)]).sum()
 '''
 
 REPEAT = '''\
@@ -121,13 +91,27 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 '''
 
 BATCHES = '''\
-def batches(proxy: Proxy, device: str, count: int = 16) -> list[list[Tensor]]:
-    """Index tensors for each step in turn: rows in a cache must not be there because of the last step."""
+def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
+    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
     generator = torch.Generator().manual_seed(SEED)
-    tables = [t.blocks[0] for t in proxy.towers if t.reads_indices]
-    return [
-        [zipf_indices(b.indices, b.rows, b.skew, generator).to(device) for b in tables] for _ in range(count)
-    ]
+    heads = [tower.blocks[0] for tower in proxy.towers]
+    return [[sample(head, generator).to(device) for head in heads] for _ in range(count)]
+'''
+
+SAMPLE = '''\
+def sample(head: Block, generator: torch.Generator) -> Tensor:
+    """Activations that a tower's first block reads."""
+    x = torch.randn(head.shape, generator=generator)
+    return (0.8 * x.sign() + 0.25 * x).to(DTYPE)
+'''
+
+SAMPLE_WITH_INDICES = '''\
+def sample(head: nn.Module, generator: torch.Generator) -> Tensor:
+    """Activations that a tower's first block reads, or the indices that it looks up."""
+    if isinstance(head, Block):
+        x = torch.randn(head.shape, generator=generator)
+        return (0.8 * x.sign() + 0.25 * x).to(DTYPE)
+    return zipf_indices(head.indices, head.rows, head.skew, generator)
 '''
 
 INFERENCE_STEP = '''\
@@ -153,7 +137,9 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
 
     def step() -> Tensor:
         proxy.zero_grad(set_to_none=True)
-        loss = proxy(next(rotation))
+        # As behind other layers, every block has a gradient to give back; indices have none.
+        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
+        loss = proxy(batch)
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
@@ -162,7 +148,6 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
     return step
 '''
 
-
 GRADIENT_STEP = '''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
     """One training step: forward and backward. No block's parameters are updated."""
@@ -170,7 +155,9 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
 
     def step() -> Tensor:
         proxy.zero_grad(set_to_none=True)
-        loss = proxy(next(rotation))
+        # As behind other layers, every block has a gradient to give back; indices have none.
+        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
+        loss = proxy(batch)
         loss.backward()
         return loss
 

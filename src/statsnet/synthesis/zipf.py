@@ -10,8 +10,9 @@ def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Genera
     """`count` row numbers below `rows`, the k-th most frequent drawn in proportion to k ** -exponent."""
     uniform = torch.rand(count, generator=generator, dtype=torch.float64)
     if abs(exponent - 1) < 1e-3:
-        rank = rows**uniform
+        rank = (rows + 1) ** uniform
     else:  # inverse of the continuous law's distribution function
         power = 1 - exponent
-        rank = (uniform * (rows**power - 1) + 1) ** (1 / power)
-    return (rank.long() - 1).clamp(0, rows - 1) * 7919 % rows
+        rank = (uniform * ((rows + 1) ** power - 1) + 1) ** (1 / power)
+    spread = 2654435761  # a prime above every table's length: no two ranks share a row
+    return (rank.long() - 1).clamp(0, rows - 1) * spread % rows

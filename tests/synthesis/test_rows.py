@@ -1,0 +1,235 @@
+"""Rows, modelled devices and candidates of small synthetic targets, against closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from statsnet.blocks import KINDS
+from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.devices import Device, modelled_devices
+from statsnet.synthesis.rows import Load, Rows, Work, load_of_column, load_of_target
+
+STEP_S = 0.010
+GEMM_S, RELU_S = 0.006, 0.002
+
+
+def tensor(*shape: int, **more: Any) -> dict[str, Any]:
+    return {"shape": list(shape), "dtype": "float32", **more}
+
+
+def cluster(op: str, category: str, args: tuple[Any, ...], out: dict[str, Any], **costs: float) -> Cluster:
+    return Cluster(
+        op=op,
+        phase="forward",
+        category=category,
+        calls=costs.pop("calls", 4.0),
+        args=args,
+        outputs=(out,),
+        **costs,
+    )
+
+
+GEMM = cluster(
+    "aten.mm.default", "gemm", (tensor(64, 256), tensor(256, 512, strides=[1, 256])), tensor(64, 512),
+    flops=2.0 * 64 * 256 * 512, bytes_read=4.0 * (64 * 256 + 256 * 512), bytes_written=4.0 * 64 * 512,
+)  # fmt: skip
+RELU = cluster(
+    "aten.relu.default", "activation", (tensor(64, 512),), tensor(64, 512),
+    flops=64.0 * 512, bytes_read=4.0 * 64 * 512, bytes_written=4.0 * 64 * 512,
+)  # fmt: skip
+
+
+def small_signature(**changes: Any) -> Signature:
+    """10 ms a step: 6 ms of matrix products, 2 ms of relu, 2 ms of framework."""
+    clusters = (GEMM, RELU)
+    measurement = Measurement(
+        environment={"device": "cpu"},
+        step_latency_s=(STEP_S,),
+        warmup_latency_s=(),
+        profiled_latency_s=(),
+        cluster_time_s=(GEMM_S, RELU_S),
+        kernels=("mkl", "aten"),
+        kernel_class=("gemm|mkl", "activation|aten"),
+        launches=8.0,
+        framework_time_s=0.002,
+        idle_time_s=0.0,
+        unexplained_share=0.0,
+        coefficient_of_variation=0.0,
+    )
+    memory = Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0)
+    fields: dict[str, Any] = {
+        "mode": "inference", "dtype": "float32", "clusters": clusters, "memory": memory,
+        "motifs": (Motif(clusters=(0, 1), count=4.0),), "measurements": (measurement,),
+    }  # fmt: skip
+    return Signature(**{**fields, **changes})
+
+
+@pytest.fixture
+def target() -> Target:
+    return target_of(small_signature())
+
+
+@pytest.fixture
+def value(target: Target) -> Callable[..., float]:
+    rows = Rows(target)
+
+    def of(vector: np.ndarray, group: str, name: str = "") -> float:
+        return float(vector[rows.keys.index((group, name))])
+
+    return of
+
+
+def test_rows_of_the_target_are_its_shares(target: Target, value: Callable[..., float]) -> None:
+    rows = Rows(target)
+    assert len(rows.keys) == len(set(rows.keys)) == len(rows.weights) == len(rows.target)
+    expected = {
+        ("total", ""): 1.0,
+        ("flops", ""): 1.0,
+        ("bytes", ""): 1.0,
+        ("framework", ""): 0.2,
+        ("category", "gemm"): 0.6,
+        ("category", "activation"): 0.2,
+        ("category", "elsewhere"): 0.0,
+        ("kernel_class", "gemm|mkl"): 0.6,
+        ("kernel_class", "elsewhere"): 0.0,
+    }
+    for (group, name), wanted in expected.items():
+        assert value(rows.target, group, name) == pytest.approx(wanted), (group, name)
+    devices = [v for (group, _), v in zip(rows.keys, rows.target, strict=True) if group == "device"]
+    assert devices == pytest.approx([1.0] * len(rows.devices))
+
+
+def test_intensity_rows_are_cumulative(target: Target) -> None:
+    """Relu has 1/8 FLOP per byte (bin -3), the product 2^4.6; operators make 0.8 together."""
+    rows = Rows(target)
+    found = [(int(n), v) for (g, n), v in zip(rows.keys, rows.target, strict=True) if g == "intensity"]
+    assert [v for b, v in found if b < -3] == pytest.approx([0.0] * sum(b < -3 for b, _ in found))
+    assert dict(found)[-3] == dict(found)[3] == pytest.approx(0.2)
+    assert found[-1][1] == pytest.approx(0.8)
+
+
+def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
+    rows = Rows(target)
+    load = load_of_target(target)
+    twice = Load(works=load.works * 2, framework_s=2 * load.framework_s)
+    assert rows.vector(twice) == pytest.approx(2 * rows.target)
+    assert rows.vector(load, 0.5) == pytest.approx(2 * rows.target)
+
+
+def test_what_the_target_does_not_have_is_elsewhere(target: Target, value: Callable[..., float]) -> None:
+    work = Work(
+        category="sort", kernel_class="sort", shape_class="L2", time_s=0.3, flops=0.0, bytes=9.0, calls=1.0
+    )
+    vector = Rows(target).vector(Load(works=(work,), framework_s=0.0))
+    assert value(vector, "category", "elsewhere") == pytest.approx(0.3)
+    assert value(vector, "kernel_class", "elsewhere") == pytest.approx(0.3)
+    assert value(vector, "category", "gemm") == 0.0
+
+
+def test_a_column_with_and_without_the_optimizer() -> None:
+    row = {
+        "category": "gemm", "kernel_class": "k", "shape_class": "s", "phase": "forward", "time_s": 0.002,
+        "flops": 6.0, "bytes": 3.0, "calls": 2,
+    }  # fmt: skip
+    step = {**row, "category": "optimizer", "time_s": 0.001}
+    column = {
+        "block": {"operators": [row], "framework_s": 0.0005},
+        "optimizer": {"operators": [step], "framework_s": 0.0001},
+        "parameter_elements": 5,
+    }
+    assert load_of_column(column, with_optimizer=False).time_s == pytest.approx(0.0025)
+    load = load_of_column(column, with_optimizer=True)
+    assert load.time_s == pytest.approx(0.0036)
+    assert [w.category for w in load.works] == ["gemm", "optimizer"]
+
+
+def work(**changes: Any) -> Work:
+    fields = {
+        "category": "gemm",
+        "kernel_class": "k",
+        "shape_class": "s",
+        "time_s": 1.0,
+        "flops": 0.0,
+        "bytes": 0.0,
+    }
+    return Work(**{**fields, "calls": 0.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("flops", "nbytes", "factor"),
+    [(100.0, 1.0, 1 / 4), (1.0, 100.0, 1 / 2), (16.0, 1.0, 8 / 16), (0.0, 0.0, 1 / 2)],
+)
+def test_roofline_devices(flops: float, nbytes: float, factor: float) -> None:
+    """Four times the compute and twice the bandwidth of a machine whose ridge is at 1 FLOP/byte."""
+    device = Device(compute=4.0, bandwidth=2.0, ridge=1.0)
+    here = max(flops, nbytes)
+    if here:
+        factor = max(flops / 4, nbytes / 2) / here
+    assert device.time_s(work(flops=flops, bytes=nbytes)) == pytest.approx(factor)
+
+
+def test_launches_cost_time() -> None:
+    device = Device(launch_s=1e-3)
+    assert device.time_s(work(bytes=8.0, calls=5.0)) == pytest.approx(1.005)
+
+
+def test_random_devices_differ_by_class_alone() -> None:
+    device, other = Device(seed=1), Device(seed=2)
+    same = [device.time_s(work(flops=f)) for f in (0.0, 1e9)]
+    assert same[0] == same[1] == Device(seed=1).time_s(work())
+    assert device.time_s(work(kernel_class="another")) != same[0] != other.time_s(work())
+    factors = [Device(seed=s).time_s(work()) for s in range(400)]
+    assert np.mean(np.log(factors)) == pytest.approx(0.0, abs=0.15)
+    assert np.std(np.log(factors)) == pytest.approx(0.7, rel=0.15)
+
+
+def test_devices_of_a_target(target: Target) -> None:
+    """None of them is the machine itself; each one's time of the target is what it sums up to."""
+    load = load_of_target(target)
+    devices = modelled_devices(load.works)
+    assert len({(d.compute, d.bandwidth, d.launch_s, d.seed) for d in devices}) == len(devices)
+    for device in devices:
+        assert (device.compute, device.bandwidth, device.launch_s, device.seed) != (1.0, 1.0, 0.0, None)
+        assert device.target_s == pytest.approx(sum(device.time_s(w) for w in load.works) + 0.2)
+
+
+def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
+    found = candidates(target, budget_s=0.02)
+    assert [c.key for c in found] == sorted({c.key for c in found})
+    kinds = {(c.kind, c.config.get("activation")) for c in found if c.kind == "linear"}
+    assert kinds == {("linear", "relu"), ("linear", "")}
+    assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in found)
+    for candidate in found:
+        assert 0 < candidate.scale <= 1
+        assert candidate.time_s > 0
+        KINDS[candidate.kind].build(candidate.config)
+
+
+def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
+    def largest(budget_s: float) -> int:
+        chosen = candidates(target, budget_s=budget_s)
+        return max(KINDS[c.kind].input_elements(c.config) for c in chosen)
+
+    assert largest(1e-5) < largest(1.0)
+
+
+def test_the_limit_is_kept(target: Target) -> None:
+    assert len(candidates(target, budget_s=0.001, limit=3)) == 3
+
+
+def test_candidates_carry_their_members_optimizer() -> None:
+    training = target_of(small_signature(mode="training", optimizer="adamw"))
+    assert {c.optimizer for c in candidates(training, budget_s=0.02)} == {"adamw"}
+
+
+def test_nothing_can_stand_for_unknown_operators() -> None:
+    opaque = replace(RELU, op="custom.opaque.default", category="other")
+    signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
+    assert candidates(target_of(signature), budget_s=0.02) == []
