@@ -88,7 +88,7 @@ register(
     sample={"batch": 1},
     presets={
         "standard": {"batch": 96},
-        "small": {"batch": 24},
+        "small": {"batch": 16},
         "tiny": {"batch": 2, "image": 64, "shrink": 4},
     },
     optimizer="rmsprop",

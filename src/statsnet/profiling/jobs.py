@@ -69,7 +69,7 @@ def _measure(
     built: BuiltWorkload, step: Step, job: dict[str, Any], progress: Progress
 ) -> tuple[Signature, float]:
     begin = time.perf_counter()
-    variants = built.variants()[:MAX_VARIANTS]
+    variants = built.input_groups()[:MAX_VARIANTS]
     kind = _use(built.device)
     traces = [
         trace_step(
@@ -80,13 +80,13 @@ def _measure(
             min_time_s=job.get("min_time_s", 2.0) / len(variants),
             phases=_phases(step),
             on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
-            first_input=index,
+            inputs=group,
         )
-        for number, (index, _) in enumerate(variants)
+        for number, group in enumerate(variants)
     ]
     signature = build_signature(
         traces,
-        shares=[share for _, share in variants],
+        shares=[len(group) / len(built.inputs) for group in variants],
         memory=memory_record(built.model, built.inputs[:1], lambda: step(0), device=kind),
         environment=environment.describe(built.device),
         **_identity(built, step, job["mode"]),

@@ -36,6 +36,11 @@ class Timeline:
     unmatched: int
     segment_s: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def explained_s(self) -> float:
+        """Operators, framework and idle time together: what the step should have taken undisturbed."""
+        return sum(t for t in self.op_time_s if t is not None) + self.framework_s + self.idle_s
+
 
 def profile_step(
     step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float

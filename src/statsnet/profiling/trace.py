@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -12,11 +13,18 @@ import torch
 
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
-from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
+from statsnet.profiling.timeline import Timeline, event_overhead_s, profiling, read_events
 from statsnet.signatures.categories import is_metadata
 
 Step = Callable[[int], Any]
 """Called with the number of the step, so that inputs can rotate."""
+
+SETTLING_TIME_S = 1.0
+MOST_WARMUPS = 40
+MOST_REPEATS = 60
+RECOVERY_S = 0.03
+RECOVERED_BY_STEPS_S = 0.8
+"""Short steps warm up for this long and are repeated up to this often; long ones as often as the caller says."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +41,7 @@ class StepTrace:
     idle_time_s: float = 0.0
     unmatched_calls: int = 0
     kernels_launched: int = 0
+    unexplained_share: float = 0.0
 
     @property
     def latency_s(self) -> float:
@@ -41,12 +50,6 @@ class StepTrace:
     @property
     def op_time_s(self) -> float:
         return sum(c.time_s or 0.0 for c in self.calls)
-
-    @property
-    def unexplained_share(self) -> float:
-        """|bare step − (operators + framework + idle)| ÷ bare step."""
-        explained = self.op_time_s + self.framework_time_s + self.idle_time_s
-        return abs(self.latency_s - explained) / self.latency_s
 
 
 def trace_step(
@@ -58,33 +61,39 @@ def trace_step(
     min_time_s: float = 0.0,
     phases: Callable[[Callable[[str], None] | None], None] | None = None,
     on_progress: Callable[[str, float], None] | None = None,
-    first_input: int = 0,
+    inputs: Sequence[int] = (0,),
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
-    `repeats` of each at least, more until they have run for `min_time_s` together. All are step number
-    `first_input`: the same inputs, so that the calls correspond one by one.
+    `repeats` of each at least, more until they have run for `min_time_s` together. The steps take the numbers in
+    `inputs` in turn; their inputs must have the same shapes, so that the calls correspond one by one, but may hold
+    other indices, so that an embedding's rows are not in the cache from the step before.
     """
     report = on_progress or (lambda _stage, _share: None)
-    run = _timed(step, device)
-    warmup_s = [run(first_input) for _ in range(warmup)]
+    turn = itertools.cycle(inputs)
+    run = _timed(lambda: step(next(turn)), device)
+    warmup_s: list[float] = []
+    while len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS):
+        warmup_s.append(run())
     report("capturing operators", 0.2)
-    calls = capture_step(lambda: step(first_input), device=device, phases=phases)
+    calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
     for call in calls:
         call.metadata = is_metadata(call.op)
     overhead = event_overhead_s()
-    profile_step(lambda: step(first_input), calls, device=device, event_overhead_s=overhead)  # set-up, dropped
-    run(first_input)
+    with profiling(device):  # the first session pays for set-up
+        step(next(turn))
 
     bare: list[float] = []
-    timelines: list[Timeline] = []
+    sessions: list[Any] = []
     begin = time.perf_counter()
-    while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < 40):
-        bare.append(run(first_input))
-        timelines.append(
-            profile_step(lambda: step(first_input), calls, device=device, event_overhead_s=overhead)
-        )
+    while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
+        _recover(run, device, usual_s=warmup_s[-1])
+        bare.append(run())
+        with profiling(device) as session:
+            step(next(turn))
+        sessions.append(session)
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
+    timelines = [read_events(s.events(), calls, device=device, event_overhead_s=overhead) for s in sessions]
     _fill_times(calls, timelines)
     kernels = timelines[-1].op_kernels
     return StepTrace(
@@ -101,15 +110,41 @@ def trace_step(
         idle_time_s=median(t.idle_s for t in timelines),
         unmatched_calls=min(t.unmatched for t in timelines),
         kernels_launched=sum(len(k) for k in kernels),
+        unexplained_share=_unexplained(bare, timelines),
     )
 
 
-def _timed(step: Step, device: str) -> Callable[[int], float]:
-    def run(index: int) -> float:
+def _unexplained(bare: list[float], timelines: list[Timeline]) -> float:
+    """|bare step − (operators + framework + idle)| ÷ bare step, the median over neighbours in time: what slows
+    the whole machine down for a second or two should not pass for unexplained time."""
+    pairs = zip(bare, timelines, strict=True)
+    return abs(median((step_s - line.explained_s) / step_s for step_s, line in pairs))
+
+
+def _recover(run: Callable[[], float], device: str, usual_s: float) -> None:
+    """Undo what a profiler session leaves behind, before the next bare step.
+
+    Its events have taken memory that the next step faults in again, and its work on one thread may have put two
+    compute threads on one core. Short steps are run until that has passed; for long ones a little parallel work
+    is enough, and they can not spare a step.
+    """
+    end = time.perf_counter() + RECOVERY_S
+    if usual_s < RECOVERED_BY_STEPS_S:
+        run()
+        while time.perf_counter() < end:
+            run()
+    elif device == "cpu":
+        operand = torch.ones(512, 512)
+        while time.perf_counter() < end:
+            torch.mm(operand, operand)
+
+
+def _timed(step: Callable[[], Any], device: str) -> Callable[[], float]:
+    def run() -> float:
         if device == "cuda":
             torch.cuda.synchronize()
         begin = time.perf_counter()
-        step(index)
+        step()
         if device == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - begin

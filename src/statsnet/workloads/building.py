@@ -51,12 +51,16 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
-    def variants(self) -> list[tuple[int, float]]:
-        """(index of the first such input, share of the inputs) for each distinct set of input shapes."""
+    def input_groups(self) -> list[list[int]]:
+        """Indices of the inputs, those of equal shapes together."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for index, entry in enumerate(self.inputs):
             groups.setdefault(_shapes(entry), []).append(index)
-        return [(members[0], len(members) / len(self.inputs)) for members in groups.values()]
+        return list(groups.values())
+
+    def variants(self) -> list[tuple[int, float]]:
+        """(index of the first such input, share of the inputs) for each distinct set of input shapes."""
+        return [(group[0], len(group) / len(self.inputs)) for group in self.input_groups()]
 
 
 def build(
