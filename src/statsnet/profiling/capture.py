@@ -45,7 +45,8 @@ class OpCall:
 class CaptureMode(TorchDispatchMode):
     """Records the calls made inside the `with` block.
 
-    Segments: a `torch.profiler.record_function("segment:NAME")` range names the calls inside it.
+    Segments: a `torch.profiler.record_function("segment:NAME")` range names the calls inside it, and the backward
+    calls of the operators inside it (autograd numbers its nodes in the order of the forward calls).
     """
 
     def __init__(self, kernel_log: KernelLog | None = None) -> None:
@@ -54,6 +55,8 @@ class CaptureMode(TorchDispatchMode):
         self.phase: str | None = None
         self._producer: dict[int, int] = {}
         self._segments: list[str] = []
+        self._opened_at: list[int] = []
+        self._nodes: list[tuple[int, int, str]] = []
         self._log = kernel_log
 
     def __torch_dispatch__(
@@ -75,8 +78,6 @@ class CaptureMode(TorchDispatchMode):
             if (source := _storage_key(args[0])) in self._producer:
                 self._producer[_storage_key(result)] = self._producer[source]
             return result
-        if name.startswith("prim."):  # questions about a fake tensor's device and shape
-            return func(*args, **kwargs)
         encoded = encode_arguments(func, args, kwargs)
         producers = self._producers(args, kwargs)
         skew = index_skew(func, args)
@@ -91,7 +92,7 @@ class CaptureMode(TorchDispatchMode):
                 outputs=encode_outputs(result),
                 producers=producers,
                 kernels=self._log.take() if self._log else (),
-                segment=self._segments[-1] if self._segments else None,
+                segment=self._current_segment(),
                 skew=skew,
             )
         )
@@ -103,13 +104,24 @@ class CaptureMode(TorchDispatchMode):
         self.phase = name
 
     def _mark(self, name: str, args: tuple[Any, ...]) -> None:
+        node = torch._C._autograd._get_sequence_nr()
         if "_enter" in name:
             label = str(args[0]) if args else ""
             self._segments.append(
                 label.removeprefix("segment:") if label.startswith("segment:") else self._outer()
             )
+            self._opened_at.append(node)
         elif self._segments:
-            self._segments.pop()
+            self._nodes.append((self._opened_at.pop(), node, self._segments.pop()))
+
+    def _current_segment(self) -> str | None:
+        if self._segments:
+            return self._segments[-1]
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return None
+        number = node._sequence_nr()
+        return next((name for first, end, name in self._nodes if first <= number < end), None)
 
     def _outer(self) -> str:
         return self._segments[-1] if self._segments else ""

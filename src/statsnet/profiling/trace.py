@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -22,6 +23,9 @@ Step = Callable[[int], Any]
 SETTLING_TIME_S = 1.0
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
+MANY_CALLS = 10_000
+"""Reading the profiler's events takes a second per ten thousand calls: such steps are repeated twice only."""
+
 RECOVERY_S = 0.03
 RECOVERED_BY_STEPS_S = 0.8
 """Short steps warm up for this long and are repeated up to this often; long ones as often as the caller says."""
@@ -62,12 +66,14 @@ def trace_step(
     phases: Callable[[Callable[[str], None] | None], None] | None = None,
     on_progress: Callable[[str, float], None] | None = None,
     inputs: Sequence[int] = (0,),
+    while_capturing: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     `repeats` of each at least, more until they have run for `min_time_s` together. The steps take the numbers in
     `inputs` in turn; their inputs must have the same shapes, so that the calls correspond one by one, but may hold
-    other indices, so that an embedding's rows are not in the cache from the step before.
+    other indices, so that an embedding's rows are not in the cache from the step before. The captured step runs
+    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed.
     """
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
@@ -76,13 +82,13 @@ def trace_step(
     while len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS):
         warmup_s.append(run())
     report("capturing operators", 0.2)
-    calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
+    with while_capturing():
+        calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
     for call in calls:
         call.metadata = is_metadata(call.op)
-    overhead = event_overhead_s()
-    with profiling(device):  # the first session pays for set-up
-        step(next(turn))
-
+    overhead = event_overhead_s()  # has paid for the profiler's set-up, too
+    if len(calls) > MANY_CALLS:
+        repeats = min(repeats, 2)
     bare: list[float] = []
     sessions: list[Any] = []
     begin = time.perf_counter()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
+from statsnet import environment
 from statsnet.blocks import KINDS
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
@@ -21,7 +23,7 @@ from statsnet.profiling.costs import cost_of
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s, profile_step
-from statsnet.profiling.trace import trace_step
+from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.shapes import shape_class
 from statsnet.synthesis.zipf import zipf_indices
@@ -179,19 +181,25 @@ def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
 
 
 def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """The whole proxy measured by the same method as the workloads: its signature, as a dict."""
-    from statsnet import environment
+    """The whole proxy measured by the method of the workloads.
 
+    Job: folder, device, dtype. Result: its signature as a dict, the seconds it takes to build, and per tower and
+    block what `measure_candidates` gives for a candidate's block, here in place.
+    """
     begin = time.perf_counter()
     network = load_network(Path(job["folder"]))
     proxy = network.build(job["device"])
     step = network.make_step(proxy, job["device"])
     build_s = time.perf_counter() - begin
     trace = trace_step(
-        lambda _: step(), device=job["device"], warmup=5, repeats=job.get("repeats", 10),
-        min_time_s=job.get("min_time_s", 1.5),
+        lambda _: step(),
+        device=job["device"],
+        warmup=5,
+        repeats=10,
+        min_time_s=job.get("min_time_s", 2.0),
         on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
-    )  # fmt: skip
+        while_capturing=lambda: _marked_blocks(proxy),
+    )
     signature = build_signature(
         [trace],
         mode=network.MODE,
@@ -199,14 +207,45 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         memory=memory_record(proxy, [], step, device=job["device"]),
         environment=environment.describe(job["device"]),
     )
-    return {"signature": signature.to_dict(), "build_s": build_s, "per_op": _per_op(trace.calls)}
+    return {"signature": signature.to_dict(), "build_s": build_s, "blocks": _blocks_in_place(proxy, trace)}
 
 
-def _per_op(calls: list[OpCall]) -> dict[str, float]:
-    shares: dict[str, float] = defaultdict(float)
-    for call in calls:
-        shares[call.op] += call.time_s or 0.0
-    return dict(shares)
+@contextmanager
+def _marked_blocks(proxy: nn.Module) -> Iterator[None]:
+    """Every block's forward in a segment named by its tower and place."""
+    open_ranges: list[record_function] = []
+    handles = []
+
+    def enter(name: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            open_ranges.append(record_function(f"segment:{name}"))
+            open_ranges[-1].__enter__()
+
+        return hook
+
+    def leave(*_: Any) -> None:
+        open_ranges.pop().__exit__(None, None, None)
+
+    for i, tower in enumerate(proxy.towers):  # type: ignore[arg-type]
+        for j, block in enumerate(tower.blocks):
+            handles.append(block.register_forward_pre_hook(enter(f"{i}.{j}")))
+            handles.append(block.register_forward_hook(leave))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _blocks_in_place(proxy: nn.Module, trace: StepTrace) -> list[list[dict[str, Any]]]:
+    """Per tower and block: its operators. What lies between operators cannot be told apart in place."""
+    calls: dict[str | None, list[tuple[OpCall, str]]] = defaultdict(list)
+    for call, implementation in zip(trace.calls, trace.implementations, strict=True):
+        calls[call.segment].append((call, implementation))
+    return [
+        [_part(calls[f"{i}.{j}"], 0.0) for j in range(len(tower.blocks))]
+        for i, tower in enumerate(proxy.towers)  # type: ignore[arg-type]
+    ]
 
 
 def load_network(folder: Path) -> Any:

@@ -23,6 +23,15 @@ PROCESSES_PER_TRACE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A proxy's signature, the seconds it takes to build, and per tower and block its operators in place."""
+
+    signature: Signature
+    build_s: float
+    blocks: list[list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """Where and how measurements are made: the environment record, mode, dtype and device of the proxy."""
 
@@ -76,8 +85,8 @@ class Bench:
                 known[key] = column
         return [known[k] for k in keys]
 
-    def whole(self, source: str) -> tuple[Signature, float]:
-        """Signature of a proxy measured as a whole, and the seconds it takes to build."""
+    def whole(self, source: str) -> Whole:
+        """A proxy measured as a whole, in several processes; the faster half's slowest counts."""
         key = self._key(network=hashlib.sha256(source.encode()).hexdigest())
         data = self.cache.get(key)
         if data is None:
@@ -89,4 +98,8 @@ class Bench:
             runs.sort(key=lambda r: Signature.from_dict(r["signature"]).measurements[0].latency_s)
             data = runs[(len(runs) - 1) // 2]
             self.cache.put(key, data)
-        return Signature.from_dict(data["signature"]), float(data["build_s"])
+        return Whole(
+            signature=Signature.from_dict(data["signature"]),
+            build_s=float(data["build_s"]),
+            blocks=data["blocks"],
+        )

@@ -20,7 +20,7 @@ WEIGHTS = {
     "category": 1.0,
     "kernel_class": 1.0,
     "shape_class": 0.35,
-    "intensity": 0.12,
+    "intensity": 0.25,
     "flops": 1.0,
     "bytes": 1.0,
     "framework": 0.4,
@@ -72,13 +72,9 @@ def load_of_target(target: Target) -> Load:
     return Load(works=works, framework_s=max(1.0 - sum(w.time_s for w in works), 0.0))
 
 
-def load_of_column(column: dict[str, Any], *, with_optimizer: bool) -> Load:
-    """From the result of `jobs.measure_candidates`."""
-    parts = [column["block"], column["optimizer"]] if with_optimizer else [column["block"]]
-    works = tuple(
-        Work(**{k: row[k] for k in Work.__slots__}) for part in parts for row in part["operators"]
-    )
-    return Load(works=works, framework_s=sum(part["framework_s"] for part in parts))
+def works_of(part: dict[str, Any]) -> tuple[Work, ...]:
+    """From one part (`block` or `optimizer`) of a result of `jobs.measure_candidates`."""
+    return tuple(Work(**{k: row[k] for k in Work.__slots__}) for row in part["operators"])
 
 
 class Rows:

@@ -13,16 +13,16 @@ from statsnet.errors import StatsNetError, UsageError
 from statsnet.running.child import measuring_environment
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
-from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.synthesis.cache import MeasurementCache
-from statsnet.synthesis.candidates import Candidate, candidates
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.emit import network_source
-from statsnet.synthesis.measure import Bench, Report
-from statsnet.synthesis.rows import Rows, load_of_column, load_of_target
+from statsnet.synthesis.measure import Bench, Report, Whole
+from statsnet.synthesis.rows import Rows, load_of_target
 from statsnet.synthesis.solve import Program, Solution, solve
 from statsnet.synthesis.spec import Proxy, make_spec
-from statsnet.synthesis.towers import Placed, Tower, build_towers
+from statsnet.synthesis.towers import Tower, build_towers
 
 DEFAULT_COMPRESSION = 50
 SHORTEST_STEP_S = 5e-3
@@ -31,23 +31,14 @@ MAX_DISTINCT = 44
 ROUNDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A candidate, with or without the optimizer's step on its parameters, as a column of the program."""
-
-    placed: Placed
-    rows: np.ndarray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One measured proxy: its counts, its source, and how far its rows are from the target's."""
 
     counts: np.ndarray
     towers: list[Tower]
-    signature: Signature
+    whole: Whole
     achieved: np.ndarray
     error: float
-    build_s: float
 
 
 def synthesize(
@@ -84,7 +75,7 @@ def synthesize(
             hint="statsnet show FILE lists a signature's operators",
         )
     rows = Rows(target)
-    columns = _columns(chosen, bench.columns(chosen), rows, budget)
+    columns = Columns(chosen, bench.columns(chosen))
     best, rounds = _correct(columns, rows, budget, bench, mix_text, seed)
     spec = make_spec(
         target, best.towers, mode=mode, dtype=dtype, seed=seed, budget_s=budget, environment=here, mix_text=mix_text
@@ -93,11 +84,11 @@ def synthesize(
         spec=spec,
         towers=best.towers,
         target=target,
-        achieved=target_of(best.signature),
-        signature=best.signature,
+        achieved=target_of(best.whole.signature),
+        signature=best.whole.signature,
         replayed=tuple(sorted(replayed)),
         rounds=rounds,
-        build_s=best.build_s,
+        build_s=best.whole.build_s,
     )
 
 
@@ -117,41 +108,24 @@ def _common_dtype(mix: Mix) -> str:
     return found[0]
 
 
-def _columns(
-    chosen: list[Candidate], measured: list[dict[str, Any]], rows: Rows, budget_s: float
-) -> list[Column]:
-    columns = []
-    for candidate, column in zip(chosen, measured, strict=True):
-        plain = Placed(kind=candidate.kind, config=candidate.config)
-        columns.append(
-            Column(placed=plain, rows=rows.vector(load_of_column(column, with_optimizer=False), budget_s))
-        )
-        if column["optimizer"]["operators"]:
-            stepped = Placed(kind=candidate.kind, config=candidate.config, optimizer=candidate.optimizer)
-            columns.append(
-                Column(placed=stepped, rows=rows.vector(load_of_column(column, with_optimizer=True), budget_s))
-            )
-    unique = {c.placed.key: c for c in columns}
-    return [unique[k] for k in sorted(unique)]
-
-
 def _correct(
-    columns: list[Column], rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
+    columns: Columns, rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """Solve, build, measure the whole, move the right-hand side by what the columns mispredicted, again.
+    """Solve, build, measure the whole, learn from it, again; the best measured trial wins.
 
-    The median misprediction of all rounds counts: a single one is as noisy as its measurement. The best trial
-    wins.
+    What is learnt: each block's time in place, and, on the right-hand side, what belongs to no block (towers' ends,
+    the loss, framework time), the median over the rounds.
     """
-    matrix = np.stack([c.rows for c in columns], axis=1)
-    upper = np.full(len(columns), LARGEST_COUNT)
-    offsets: list[np.ndarray] = []
+    upper = np.full(len(columns.placed), LARGEST_COUNT)
+    outside: list[np.ndarray] = []
     best: Trial | None = None
     history: list[dict[str, Any]] = []
     for number in range(ROUNDS):
         bench.report(f"solving, round {number + 1}", number / ROUNDS)
-        wanted = rows.target - (np.median(offsets, axis=0) if offsets else 0.0)
-        program = Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
+        wanted = rows.target - (np.median(outside, axis=0) if outside else 0.0)
+        program = Program(
+            matrix=columns.matrix(rows, budget_s), target=wanted, weight=rows.weights, upper=upper
+        )
         start = best.counts if best else None
         solution = solve(program, max_distinct=MAX_DISTINCT, start=start, seed=seed)
         trial = _try(columns, solution, rows, budget_s, bench, mix_text, seed)
@@ -161,18 +135,19 @@ def _correct(
                 "predicted_error": solution.error,
                 "lower_bound": solution.bound,
                 "measured_error": trial.error,
-                "step_latency_s": trial.signature.measurements[0].latency_s,
+                "step_latency_s": trial.whole.signature.measurements[0].latency_s,
             }
         )
         if best is None or trial.error < best.error:
             best = trial
-        offsets.append(trial.achieved - matrix @ trial.counts)
+        columns.learn(trial.towers, trial.whole.blocks)
+        outside.append(trial.achieved - columns.matrix(rows, budget_s) @ trial.counts)
     assert best is not None
     return best, history
 
 
 def _try(
-    columns: list[Column],
+    columns: Columns,
     solution: Solution,
     rows: Rows,
     budget_s: float,
@@ -180,7 +155,7 @@ def _try(
     mix_text: str,
     seed: int,
 ) -> Trial:
-    counted = [(c.placed, int(n)) for c, n in zip(columns, solution.counts, strict=True) if n > 0]
+    counted = [(p, int(n)) for p, n in zip(columns.placed, solution.counts, strict=True) if n > 0]
     if not counted:
         raise StatsNetError(
             "no network fits the time budget",
@@ -191,11 +166,8 @@ def _try(
     source = network_source(
         towers, title=f"Proxy for {mix_text}", spec_id="", mode=bench.mode, dtype=bench.dtype, seed=seed
     )
-    signature, build_s = bench.whole(source)
-    achieved = target_of(signature)
-    latency = signature.measurements[0].latency_s
-    vector = rows.vector(load_of_target(achieved), budget_s / latency)
-    error = float(rows.weights @ np.abs(vector - rows.target))
-    return Trial(
-        counts=solution.counts, towers=towers, signature=signature, achieved=vector, error=error, build_s=build_s
-    )
+    whole = bench.whole(source)
+    latency = whole.signature.measurements[0].latency_s
+    achieved = rows.vector(load_of_target(target_of(whole.signature)), budget_s / latency)
+    error = float(rows.weights @ np.abs(achieved - rows.target))
+    return Trial(counts=solution.counts, towers=towers, whole=whole, achieved=achieved, error=error)
