@@ -16,10 +16,10 @@ NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 NARROWING_PENALTY = 0.25
 """A narrowed block (fewer channels) is taken where it is nearer to a wanted time by this much in ln per halving."""
 
-SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250)
+SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
 
-LIMIT = 320
+LIMIT = 360
 """Candidates at most; each takes about a tenth of a second to measure."""
 
 

@@ -50,6 +50,11 @@ class Columns:
         for identity, samples in sums.items():
             self._in_place[identity].append(_mean(samples))
 
+    @property
+    def seen(self) -> np.ndarray:
+        """Whether each column's block has been measured in place."""
+        return np.array([_identity(p) in self._in_place for p in self.placed])
+
     def matrix(self, rows: Rows, budget_s: float) -> np.ndarray:
         """Rows × columns for a network that is to fill `budget_s`."""
         corrections = self._corrections()

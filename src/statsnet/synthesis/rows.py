@@ -17,14 +17,14 @@ Key = tuple[str, str]
 
 WEIGHTS = {
     "total": 3.0,
-    "category": 1.0,
-    "kernel_class": 1.0,
-    "shape_class": 0.35,
-    "intensity": 0.25,
+    "category": 1.2,
+    "kernel_class": 1.6,
+    "shape_class": 0.25,
+    "intensity": 0.45,
     "flops": 1.0,
     "bytes": 1.0,
-    "framework": 0.4,
-    "device": 1.2,
+    "framework": 0.3,
+    "device": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
 cumulative share per bin, of which the earth mover's distance is the sum; `device` is spread over all devices."""
