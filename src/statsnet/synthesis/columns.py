@@ -41,24 +41,34 @@ class Columns:
                 found[stepped.key] = stepped
         self.placed = [found[key] for key in sorted(found)]
 
-    def learn(self, towers: list[Tower], blocks: list[list[dict[str, Any]]]) -> None:
-        """Take in the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower."""
+    def learn(self, towers: list[Tower], blocks: list[list[dict[str, Any]]]) -> float:
+        """Take in the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower.
+
+        Returns how much slower the machine was than before, judged by the blocks that it has run before. Machines
+        drift by several percent within minutes; what is learnt has that factor taken off.
+        """
         sums: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
                 sums[_identity(placed)].append(works_of(part))
-        for identity, samples in sums.items():
-            self._in_place[identity].append(_mean(samples))
+        means = {identity: _mean(samples) for identity, samples in sums.items()}
+        known = {i: _mean(self._in_place[i]) for i in means if i in self._in_place}
+        before = sum(_time_s(works) for works in known.values())
+        drift = sum(_time_s(means[i]) for i in known) / before if before > 0 else 1.0
+        for identity, works in means.items():
+            self._in_place[identity].append(Load(works=works, framework_s=0.0).slowed(1 / drift).works)
+        return drift
 
     @property
     def seen(self) -> np.ndarray:
         """Whether each column's block has been measured in place."""
         return np.array([_identity(p) in self._in_place for p in self.placed])
 
-    def matrix(self, rows: Rows, budget_s: float) -> np.ndarray:
-        """Rows × columns for a network that is to fill `budget_s`."""
+    def matrix(self, rows: Rows, budget_s: float, drift: float = 1.0) -> np.ndarray:
+        """Rows × columns for a network that is to fill `budget_s` on a machine slower by `drift`."""
         corrections = self._corrections()
-        return np.stack([rows.vector(self._load(p, corrections), budget_s) for p in self.placed], axis=1)
+        loads = [self._load(p, corrections).slowed(drift) for p in self.placed]
+        return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> Load:
         identity = _identity(placed)
@@ -96,6 +106,10 @@ def _identity(placed: Placed) -> str:
 
 def _load(part: dict[str, Any]) -> Load:
     return Load(works=works_of(part), framework_s=part["framework_s"])
+
+
+def _time_s(works: tuple[Work, ...]) -> float:
+    return sum(w.time_s for w in works)
 
 
 def _corrected(works: tuple[Work, ...], corrections: dict[str, float]) -> tuple[Work, ...]:

@@ -18,8 +18,8 @@ from statsnet.synthesis.candidates import Candidate
 
 Report = Callable[[str, float], None]
 
-PROCESSES_PER_TRACE = 2
-"""One process is one sample; the whole proxy is measured in this many and the median one counts."""
+FINAL_PROCESSES = 3
+"""One process is one sample: the finished proxy is measured in this many, and the median one counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +85,14 @@ class Bench:
                 known[key] = column
         return [known[k] for k in keys]
 
-    def whole(self, source: str) -> Whole:
-        """A proxy measured as a whole, in several processes; the faster half's slowest counts."""
-        key = self._key(network=hashlib.sha256(source.encode()).hexdigest())
+    def whole(self, source: str, *, processes: int = 1) -> Whole:
+        """A proxy measured as a whole; of several processes the one with the median step time counts."""
+        key = self._key(network=hashlib.sha256(source.encode()).hexdigest(), processes=processes)
         data = self.cache.get(key)
         if data is None:
             with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
                 Path(folder, "network.py").write_text(source, encoding="utf-8")
-                runs = [
-                    self._job("trace_proxy", "whole network", folder=folder) for _ in range(PROCESSES_PER_TRACE)
-                ]
+                runs = [self._job("trace_proxy", "whole network", folder=folder) for _ in range(processes)]
             runs.sort(key=lambda r: Signature.from_dict(r["signature"]).measurements[0].latency_s)
             data = runs[(len(runs) - 1) // 2]
             self.cache.put(key, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class Load:
     @property
     def time_s(self) -> float:
         return sum(w.time_s for w in self.works) + self.framework_s
+
+    def slowed(self, factor: float) -> Load:
+        """The same work on a machine that takes `factor` times as long."""
+        works = tuple(replace(w, time_s=w.time_s * factor) for w in self.works)
+        return Load(works=works, framework_s=self.framework_s * factor)
 
 
 def load_of_target(target: Target) -> Load:

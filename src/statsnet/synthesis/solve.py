@@ -17,6 +17,7 @@ from scipy.sparse import csr_matrix, hstack, identity
 DISTINCT_PENALTY = 4e-4
 """What one more distinct block costs, in units of the objective: a readable network is worth a little fit."""
 
+MOST_MOVES = 500
 ROUNDINGS = 12
 SEARCHED = 3
 JUMPS = 250
@@ -65,6 +66,12 @@ def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = Non
         (_search(program, s, max_distinct, generator) for s in found[:SEARCHED]), key=program.objective
     )
     return Solution(counts=best, error=program.error(best), bound=bound)
+
+
+def polish(program: Program, start: np.ndarray, *, max_distinct: int, moves: int) -> Solution:
+    """The best few changes to `start`: for a program that is only known to be right near there. No bound."""
+    counts = _descend(program, start.copy(), max_distinct, moves)
+    return Solution(counts=counts, error=program.error(counts), bound=0.0)
 
 
 def _relax(program: Program, allowed: np.ndarray) -> tuple[np.ndarray, float]:
@@ -116,10 +123,12 @@ def _search(
     return best
 
 
-def _descend(program: Program, counts: np.ndarray, max_distinct: int) -> np.ndarray:
+def _descend(
+    program: Program, counts: np.ndarray, max_distinct: int, moves: int = MOST_MOVES
+) -> np.ndarray:
     """Best improvement: a count up or down by one, and where neither helps, one up and another down."""
     residual = program.matrix @ counts - program.target
-    for _ in range(500):
+    for _ in range(moves):
         up, down = _best_move(program, counts, residual, max_distinct)
         if up < 0 and down < 0:
             break

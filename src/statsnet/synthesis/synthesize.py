@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.emit import network_source
-from statsnet.synthesis.measure import Bench, Report, Whole
+from statsnet.synthesis.measure import FINAL_PROCESSES, Bench, Report, Whole
 from statsnet.synthesis.rows import Rows, load_of_target
-from statsnet.synthesis.solve import Program, Solution, solve
+from statsnet.synthesis.solve import Program, Solution, polish, solve
 from statsnet.synthesis.spec import Proxy, make_spec
 from statsnet.synthesis.towers import Tower, build_towers
 
@@ -28,18 +28,28 @@ DEFAULT_COMPRESSION = 50
 SHORTEST_STEP_S = 5e-3
 LARGEST_COUNT = 96
 MAX_DISTINCT = 44
-ROUNDS = 6
+ROUNDS = 12
 FREE_ROUNDS = 3
+MOVES = (3, 5, 2, 8, 1)
+"""Changes that a later round makes, the first number that leads to something new."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One measured proxy: its counts, its source, and how far its rows are from the target's."""
+    """One measured network. `drift` is how much slower the machine was than in the first round."""
 
     counts: np.ndarray
     towers: list[Tower]
+    source: str
     whole: Whole
-    achieved: np.ndarray
-    error: float
+    drift: float
+
+    def achieved(self, rows: Rows, budget_s: float, drift: float) -> np.ndarray:
+        """Its rows, had the machine been slower by `drift`."""
+        load = load_of_target(target_of(self.whole.signature)).slowed(drift / self.drift)
+        return rows.vector(load, budget_s / self.whole.signature.measurements[0].latency_s)
+
+    def error(self, rows: Rows, budget_s: float, drift: float) -> float:
+        return float(rows.weights @ np.abs(self.achieved(rows, budget_s, drift) - rows.target))
 
 
 def synthesize(
@@ -112,53 +122,66 @@ def _common_dtype(mix: Mix) -> str:
 def _correct(
     columns: Columns, rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """Solve, build, measure the whole, learn from it, again; the best measured trial wins.
+    """Solve, build, measure the whole, learn from it, again; the best network is measured once more, with care.
 
-    The first rounds choose among all blocks, the later ones among those whose times in place are known by then: new
-    blocks would bring new surprises. What is learnt: each block's time in place, and, on the right-hand side, what belongs to no block (towers' ends,
-    the loss, framework time), the median over the rounds.
+    What is learnt is each block's time in place and, on the right-hand side, what belongs to no block (towers' ends,
+    the loss, framework time). The first rounds choose freely. The later ones make a few changes to the best network
+    so far, among blocks that have been part of one: a wholly new network would bring new surprises. All is judged at
+    the machine's median speed over the rounds.
     """
-    outside: list[np.ndarray] = []
-    best: Trial | None = None
+    trials: list[Trial] = []
     history: list[dict[str, Any]] = []
+    tried: set[bytes] = set()
     for number in range(ROUNDS):
         bench.report(f"solving, round {number + 1}", number / ROUNDS)
-        allowed = columns.seen if number >= FREE_ROUNDS else np.ones(len(columns.placed), dtype=bool)
-        upper = np.where(allowed, LARGEST_COUNT, 0)
-        wanted = rows.target - (np.median(outside, axis=0) if outside else 0.0)
-        program = Program(
-            matrix=columns.matrix(rows, budget_s), target=wanted, weight=rows.weights, upper=upper
-        )
-        start = best.counts if best else None
-        solution = solve(program, max_distinct=MAX_DISTINCT, start=start, seed=seed)
-        trial = _try(columns, solution, rows, budget_s, bench, mix_text, seed)
+        drift = float(np.median([t.drift for t in trials])) if trials else 1.0
+        matrix = columns.matrix(rows, budget_s, drift)
+        best = min(trials, key=lambda t: t.error(rows, budget_s, drift), default=None)
+        outside = [t.achieved(rows, budget_s, drift) - matrix @ t.counts for t in trials]
+        upper = np.full(len(columns.placed), LARGEST_COUNT)
+        if best is None or number < FREE_ROUNDS:
+            wanted = rows.target - (np.median(outside, axis=0) if outside else 0.0)
+            program = Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
+            solution = solve(
+                program, max_distinct=MAX_DISTINCT, start=best.counts if best else None, seed=seed
+            )
+        else:
+            wanted = rows.target - (best.achieved(rows, budget_s, drift) - matrix @ best.counts)
+            upper = np.where(columns.seen, LARGEST_COUNT, 0)
+            program = Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
+            solution = _untried(program, best.counts, tried)
+        tried.add(solution.counts.tobytes())
+        trial = _try(columns, solution.counts, budget_s, bench, mix_text, seed)
+        trials.append(trial)
         history.append(
             {
                 "round": number + 1,
                 "predicted_error": solution.error,
                 "lower_bound": solution.bound,
-                "measured_error": trial.error,
+                "measured_error": trial.error(rows, budget_s, drift),
+                "machine_drift": trial.drift,
                 "step_latency_s": trial.whole.signature.measurements[0].latency_s,
             }
         )
-        if best is None or trial.error < best.error:
-            best = trial
-        columns.learn(trial.towers, trial.whole.blocks)
-        outside.append(trial.achieved - columns.matrix(rows, budget_s) @ trial.counts)
-    assert best is not None
-    return best, history
+    drift = float(np.median([t.drift for t in trials]))
+    best = min(trials, key=lambda t: t.error(rows, budget_s, drift))
+    return replace(best, whole=bench.whole(best.source, processes=FINAL_PROCESSES)), history
+
+
+def _untried(program: Program, start: np.ndarray, tried: set[bytes]) -> Solution:
+    """The best few changes that do not lead to a network that was measured already."""
+    found = polish(program, start, max_distinct=MAX_DISTINCT, moves=MOVES[0])
+    for moves in MOVES[1:]:
+        if found.counts.tobytes() not in tried:
+            break
+        found = polish(program, start, max_distinct=MAX_DISTINCT, moves=moves)
+    return found
 
 
 def _try(
-    columns: Columns,
-    solution: Solution,
-    rows: Rows,
-    budget_s: float,
-    bench: Bench,
-    mix_text: str,
-    seed: int,
+    columns: Columns, counts: np.ndarray, budget_s: float, bench: Bench, mix_text: str, seed: int
 ) -> Trial:
-    counted = [(p, int(n)) for p, n in zip(columns.placed, solution.counts, strict=True) if n > 0]
+    counted = [(p, int(n)) for p, n in zip(columns.placed, counts, strict=True) if n > 0]
     if not counted:
         raise StatsNetError(
             "no network fits the time budget",
@@ -170,7 +193,6 @@ def _try(
         towers, title=f"Proxy for {mix_text}", spec_id="", mode=bench.mode, dtype=bench.dtype, seed=seed
     )
     whole = bench.whole(source)
-    latency = whole.signature.measurements[0].latency_s
-    achieved = rows.vector(load_of_target(target_of(whole.signature)), budget_s / latency)
-    error = float(rows.weights @ np.abs(achieved - rows.target))
-    return Trial(counts=solution.counts, towers=towers, whole=whole, achieved=achieved, error=error)
+    return Trial(
+        counts=counts, towers=towers, source=source, whole=whole, drift=columns.learn(towers, whole.blocks)
+    )
