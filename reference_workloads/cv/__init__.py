@@ -14,7 +14,7 @@ register(
     sample={"batch": 1},
     presets={
         "standard": {"batch": 128},
-        "small": {"batch": 32},
+        "small": {"batch": 64},
         "tiny": {"batch": 2, "shrink": 8},
     },
     optimizer="sgd_momentum",
@@ -32,7 +32,7 @@ register(
     sample={"batch": 1},
     presets={
         "standard": {"batch": 64},
-        "small": {"batch": 4},
+        "small": {"batch": 8},
         "tiny": {"batch": 2, "image": 64, "shrink": 16},
     },
     optimizer="sgd_momentum",
@@ -51,7 +51,7 @@ register(
     sample={"batch": 1},
     presets={
         "standard": {"batch": 64},
-        "small": {"batch": 8},
+        "small": {"batch": 16},
         "tiny": {"batch": 2, "image": 64, "shrink": 8},
     },
     optimizer="sgd_momentum",
@@ -69,7 +69,7 @@ register(
     sample={"batch": 1},
     presets={
         "standard": {"batch": 64},
-        "small": {"batch": 8},
+        "small": {"batch": 16},
         "tiny": {"batch": 2, "image": 64, "shrink": 8},
     },
     optimizer="sgd_momentum",
@@ -88,7 +88,7 @@ register(
     sample={"batch": 1},
     presets={
         "standard": {"batch": 96},
-        "small": {"batch": 16},
+        "small": {"batch": 32},
         "tiny": {"batch": 2, "image": 64, "shrink": 4},
     },
     optimizer="rmsprop",

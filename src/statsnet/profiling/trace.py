@@ -24,10 +24,10 @@ SETTLING_TIME_S = 1.0
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
 MANY_CALLS = 10_000
-"""Reading the profiler's events takes a second per ten thousand calls: such steps are repeated twice only."""
+"""Reading the profiler's events takes a second per ten thousand calls: such steps are repeated three times only."""
 
 RECOVERY_S = 0.03
-RECOVERED_BY_STEPS_S = 0.8
+LONG_STEP_S = 0.8
 """Short steps warm up for this long and are repeated up to this often; long ones as often as the caller says."""
 
 
@@ -73,7 +73,8 @@ def trace_step(
     `repeats` of each at least, more until they have run for `min_time_s` together. The steps take the numbers in
     `inputs` in turn; their inputs must have the same shapes, so that the calls correspond one by one, but may hold
     other indices, so that an embedding's rows are not in the cache from the step before. The captured step runs
-    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed.
+    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed. Operator times
+    come from the faster half of the profiled steps: what disturbs a step only ever adds to it.
     """
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
@@ -86,21 +87,26 @@ def trace_step(
         calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
     for call in calls:
         call.metadata = is_metadata(call.op)
-    overhead = event_overhead_s()  # has paid for the profiler's set-up, too
+    overhead = event_overhead_s()
+    with profiling(device):  # the first session of a step takes the memory that the later ones use again
+        step(next(turn))
     if len(calls) > MANY_CALLS:
-        repeats = min(repeats, 2)
+        repeats = min(repeats, 3)
+    elif warmup_s[-1] > LONG_STEP_S:
+        repeats = min(repeats, 4)
     bare: list[float] = []
     sessions: list[Any] = []
     begin = time.perf_counter()
     while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
-        _recover(run, device, usual_s=warmup_s[-1])
+        _recover(run)
         bare.append(run())
         with profiling(device) as session:
             step(next(turn))
         sessions.append(session)
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
     timelines = [read_events(s.events(), calls, device=device, event_overhead_s=overhead) for s in sessions]
-    _fill_times(calls, timelines)
+    quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
+    _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
     return StepTrace(
         device=device,
@@ -112,37 +118,28 @@ def trace_step(
         warmup_latency_s=warmup_s,
         step_latency_s=bare,
         profiled_latency_s=[t.step_s for t in timelines],
-        framework_time_s=median(t.framework_s for t in timelines),
-        idle_time_s=median(t.idle_s for t in timelines),
+        framework_time_s=median(t.framework_s for t in quiet),
+        idle_time_s=median(t.idle_s for t in quiet),
         unmatched_calls=min(t.unmatched for t in timelines),
         kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=_unexplained(bare, timelines),
+        unexplained_share=_unexplained(bare, quiet),
     )
 
 
-def _unexplained(bare: list[float], timelines: list[Timeline]) -> float:
-    """|bare step − (operators + framework + idle)| ÷ bare step, the median over neighbours in time: what slows
-    the whole machine down for a second or two should not pass for unexplained time."""
-    pairs = zip(bare, timelines, strict=True)
-    return abs(median((step_s - line.explained_s) / step_s for step_s, line in pairs))
+def _unexplained(bare: list[float], quiet: list[Timeline]) -> float:
+    """|bare step − (operators + framework + idle)| ÷ bare step, with the sessions that operator times come from."""
+    step_s = median(bare)
+    return abs(step_s - median(line.explained_s for line in quiet)) / step_s
 
 
-def _recover(run: Callable[[], float], device: str, usual_s: float) -> None:
-    """Undo what a profiler session leaves behind, before the next bare step.
-
-    Its events have taken memory that the next step faults in again, and its work on one thread may have put two
-    compute threads on one core. Short steps are run until that has passed; for long ones a little parallel work
-    is enough, and they can not spare a step.
+def _recover(run: Callable[[], float]) -> None:
+    """Undo what a profiler session leaves behind, before the next bare step: the memory that its events took is
+    faulted in again by the next step, and its work on one thread may have put two compute threads on one core.
     """
     end = time.perf_counter() + RECOVERY_S
-    if usual_s < RECOVERED_BY_STEPS_S:
+    run()
+    while time.perf_counter() < end:
         run()
-        while time.perf_counter() < end:
-            run()
-    elif device == "cpu":
-        operand = torch.ones(512, 512)
-        while time.perf_counter() < end:
-            torch.mm(operand, operand)
 
 
 def _timed(step: Callable[[], Any], device: str) -> Callable[[], float]:

@@ -61,13 +61,20 @@ class Load:
 
 
 def load_of_target(target: Target) -> Load:
-    """One second of a target; what is not spent in operators is framework and idle time."""
+    """One second of a target; what is not spent in operators is framework and idle time.
+
+    Where a noisy profile gives a member's operators more time than its undisturbed step took, they are scaled to it.
+    """
+    spent: dict[str, float] = defaultdict(float)
+    for cluster in target.clusters:
+        spent[cluster.member] += cluster.time_share
+    scale = {m.name: min(1.0, m.weight / spent[m.name]) if spent[m.name] else 1.0 for m in target.members}
     works = tuple(
         Work(
             category=c.category,
             kernel_class=c.kernel_class,
             shape_class=shape_class(c.op, list(c.args), list(c.outputs)),
-            time_s=c.time_share,
+            time_s=c.time_share * scale[c.member],
             flops=c.flops_per_s or 0.0,
             bytes=c.bytes_per_s or 0.0,
             calls=c.calls_per_s,
