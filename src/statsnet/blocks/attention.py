@@ -58,7 +58,7 @@ class AttentionKind(BlockKind):
         """With keys and values of its own, what comes in changes only how those are weighted."""
         return bool(config["queries"] == config["keys"])
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         """Whole sequences first, then heads: the score matrix of one head keeps its size."""
         batch, heads = config["batch"], config["heads"]
         if batch >= divisor:

@@ -57,7 +57,7 @@ class BlockKind(ABC):
         for its first operator. Operators of the run that the kind does not know are left out."""
 
     @abstractmethod
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         """The same block with its safest axis (batch, rows, elements) divided; None if it does not divide."""
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
@@ -90,6 +90,6 @@ def held(*shape: int) -> nn.Parameter:
     return nn.Parameter(0.8 * values.sign() + 0.25 * values)
 
 
-def divided(value: int, divisor: int) -> int | None:
+def divided(value: int, divisor: float) -> int | None:
     """value ÷ divisor, None unless at least 1 is left."""
     return max(1, round(value / divisor)) if value >= divisor else None

@@ -80,7 +80,7 @@ class ConvKind(BlockKind):
             config["dilation"] = dilation
         return config
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)
         return None if batch is None else {**config, "batch": batch}
 

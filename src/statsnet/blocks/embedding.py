@@ -58,7 +58,7 @@ class EmbeddingKind(BlockKind):
         sparse = len(first.args) > 4 and first.args[4] is True
         return {"rows": rows, "width": width, "indices": indices, "skew": _zipf(first), "sparse": sparse}
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         indices = divided(config["indices"], divisor)
         return None if indices is None else {**config, "indices": indices}
 
@@ -92,7 +92,7 @@ class EmbeddingBagKind(EmbeddingKind):
             "sparse": first.args[5] is True,
         }
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         bags = divided(config["bags"], divisor)
         per_bag = config["indices"] // config["bags"]
         return None if bags is None else {**config, "bags": bags, "indices": bags * per_bag}

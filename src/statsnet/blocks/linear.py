@@ -62,7 +62,7 @@ class LinearKind(BlockKind):
             "weight_first_axis_in": base != "linear" and weight.layout == "contiguous",
         }
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         rows = divided(config["rows"], divisor)
         return None if rows is None or rows < 2 <= config["rows"] else {**config, "rows": rows}
 

@@ -48,6 +48,6 @@ class MatMulKind(BlockKind):
             "transposed": b.layout == "transposed",
         }
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)
         return None if batch is None else {**config, "batch": batch}

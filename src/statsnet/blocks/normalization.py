@@ -61,7 +61,7 @@ class NormKind(BlockKind):
     def steady(self, config: Config) -> bool:
         return not config.get("activation")  # a row of norms and relus leaves one value of each channel alive
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         batch, *rest = config["shape"]
         if batch >= divisor:
             kept = round(batch / divisor)

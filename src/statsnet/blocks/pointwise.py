@@ -122,15 +122,15 @@ class PointwiseKind(BlockKind):
                 steady = True
         return steady and "neg" not in config["functions"]
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         shape = divide_leading(config["shape"], divisor)
         if shape is None:
             return None
         scaled = {**config, "shape": shape}
         if "operand" in config:
             missing = len(config["shape"]) - len(config["operand"])
-            pairs = zip(config["operand"], shape[missing:], strict=True)
-            scaled["operand"] = tuple(min(n, new) for n, new in pairs)
+            axes = zip(config["operand"], config["shape"][missing:], shape[missing:], strict=True)
+            scaled["operand"] = tuple(new if n == old else n for n, old, new in axes)
         return scaled
 
 
@@ -156,9 +156,15 @@ def _operand(cluster: Cluster) -> tuple[int, ...]:
     return (stored or (1,)) if fits else shape
 
 
-def divide_leading(shape: tuple[int, ...], divisor: int, keep: int | None = None) -> tuple[int, ...] | None:
+def divide_leading(shape: tuple[int, ...], divisor: float, keep: int | None = None) -> tuple[int, ...] | None:
     """Divide the number of elements by dividing the first axis, then the next; `keep` is left alone."""
     out = list(shape)
+    if divisor < 1:
+        first = next((a for a in range(len(out)) if a != keep), None)
+        if first is None:
+            return None
+        out[first] = round(out[first] / divisor)
+        return tuple(out)
     last = len(shape) - 1 if keep is None and len(shape) > 1 else len(shape)
     for axis in range(last):
         if divisor <= 1:

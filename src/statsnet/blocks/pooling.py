@@ -58,12 +58,22 @@ class PoolKind(BlockKind):
         config["ceil_mode"] = first.args[5 if base.startswith("max") else 4] is True
         return config
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         batch, channels = config["batch"], config["channels"]
         if batch >= divisor:
             return {**config, "batch": round(batch / divisor)}
         rest = divided(channels, -(-divisor // batch))
         return None if rest is None else {**config, "batch": 1, "channels": rest}
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        """Smaller maps, the longer side first, while the window still fits several times."""
+        height, width = config["size"]
+        while divisor > 1:
+            if max(height, width) < 16 or not config.get("kernel"):
+                return None
+            height, width = (height // 2, width) if height >= width else (height, width // 2)
+            divisor //= 2
+        return {**config, "size": (height, width)}
 
 
 def _pair(value: Any) -> tuple[int, ...]:

@@ -84,7 +84,7 @@ class _ShapeKind(BlockKind):
     def kept_axis(self, config: Config) -> int | None:
         return config.get("axis")
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         shape = divide_leading(config["shape"], divisor, keep=self.kept_axis(config))
         return None if shape is None else {**config, "shape": shape}
 
@@ -108,7 +108,7 @@ class TransposeKind(_ShapeKind):
         order = tuple(stored.index(d) for d in range(len(stored)))
         return _moving({"shape": tuple(spec.shape[d] for d in stored), "order": order})
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         """The outermost axis is divided first; the inner ones keep the access pattern."""
         shape = divide_leading(config["shape"], divisor)
         return None if shape is None else _moving({**config, "shape": shape})

@@ -37,7 +37,7 @@ class RecurrentKind(BlockKind):
     def steady(self, config: Config) -> bool:
         return False  # its gates let about a tenth of a gradient through
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer time steps: each step's product, and so its kernel, stays what it was."""
         steps = divided(config["steps"], divisor)
         return None if steps is None else {**config, "steps": steps}

@@ -38,6 +38,6 @@ class SoftmaxKind(BlockKind):
     def steady(self, config: Config) -> bool:
         return False  # values and gradients shrink by the length of the axis; logarithms are all negative
 
-    def scaled(self, config: Config, divisor: int) -> Config | None:
+    def scaled(self, config: Config, divisor: float) -> Config | None:
         shape = divide_leading(config["shape"], divisor, keep=config["axis"])
         return None if shape is None else {**config, "shape": shape}

@@ -11,7 +11,9 @@ from statsnet.blocks import KINDS, Config, recognise
 from statsnet.signatures.target import Target, TargetCluster
 from statsnet.synthesis.estimate import estimate_s
 
-DIVISORS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
+DIVISORS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
+"""Of the safe axis. Those below 1 join several small calls, such as look-ups in many tables, into one."""
+
 NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 NARROWING_PENALTY = 0.25
 """A narrowed block (fewer channels) is taken where it is nearer to a wanted time by this much in ln per halving."""
@@ -118,8 +120,8 @@ def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
             continue
         for divisor in DIVISORS:
             config = narrow if divisor == 1 else kind.scaled(narrow, divisor)
-            if config is None:
-                break
+            if config is None or (divisor < 1 and source.time_s > SIZES[0] * budget_s):
+                continue
             time_s = machine * estimate_s(source.kind, config, training=training, optimizer=source.optimizer)
             candidate = Candidate(
                 kind=source.kind,

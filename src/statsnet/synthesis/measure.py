@@ -18,6 +18,7 @@ from statsnet.synthesis.candidates import Candidate
 
 Report = Callable[[str, float], None]
 
+CANDIDATE_PROCESSES = 2
 FINAL_PROCESSES = 3
 """One process is one sample: the finished proxy is measured in this many, and the median one counts."""
 
@@ -72,17 +73,19 @@ class Bench:
         return found
 
     def columns(self, wanted: list[Candidate]) -> list[dict[str, Any]]:
-        """What each candidate costs; those not in the cache are measured together in one process."""
+        """What each candidate costs. Those not in the cache are measured in several processes, one after the other,
+        and the fastest counts: where two threads share a core for a while, a block takes a scheduler's slice."""
         keys = [self._key(candidate=c.to_dict()) for c in wanted]
         known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
-            result = self._job(
-                "measure_candidates", "blocks", candidates=[c.to_dict() for _, c in missing]
-            )
-            for (key, _), column in zip(missing, result["columns"], strict=True):
-                self.cache.put(key, column)
-                known[key] = column
+            runs = [
+                self._job("measure_candidates", "blocks", candidates=[c.to_dict() for _, c in missing])["columns"]
+                for _ in range(CANDIDATE_PROCESSES)
+            ]
+            for (key, _), found in zip(missing, zip(*runs, strict=True), strict=True):
+                known[key] = min(found, key=_column_s)
+                self.cache.put(key, known[key])
         return [known[k] for k in keys]
 
     def whole(self, source: str, *, processes: int = 1) -> Whole:
@@ -101,3 +104,7 @@ class Bench:
             build_s=float(data["build_s"]),
             blocks=data["blocks"],
         )
+
+
+def _column_s(column: dict[str, Any]) -> float:
+    return sum(row["time_s"] for part in ("block", "optimizer") for row in column[part]["operators"])

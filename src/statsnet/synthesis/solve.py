@@ -20,7 +20,7 @@ DISTINCT_PENALTY = 4e-4
 MOST_MOVES = 500
 ROUNDINGS = 12
 SEARCHED = 3
-JUMPS = 250
+JUMPS = 350
 """Random roundings of the relaxation, how many of the best are searched further, and jumps in each search."""
 
 
@@ -62,16 +62,24 @@ def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = Non
     starts += [] if start is None else [start]
     found = [_descend(program, np.clip(s, 0, program.upper).astype(int), max_distinct) for s in starts]
     found.sort(key=program.objective)
-    best = min(
-        (_search(program, s, max_distinct, generator) for s in found[:SEARCHED]), key=program.objective
-    )
+    promising = np.flatnonzero(relaxed > 1e-3)
+    searched = [
+        _search(program, s, promising, max_distinct, generator, radius=None) for s in found[:SEARCHED]
+    ]
+    best = min(searched, key=program.objective)
     return Solution(counts=best, error=program.error(best), bound=bound)
 
 
-def polish(program: Program, start: np.ndarray, *, max_distinct: int, moves: int) -> Solution:
-    """The best few changes to `start`: for a program that is only known to be right near there. No bound."""
-    counts = _descend(program, start.copy(), max_distinct, moves)
-    return Solution(counts=counts, error=program.error(counts), bound=0.0)
+def polish(
+    program: Program, start: np.ndarray, *, max_distinct: int, radius: int, seed: int = 0
+) -> Solution:
+    """The best counts that differ from `start` by at most `radius` uses of blocks: for a program that is only known
+    to be right near there."""
+    relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
+    promising = np.flatnonzero((relaxed > 1e-3) | (start > 0))
+    generator = np.random.default_rng(seed)
+    counts = _search(program, start, promising, max_distinct, generator, radius=radius)
+    return Solution(counts=counts, error=program.error(counts), bound=bound)
 
 
 def _relax(program: Program, allowed: np.ndarray) -> tuple[np.ndarray, float]:
@@ -105,30 +113,36 @@ def _sparsify(program: Program, counts: np.ndarray, max_distinct: int) -> np.nda
 
 
 def _search(
-    program: Program, start: np.ndarray, max_distinct: int, generator: np.random.Generator
+    program: Program,
+    start: np.ndarray,
+    promising: np.ndarray,
+    max_distinct: int,
+    generator: np.random.Generator,
+    radius: int | None,
 ) -> np.ndarray:
-    """Iterated local search: take some blocks away, put one or two in, descend again, keep what is better."""
+    """Iterated local search: take some blocks away, put some in that the relaxation likes, descend again, keep what
+    is better."""
     best = start
     value = program.objective(best)
     for _ in range(JUMPS):
         trial = best.copy()
         used = np.flatnonzero(trial)
-        for j in generator.choice(used, size=min(len(used), int(generator.integers(1, 5))), replace=False):
+        for j in generator.choice(used, size=min(len(used), int(generator.integers(0, 4))), replace=False):
             trial[j] -= int(generator.integers(1, trial[j] + 1))
-        if np.count_nonzero(trial) < max_distinct:
-            trial[generator.integers(len(trial))] += 1
+        for j in generator.choice(promising, size=min(len(promising), int(generator.integers(1, 4)))):
+            if trial[j] > 0 or np.count_nonzero(trial) < max_distinct:
+                trial[j] += 1
         trial = _descend(program, np.minimum(trial, program.upper), max_distinct)
-        if program.objective(trial) < value - 1e-9:
+        near = radius is None or np.abs(trial - start).sum() <= radius
+        if near and program.objective(trial) < value - 1e-9:
             best, value = trial, program.objective(trial)
     return best
 
 
-def _descend(
-    program: Program, counts: np.ndarray, max_distinct: int, moves: int = MOST_MOVES
-) -> np.ndarray:
+def _descend(program: Program, counts: np.ndarray, max_distinct: int) -> np.ndarray:
     """Best improvement: a count up or down by one, and where neither helps, one up and another down."""
     residual = program.matrix @ counts - program.target
-    for _ in range(moves):
+    for _ in range(MOST_MOVES):
         up, down = _best_move(program, counts, residual, max_distinct)
         if up < 0 and down < 0:
             break

@@ -30,8 +30,8 @@ LARGEST_COUNT = 96
 MAX_DISTINCT = 44
 ROUNDS = 12
 FREE_ROUNDS = 3
-MOVES = (3, 5, 2, 8, 1)
-"""Changes that a later round makes, the first number that leads to something new."""
+RADII = (4, 7, 10, 14)
+"""By how many uses of blocks a later round may differ from the best network so far."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -169,12 +169,11 @@ def _correct(
 
 
 def _untried(program: Program, start: np.ndarray, tried: set[bytes]) -> Solution:
-    """The best few changes that do not lead to a network that was measured already."""
-    found = polish(program, start, max_distinct=MAX_DISTINCT, moves=MOVES[0])
-    for moves in MOVES[1:]:
+    """The best network within the first radius that has one which was not measured yet."""
+    for radius in RADII:
+        found = polish(program, start, max_distinct=MAX_DISTINCT, radius=radius)
         if found.counts.tobytes() not in tried:
             break
-        found = polish(program, start, max_distinct=MAX_DISTINCT, moves=moves)
     return found
 
 
