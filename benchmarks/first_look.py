@@ -33,7 +33,11 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/first_look.json"))
     options = parser.parse_args()
     settings = [BASELINE, *parse_settings(options.settings)]
-    results: dict[str, Any] = {"environment": measuring_environment(), "settings": options.settings, "modes": {}}
+    results: dict[str, Any] = {
+        "environment": measuring_environment(),
+        "settings": options.settings,
+        "modes": {},
+    }
     for mode in options.modes.split(","):
         results["modes"][mode] = look(mode, options.mixes, settings, options.rounds)
         options.output.parent.mkdir(parents=True, exist_ok=True)

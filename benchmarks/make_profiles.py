@@ -27,7 +27,9 @@ def main() -> None:
     parser.add_argument("--preset", default="small")
     parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db"))
     options = parser.parse_args()
-    print(f"{'workload':28} {'step ms':>9} {'CoV':>6} {'covered':>8} {'unexplained':>11} {'steps':>6} {'KB':>5}")
+    print(
+        f"{'workload':28} {'step ms':>9} {'CoV':>6} {'covered':>8} {'unexplained':>11} {'steps':>6} {'KB':>5}"
+    )
     for mode in options.modes.split(","):
         for workload in all_workloads(options.pattern):
             begin = time.perf_counter()

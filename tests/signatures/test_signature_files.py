@@ -31,9 +31,7 @@ PROXY: dict[str, Any] = {
     "budget_s": 0.01,
     "reference_environment": ENVIRONMENT,
     "mix": [{"name": "cv/a", "weight": 1, "signature": ID, "latency_s": 0.1, "batch": 4, "preset": None}],
-    "towers": [
-        {"outputs": 32, "blocks": [{"kind": "linear", "config": {"outputs": 8}, "optimizer": None}]}
-    ],
+    "towers": [{"outputs": 32, "blocks": [{"kind": "linear", "config": {"outputs": 8}, "optimizer": None}]}],
 }
 FIT: dict[str, Any] = {
     "kind": "statsnet.fit",

@@ -178,7 +178,10 @@ def _storage_key(tensor: torch.Tensor) -> int:
 
 
 def capture_step(
-    step: Callable[[], Any], *, device: str, phases: Callable[[Callable[[str], None] | None], None] | None = None
+    step: Callable[[], Any],
+    *,
+    device: str,
+    phases: Callable[[Callable[[str], None] | None], None] | None = None,
 ) -> list[OpCall]:
     """Run one step and return its calls. `phases(callback)` installs the callback that the step calls at
     the start of each phase (None removes it); without it, phases come from the autograd engine and from

@@ -43,9 +43,7 @@ def encode_value(value: Any) -> Any:
     return None  # dtype, device, layout, generator: implied by the outputs
 
 
-def encode_arguments(
-    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[Any]:
+def encode_arguments(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Arguments in the order of the operator's schema, defaults filled in."""
     encoded = [encode_value(a) for a in args]
     for argument in func._schema.arguments[len(args) :]:

@@ -157,15 +157,15 @@ def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return {"measurement": measurement, "failures": failures}
 
 
-def _fill_gaps(
-    signature: Signature, times: list[float | None], recorded: Any
-) -> list[float | None]:
+def _fill_gaps(signature: Signature, times: list[float | None], recorded: Any) -> list[float | None]:
     """Seconds per step; a cluster that could not be replayed keeps its recorded time, scaled as the others were."""
     per_step = [None if t is None else t * c.calls for t, c in zip(times, signature.clusters, strict=True)]
     if recorded is None:
         return per_step
     pairs = [
-        (t, r) for t, r in zip(per_step, recorded.cluster_time_s, strict=True) if t is not None and r is not None
+        (t, r)
+        for t, r in zip(per_step, recorded.cluster_time_s, strict=True)
+        if t is not None and r is not None
     ]
     ratio = sum(t for t, _ in pairs) / max(sum(r for _, r in pairs), 1e-12)
     return [

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.privacy import safe_kernel
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+from statsnet.signatures.privacy import safe_kernel
 
 _KIND = {
     "mm": "gemm", "addmm": "gemm", "linear": "gemm", "mkldnn_linear": "gemm", "_mkl_linear": "gemm",

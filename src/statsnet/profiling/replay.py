@@ -163,9 +163,7 @@ def _time_chunk(
                 function(*positional, **keyword)
 
     calls = capture_step(once, device=device)
-    timelines = [
-        profile_step(once, calls, device=device, event_overhead_s=overhead) for _ in range(REPEATS)
-    ]
+    timelines = [profile_step(once, calls, device=device, event_overhead_s=overhead) for _ in range(REPEATS)]
     for i, call in enumerate(calls):
         if not call.segment:
             continue
@@ -175,7 +173,9 @@ def _time_chunk(
             continue
         times[index] = (times[index] or 0.0) + median(samples)
         kernels[index] = (
-            cuda_implementation(timelines[-1].op_kernels[i]) if device == "cuda" else cpu_implementation(call.kernels)
+            cuda_implementation(timelines[-1].op_kernels[i])
+            if device == "cuda"
+            else cpu_implementation(call.kernels)
         )
 
 
@@ -188,4 +188,3 @@ def _bytes(values: list[Any]) -> int:
         elif isinstance(value, list):
             total += _bytes(value)
     return total
-

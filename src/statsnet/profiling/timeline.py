@@ -65,9 +65,7 @@ def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
                 torch.cuda.synchronize()
 
 
-def read_events(
-    events: Any, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0
-) -> Timeline:
+def read_events(events: Any, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0) -> Timeline:
     """Join a list of the profiler's `FunctionEvent`s to the captured calls."""
     step = StepEvents.of(events)
     matched = join_in_order(step, calls)

@@ -105,7 +105,9 @@ def _by_importance(sources: list[_Source]) -> list[_Source]:
 def _family(source: _Source) -> str:
     what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function")
     named = {k: v for k, v in source.config.items() if k in what}
-    return json.dumps([source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True)
+    return json.dumps(
+        [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True
+    )
 
 
 def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:

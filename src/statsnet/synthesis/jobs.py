@@ -115,9 +115,7 @@ def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any
     return {"columns": rows}
 
 
-def _measure_one(
-    bench: BlockBench, flush: torch.Tensor, device: str, overhead: float
-) -> dict[str, Any]:
+def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: float) -> dict[str, Any]:
     def once() -> None:
         flush.fill_(1.0)
         bench.run()
@@ -135,9 +133,7 @@ def _measure_one(
     timeline = profile_step(repeated, calls * REPEATS, device=device, event_overhead_s=overhead)
     n = len(calls)
     for index, call in enumerate(calls):
-        samples = [
-            t for r in range(REPEATS) if (t := timeline.op_time_s[r * n + index]) is not None
-        ]
+        samples = [t for r in range(REPEATS) if (t := timeline.op_time_s[r * n + index]) is not None]
         call.time_s = median(samples) if samples else 0.0
     implementations = [
         cuda_implementation(timeline.op_kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
@@ -145,9 +141,7 @@ def _measure_one(
     ]
     parts = {}
     for segment in ("block", "optimizer"):
-        chosen = [
-            (c, k) for c, k in zip(calls, implementations, strict=True) if c.segment == segment
-        ]
+        chosen = [(c, k) for c, k in zip(calls, implementations, strict=True) if c.segment == segment]
         parts[segment] = _part(chosen, timeline.segment_s.get(segment, 0.0) / REPEATS)
     return {**parts, "parameter_elements": bench.parameter_elements}
 
@@ -169,9 +163,7 @@ def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
             "phase": phase,
         }
         key = (*row.values(), f"{flops / nbytes if nbytes else 0:.3g}")
-        entry = merged.setdefault(
-            key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "calls": 0}
-        )
+        entry = merged.setdefault(key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "calls": 0})
         entry["time_s"] += call.time_s or 0.0
         entry["flops"] += flops
         entry["bytes"] += nbytes

@@ -51,7 +51,11 @@ class Bench:
 
     def _key(self, **parts: Any) -> str:
         return self.cache.key(
-            environment=fingerprint(self.environment), mode=self.mode, dtype=self.dtype, device=self.device, **parts
+            environment=fingerprint(self.environment),
+            mode=self.mode,
+            dtype=self.dtype,
+            device=self.device,
+            **parts,
         )
 
     def replays(self, mix: Mix) -> dict[str, Measurement]:
@@ -64,9 +68,7 @@ class Bench:
             key = self._key(replay=member.signature.id)
             data = self.cache.get(key)
             if data is None:
-                result = self._job(
-                    "replay", f"re-timing {member.name}", signature=member.signature.to_dict()
-                )
+                result = self._job("replay", f"re-timing {member.name}", signature=member.signature.to_dict())
                 data = result["measurement"]
                 self.cache.put(key, data)
             found[member.name] = Measurement.from_dict(data)
@@ -80,7 +82,9 @@ class Bench:
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
             runs = [
-                self._job("measure_candidates", "blocks", candidates=[c.to_dict() for _, c in missing])["columns"]
+                self._job("measure_candidates", "blocks", candidates=[c.to_dict() for _, c in missing])[
+                    "columns"
+                ]
                 for _ in range(CANDIDATE_PROCESSES)
             ]
             for (key, _), found in zip(missing, zip(*runs, strict=True), strict=True):

@@ -55,7 +55,10 @@ def proxy_readme(spec: dict[str, Any], fit: dict[str, Any], mix_text: str) -> st
             if row["group"] == group and max(row["target"], row["achieved"]) >= 0.001
         ]
     if fit["replayed_members"]:
-        lines += ["", "Timed by replay of their operators, not by their models: " + ", ".join(fit["replayed_members"])]
+        lines += [
+            "",
+            "Timed by replay of their operators, not by their models: " + ", ".join(fit["replayed_members"]),
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -70,9 +70,7 @@ def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = Non
     return Solution(counts=best, error=program.error(best), bound=bound)
 
 
-def polish(
-    program: Program, start: np.ndarray, *, max_distinct: int, radius: int, seed: int = 0
-) -> Solution:
+def polish(program: Program, start: np.ndarray, *, max_distinct: int, radius: int, seed: int = 0) -> Solution:
     """The best counts that differ from `start` by at most `radius` uses of blocks: for a program that is only known
     to be right near there."""
     relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))

@@ -33,6 +33,7 @@ FREE_ROUNDS = 3
 RADII = (4, 7, 10, 14)
 """By how many uses of blocks a later round may differ from the best network so far."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One measured network. `drift` is how much slower the machine was than in the first round."""
@@ -73,7 +74,12 @@ def synthesize(
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
     dtype = _common_dtype(mix)
     bench = Bench(
-        environment=here, mode=mode, dtype=dtype, device=device, cache=cache or MeasurementCache(), report=report
+        environment=here,
+        mode=mode,
+        dtype=dtype,
+        device=device,
+        cache=cache or MeasurementCache(),
+        report=report,
     )
     replayed = bench.replays(mix)
     target = target_of_mix(mix, replayed)
@@ -89,7 +95,14 @@ def synthesize(
     columns = Columns(chosen, bench.columns(chosen))
     best, rounds = _correct(columns, rows, budget, bench, mix_text, seed)
     spec = make_spec(
-        target, best.towers, mode=mode, dtype=dtype, seed=seed, budget_s=budget, environment=here, mix_text=mix_text
+        target,
+        best.towers,
+        mode=mode,
+        dtype=dtype,
+        seed=seed,
+        budget_s=budget,
+        environment=here,
+        mix_text=mix_text,
     )
     return Proxy(
         spec=spec,
