@@ -34,7 +34,11 @@ def relu(rows: int, time_s: float | None = 1e-6, phase: str = "forward") -> OpCa
 
 def trace(*calls: OpCall, latency_s: float = 1e-5) -> StepTrace:
     return StepTrace(
-        device="cpu", calls=list(calls), implementations=["aten"] * len(calls), step_latency_s=[latency_s] * 3
+        device="cpu",
+        calls=list(calls),
+        implementations=["aten"] * len(calls),
+        step_latency_s=[latency_s] * 3,
+        unexplained_share=0.5,
     )
 
 

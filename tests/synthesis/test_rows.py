@@ -14,7 +14,7 @@ from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signa
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.devices import Device, modelled_devices
-from statsnet.synthesis.rows import Load, Rows, Work, load_of_column, load_of_target
+from statsnet.synthesis.rows import Load, Rows, Work, load_of_target, works_of
 
 STEP_S = 0.010
 GEMM_S, RELU_S = 0.006, 0.002
@@ -144,10 +144,8 @@ def test_a_column_with_and_without_the_optimizer() -> None:
         "optimizer": {"operators": [step], "framework_s": 0.0001},
         "parameter_elements": 5,
     }
-    assert load_of_column(column, with_optimizer=False).time_s == pytest.approx(0.0025)
-    load = load_of_column(column, with_optimizer=True)
-    assert load.time_s == pytest.approx(0.0036)
-    assert [w.category for w in load.works] == ["gemm", "optimizer"]
+    assert [w.time_s for w in works_of(column["block"])] == pytest.approx([0.002])
+    assert [w.category for w in works_of(column["optimizer"])] == ["optimizer"]
 
 
 def work(**changes: Any) -> Work:
@@ -207,7 +205,7 @@ def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
     assert kinds == {("linear", "relu"), ("linear", "")}
     assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in found)
     for candidate in found:
-        assert 0 < candidate.scale <= 1
+        assert 0 < candidate.scale <= 16  # small calls may be joined into one
         assert candidate.time_s > 0
         KINDS[candidate.kind].build(candidate.config)
 

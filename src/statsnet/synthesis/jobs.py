@@ -218,7 +218,7 @@ def _marked_blocks(proxy: nn.Module) -> Iterator[None]:
     def leave(*_: Any) -> None:
         open_ranges.pop().__exit__(None, None, None)
 
-    for i, tower in enumerate(proxy.towers):  # type: ignore[arg-type]
+    for i, tower in enumerate(getattr(proxy, "towers", ())):
         for j, block in enumerate(tower.blocks):
             handles.append(block.register_forward_pre_hook(enter(f"{i}.{j}")))
             handles.append(block.register_forward_hook(leave))
@@ -236,7 +236,7 @@ def _blocks_in_place(proxy: nn.Module, trace: StepTrace) -> list[list[dict[str, 
         calls[call.segment].append((call, implementation))
     return [
         [_part(calls[f"{i}.{j}"], 0.0) for j in range(len(tower.blocks))]
-        for i, tower in enumerate(proxy.towers)  # type: ignore[arg-type]
+        for i, tower in enumerate(getattr(proxy, "towers", ()))
     ]
 
 

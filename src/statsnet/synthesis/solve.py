@@ -127,7 +127,8 @@ def _search(
         used = np.flatnonzero(trial)
         for j in generator.choice(used, size=min(len(used), int(generator.integers(0, 4))), replace=False):
             trial[j] -= int(generator.integers(1, trial[j] + 1))
-        for j in generator.choice(promising, size=min(len(promising), int(generator.integers(1, 4)))):
+        pool = promising if len(promising) and generator.random() < 0.75 else np.arange(len(trial))
+        for j in generator.choice(pool, size=int(generator.integers(1, 4))):
             if trial[j] > 0 or np.count_nonzero(trial) < max_distinct:
                 trial[j] += 1
         trial = _descend(program, np.minimum(trial, program.upper), max_distinct)

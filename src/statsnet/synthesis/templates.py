@@ -93,7 +93,7 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 BATCHES = '''\
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
     heads = [tower.blocks[0] for tower in proxy.towers]
     return [[sample(head, generator).to(device) for head in heads] for _ in range(count)]
 '''

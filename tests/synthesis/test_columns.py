@@ -1,0 +1,90 @@
+"""What a block costs: measured alone first, learnt in place afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_rows import small_signature
+
+from statsnet.signatures.target import target_of
+from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.columns import LARGEST_CORRECTION, Columns
+from statsnet.synthesis.rows import Rows
+from statsnet.synthesis.towers import Placed, Tower
+
+BUDGET_S = 0.01
+
+
+def part(kernel_class: str, time_s: float, framework_s: float = 0.0) -> dict[str, Any]:
+    row = {
+        "category": "gemm", "kernel_class": kernel_class, "shape_class": "s", "phase": "forward",
+        "time_s": time_s, "flops": 1e6, "bytes": 1e5, "calls": 1,
+    }  # fmt: skip
+    return {"operators": [row], "framework_s": framework_s}
+
+
+NOTHING: dict[str, Any] = {"operators": [], "framework_s": 0.0}
+
+
+def candidate(rows: int, optimizer: str | None = None) -> Candidate:
+    config = {"rows": rows, "inputs": 8, "outputs": 8}
+    return Candidate(kind="linear", config=config, optimizer=optimizer, scale=1.0, time_s=1e-3)
+
+
+def total(columns: Columns, rows: Rows, index: int, drift: float = 1.0) -> float:
+    """Seconds that a column is predicted to take."""
+    return float(columns.matrix(rows, BUDGET_S, drift)[0, index]) * BUDGET_S
+
+
+def placed(rows: int) -> Placed:
+    return Placed(kind="linear", config={"rows": rows, "inputs": 8, "outputs": 8})
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return Rows(target_of(small_signature()))
+
+
+@pytest.fixture
+def columns() -> Columns:
+    measured = [
+        {"block": part("k", 0.001), "optimizer": NOTHING},
+        {"block": part("k", 0.002), "optimizer": NOTHING},
+    ]
+    return Columns([candidate(4), candidate(16)], measured)
+
+
+def test_a_block_with_parameters_comes_with_and_without_its_step(rows: Rows) -> None:
+    measured = [{"block": part("k", 0.001), "optimizer": part("o", 0.0005)}]
+    columns = Columns([candidate(4, "sgd")], measured)
+    assert sorted(str(p.optimizer) for p in columns.placed) == ["None", "sgd"]
+    times = {p.optimizer: total(columns, rows, i) for i, p in enumerate(columns.placed)}
+    assert times == {None: pytest.approx(0.001), "sgd": pytest.approx(0.0015)}
+
+
+def test_a_block_takes_the_time_that_it_took_in_place(columns: Columns, rows: Rows) -> None:
+    """The other block of its kernel class is corrected by the same factor."""
+    index = {p.config["rows"]: i for i, p in enumerate(columns.placed)}
+    drift = columns.learn(
+        [Tower(blocks=(placed(4), placed(4)), outputs=8)], [[part("k", 0.0014), part("k", 0.0016)]]
+    )
+    assert drift == 1.0
+    assert total(columns, rows, index[4]) == pytest.approx(0.0015)
+    assert total(columns, rows, index[16]) == pytest.approx(0.003)
+    assert list(columns.seen) == [p.config["rows"] == 4 for p in columns.placed]
+
+
+def test_a_slower_machine_is_not_learnt(columns: Columns, rows: Rows) -> None:
+    tower = Tower(blocks=(placed(4),), outputs=8)
+    columns.learn([tower], [[part("k", 0.001)]])
+    assert columns.learn([tower], [[part("k", 0.0012)]]) == pytest.approx(1.2)
+    index = next(i for i, p in enumerate(columns.placed) if p.config["rows"] == 4)
+    assert total(columns, rows, index) == pytest.approx(0.001)
+    assert total(columns, rows, index, drift=1.2) == pytest.approx(0.0012)
+
+
+def test_corrections_are_bounded(columns: Columns, rows: Rows) -> None:
+    columns.learn([Tower(blocks=(placed(4),), outputs=8)], [[part("k", 0.1)]])
+    index = next(i for i, p in enumerate(columns.placed) if p.config["rows"] == 16)
+    assert total(columns, rows, index) == pytest.approx(LARGEST_CORRECTION * 0.002)
