@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -24,6 +22,7 @@ from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, 
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
+from statsnet.running.proxy_folder import load_network
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.shapes import shape_class
 from statsnet.synthesis.zipf import zipf_indices
@@ -62,7 +61,6 @@ class BlockBench:
             y = self.module(self._input())
         self.grad = torch.randn_like(y) / y.numel() ** 0.5
         stepped = [p for name, p in self.module.named_parameters() if name not in ("other", "kept")]
-        self.parameter_elements = sum(p.numel() for p in stepped)
         if self.training and stepped and row["optimizer"]:
             self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))
 
@@ -143,7 +141,7 @@ def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: 
     for segment in ("block", "optimizer"):
         chosen = [(c, k) for c, k in zip(calls, implementations, strict=True) if c.segment == segment]
         parts[segment] = _part(chosen, timeline.segment_s.get(segment, 0.0) / REPEATS)
-    return {**parts, "parameter_elements": bench.parameter_elements}
+    return parts
 
 
 def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
@@ -179,7 +177,7 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     block what `measure_candidates` gives for a candidate's block, here in place.
     """
     begin = time.perf_counter()
-    network = load_network(Path(job["folder"]))
+    network = load_network(job["folder"])
     proxy = network.build(job["device"])
     step = network.make_step(proxy, job["device"])
     build_s = time.perf_counter() - begin
@@ -238,12 +236,3 @@ def _blocks_in_place(proxy: nn.Module, trace: StepTrace) -> list[list[dict[str, 
         [_part(calls[f"{i}.{j}"], 0.0) for j in range(len(tower.blocks))]
         for i, tower in enumerate(getattr(proxy, "towers", ()))
     ]
-
-
-def load_network(folder: Path) -> Any:
-    """Import a proxy's network.py under a name of its own."""
-    spec = importlib.util.spec_from_file_location("statsnet_proxy_network", folder / "network.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -67,5 +67,7 @@ def _points(share: float) -> str:
 
 
 def _rate_line(row: dict[str, Any]) -> str:
-    show = format_bytes if row["unit"] == "B" else lambda v: format_quantity(v, row["unit"].replace("1/s", "/s"))
+    show = (
+        format_bytes if row["unit"] == "B" else lambda v: format_quantity(v, row["unit"].replace("1/s", "/s"))
+    )
     return f"| {row['name']} | {show(row['target'])} | {show(row['achieved'])} |"
