@@ -1,24 +1,26 @@
 """A first look at fidelity: does a proxy's time change by the suite's factor when settings change?
 
-    python benchmarks/first_look.py [--modes inference,training] [--rounds 2] [--settings LIST] [-o FILE]
+    python benchmarks/first_look.py [--modes inference,training] [--rounds 2] [--proxies DIR] [-o FILE]
 
-For each mix a proxy is synthesized here (from cached measurements where they are there). Then every workload and
-every proxy runs in fresh processes, in turn, at the baseline and in each setting; a workload's run serves all mixes
-that it belongs to. Prints suite factor, proxy factor and error per mix and setting. Run nothing else meanwhile.
+For each mix a proxy is synthesized here, or taken from DIR where it lies there from a run before. Then every workload
+and every proxy runs in fresh processes, in turn, at the baseline and in each setting; a workload's run serves all
+mixes that it belongs to. Prints fit, suite factor, proxy factor and error per mix and setting. Run nothing else
+meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
+from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment, run_job
 from statsnet.running.settings import BASELINE, Setting, parse_settings
 from statsnet.signatures.canonical import write_json_atomically
-from statsnet.synthesis.spec import Proxy, write_proxy
+from statsnet.signatures.storage import load_document
+from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
 
 MIXES = ("recsys:0.5,cv:0.5", "cv:1", "nlp:0.7,recsys:0.3", "cv:1,nlp:1,recsys:1,speech:1")
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--mixes", nargs="*", default=list(MIXES))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--settings", default="threads=1,onednn=sse41,mkl=compatible")
+    parser.add_argument("--proxies", type=Path, default=Path("build/first_look"))
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/first_look.json"))
     options = parser.parse_args()
     settings = [BASELINE, *parse_settings(options.settings)]
@@ -39,29 +42,38 @@ def main() -> None:
         "modes": {},
     }
     for mode in options.modes.split(","):
-        results["modes"][mode] = look(mode, options.mixes, settings, options.rounds)
+        results["modes"][mode] = look(mode, options.mixes, settings, options.rounds, options.proxies)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         write_json_atomically(options.output, results)
 
 
-def look(mode: str, mixes: list[str], settings: list[Setting], rounds: int) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder:
-        proxies = {}
-        for number, mix in enumerate(mixes):
-            proxies[mix] = synthesize(mix, mode=mode)
-            write_proxy(proxies[mix], Path(folder, str(number)), mix_text=mix)
-        subjects: dict[str, dict[str, Any]] = {}
-        for number, mix in enumerate(mixes):
-            subjects[mix] = {"kind": "time_proxy", "folder": str(Path(folder, str(number)))}
-            for member in proxies[mix].spec["mix"]:
-                subjects[member["name"]] = {
-                    "kind": "time_workload", "target": member["name"], "preset": member["preset"], "mode": mode,
-                }  # fmt: skip
-        times = _times(subjects, settings, rounds)
+def look(
+    mode: str, mixes: list[str], settings: list[Setting], rounds: int, proxies: Path
+) -> list[dict[str, Any]]:
+    folders = {mix: _proxy(mix, mode, proxies) for mix in mixes}
+    specs = {mix: load_document(folder / "spec.json", "statsnet.proxy") for mix, folder in folders.items()}
+    subjects: dict[str, dict[str, Any]] = {}
+    for mix, folder in folders.items():
+        subjects[mix] = {"kind": "time_proxy", "folder": str(folder)}
+        for member in specs[mix]["mix"]:
+            subjects[member["name"]] = {
+                "kind": "time_workload", "target": member["name"], "preset": member["preset"], "mode": mode,
+            }  # fmt: skip
+    times = _times(subjects, settings, rounds)
     rows = []
-    for mix, proxy in proxies.items():
-        rows += [_row(mix, mode, proxy, times, setting) for setting in settings[1:]]
+    for mix, folder in folders.items():
+        fit = load_document(folder / "fit.json", "statsnet.fit")["summary"]
+        rows += [_row(mix, mode, specs[mix], fit, times, setting) for setting in settings[1:]]
     return rows
+
+
+def _proxy(mix: str, mode: str, proxies: Path) -> Path:
+    """The folder of a mix's proxy, made now where it is not there yet."""
+    folder = proxies / f"{mix_slug(mix)}.{mode}"
+    if not folder.exists():
+        proxies.mkdir(parents=True, exist_ok=True)
+        write_proxy(synthesize(mix, mode=mode), folder, mix_text=mix)
+    return folder
 
 
 def _times(
@@ -79,7 +91,12 @@ def _times(
 
 
 def _row(
-    mix: str, mode: str, proxy: Proxy, times: dict[str, dict[str, list[float]]], setting: Setting
+    mix: str,
+    mode: str,
+    spec: dict[str, Any],
+    fit: dict[str, Any],
+    times: dict[str, dict[str, list[float]]],
+    setting: Setting,
 ) -> dict[str, Any]:
     def factor(name: str) -> float:
         return geometric_mean(times[name][setting.name]) / geometric_mean(times[name][BASELINE.name])
@@ -87,10 +104,10 @@ def _row(
     def suite(round_: int) -> float:
         return sum(
             m["weight"] * times[m["name"]][setting.name][round_] / times[m["name"]][BASELINE.name][round_]
-            for m in proxy.spec["mix"]
+            for m in spec["mix"]
         )
 
-    suite_factor = sum(m["weight"] * factor(m["name"]) for m in proxy.spec["mix"])
+    suite_factor = sum(m["weight"] * factor(m["name"]) for m in spec["mix"])
     by_round = [suite(i) for i in range(len(times[mix][setting.name]))]
     row = {
         "mix": mix,
@@ -100,8 +117,8 @@ def _row(
         "proxy_factor": factor(mix),
         "error": factor(mix) / suite_factor - 1.0,
         "suite_noise": max(by_round) / min(by_round) - 1.0,
-        "compression": proxy.compression,
-        "times_s": {n: times[n] for n in (mix, *(m["name"] for m in proxy.spec["mix"]))},
+        "fit": fit,
+        "times_s": {n: times[n] for n in (mix, *(m["name"] for m in spec["mix"]))},
     }
     print(
         f"{mode:10} {mix:30} {setting.name:16} suite {suite_factor:5.2f}  proxy {row['proxy_factor']:5.2f}  "

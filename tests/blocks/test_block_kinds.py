@@ -207,3 +207,25 @@ def test_an_unsound_kind_is_told_what_is_wrong(fault: str, cause: str) -> None:
 
 def test_a_sound_kind_passes() -> None:
     check_block_kind(LeakyKind(), [{"size": 16, "fault": ""}])
+
+
+@pytest.mark.parametrize("factor", [0.6, 1.3])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_resized_block_runs_and_reads_about_as_much(name: str, factor: float) -> None:
+    kind = KINDS[name]
+    for config in CONFIGS[name]:
+        resized = kind.resized(config, factor)
+        if resized is None:
+            continue
+        module = kind.build(resized)
+        x = block_input(kind, resized, module)
+        before = block_input(kind, config, kind.build(config)).numel()
+        assert 0.5 * before <= x.numel() <= 2 * before
+        assert torch.isfinite(module(x)).all()
+
+
+def test_a_short_batch_is_resized_by_the_height_of_its_maps() -> None:
+    large = {**CONV, "batch": 2, "size": (56, 56)}
+    assert KINDS["conv"].resized(large, 1.5) == {**large, "batch": 3}
+    assert KINDS["conv"].resized(large, 1.25) == {**large, "size": (70, 56)}
+    assert KINDS["conv"].resized({**large, "size": (13, 13)}, 0.75) is None

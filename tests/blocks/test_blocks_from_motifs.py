@@ -169,10 +169,11 @@ def test_unequal_pieces_keep_their_number(motifs: Motifs) -> None:
     _, config = recognised(lambda: torch.cat([a, b, c, d], 1), motifs, "concat")
     assert config == {"shape": (2, 5), "axis": 1, "pieces": 4}
     block = KINDS["concat"].build(config)
-    x = torch.arange(10.0).view(2, 5)
+    x = torch.arange(4.0)
     again, _ = recognised(lambda: block(x), motifs, "concat")
     assert sum(t.get("times", 1) for t in again.args[0]["tensors"]) == 4
-    assert sorted(block(x).flatten().tolist()) == x.flatten().tolist()
+    assert block(x).shape == (2, 5)
+    assert block(x)[:, :2].flatten().tolist() == x.tolist()
 
 
 def test_transposed_copies(motifs: Motifs) -> None:

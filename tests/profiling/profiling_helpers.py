@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._C._autograd import DeviceType
 
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.jobs import profile_workload
@@ -48,44 +49,62 @@ def tiny_signature(name: str, mode: str) -> Signature:
     return Signature.from_dict(profile_workload(job, lambda _: None)["signature"])
 
 
-@dataclass(slots=True)
-class Span:
+@dataclass(slots=True, eq=False)
+class Record:
+    """What is read of a Kineto event; times in microseconds. `inside` are the records made within it."""
+
+    label: str
     start: float
     end: float
-
-    def elapsed_us(self) -> float:
-        return self.end - self.start
-
-
-@dataclass(slots=True)
-class Kernel:
-    name: str
-    duration: float
-
-
-@dataclass(slots=True, eq=False)
-class Event:
-    """What the timeline reads of a torch.autograd.profiler_util.FunctionEvent; times in microseconds."""
-
-    name: str
-    time_range: Span
-    cpu_children: list[Event] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
-    cpu_parent: Event | None = None
-    device_type: str = "DeviceType.CPU"
-    is_user_annotation: bool = False
+    inside: tuple[Record, ...] = ()
+    thread: int = 1
+    device: DeviceType = DeviceType.CPU
+    annotation: bool = False
+    asynchronous: bool = False
     input_shapes: list[Any] = field(default_factory=list)
+    correlation: int = 0
+    linked: int = 0
+
+    def name(self) -> str:
+        return self.label
+
+    def start_ns(self) -> int:
+        return round(1000 * self.start)
+
+    def end_ns(self) -> int:
+        return round(1000 * self.end)
+
+    def start_thread_id(self) -> int:
+        return self.thread
+
+    def end_thread_id(self) -> int:
+        return self.thread
+
+    def device_type(self) -> DeviceType:
+        return self.device
+
+    def is_user_annotation(self) -> bool:
+        return self.annotation
+
+    def is_async(self) -> bool:
+        return self.asynchronous
+
+    def shapes(self) -> list[Any]:
+        return self.input_shapes
+
+    def correlation_id(self) -> int:
+        return self.correlation
+
+    def linked_correlation_id(self) -> int:
+        return self.linked
 
 
-def event(name: str, start: float, end: float, *children: Event, **more: Any) -> Event:
-    made = Event(name, Span(start, end), list(children), **more)
-    for child in children:
-        child.cpu_parent = made
-    return made
+def event(name: str, start: float, end: float, *inside: Record, **more: Any) -> Record:
+    return Record(name, start, end, inside, **more)
 
 
-def flat(*events: Event) -> list[Event]:
-    return [e for root in events for e in (root, *flat(*root.cpu_children))]
+def flat(*records: Record) -> list[Record]:
+    return [r for root in records for r in (root, *flat(*root.inside))]
 
 
 def call(op: str, phase: str = "forward", **more: Any) -> OpCall:

@@ -5,18 +5,28 @@ The CUDA events are written from torch's and CUPTI's documentation, not recorded
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 import torch
-from profiling_helpers import Event, Kernel, call, convnet, event, flat, training_step
+from profiling_helpers import Record, call, convnet, event, flat, training_step
+from torch._C._autograd import DeviceType
 
-from statsnet.profiling.timeline import STEP_LABEL, event_overhead_s, read_events
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.events import STEP_LABEL, StepEvents, profiling
+from statsnet.profiling.timeline import Timeline, event_overhead_s, read_step
 from statsnet.profiling.trace import trace_step
 
 US = 1e-6
 
 
-def cpu_step(*roots: Event, length: float = 100.0) -> list[Event]:
+def cpu_step(*roots: Record, length: float = 100.0) -> list[Record]:
     return flat(event(STEP_LABEL, 0.0, length, *roots))
+
+
+def read_events(records: list[Record], calls: list[OpCall], **options: Any) -> Timeline:
+    return read_step(StepEvents.of(records), calls, **options)
 
 
 def test_operator_and_framework_time_of_a_cpu_step() -> None:
@@ -109,23 +119,24 @@ def test_segments_are_added_up_by_name() -> None:
 
 
 def test_operator_and_idle_time_of_a_cuda_step() -> None:
-    launch = event("cudaLaunchKernel", 12, 14)
-    mm = event("aten::mm", 10, 20, launch, kernels=[Kernel("ampere_sgemm_128x64_nn", 30.0)])
-    relu = event("aten::relu", 25, 30, kernels=[Kernel("relu", 5.0), Kernel("relu_tail", 1.0)])
-    gpu = {"device_type": "DeviceType.CUDA"}
+    launch = event("cudaLaunchKernel", 12, 14, thread=77, correlation=90, linked=2)
+    mm = event("aten::mm", 10, 20, launch, correlation=2)
+    relu = event("aten::relu", 25, 30, event("aten::clamp_min", 26, 29, correlation=4), correlation=3)
+    gpu = {"device": DeviceType.CUDA}
     on_device = [
-        event("ampere_sgemm_128x64_nn", 15, 45, **gpu),
-        event("relu", 50, 55, **gpu),
-        event("relu_tail", 54, 58, **gpu),  # overlaps on another stream
-        event(STEP_LABEL, 0, 100, is_user_annotation=True, **gpu),
-        event("segment:a", 0, 60, is_user_annotation=True, **gpu),
+        event("ampere_sgemm_128x64_nn", 15, 45, linked=2, **gpu),
+        event("relu", 50, 55, linked=3, **gpu),
+        event("relu_tail", 54, 58, linked=4, **gpu),  # overlaps on another stream
+        event(STEP_LABEL, 0, 100, annotation=True, **gpu),
+        event("segment:a", 0, 60, annotation=True, linked=2, **gpu),
     ]
     line = read_events(
         [*cpu_step(mm, relu), *on_device],
         [call("aten.mm.default"), call("aten.relu.default")],
         device="cuda",
     )
-    assert line.op_time_s == pytest.approx([30 * US, 6 * US])
+    assert line.op_time_s == pytest.approx([30 * US, 9 * US])
+    assert line.op_events == [2, 2]  # a launch lies in its operator, whatever number its thread has
     assert line.op_kernels[0] == [("ampere_sgemm_128x64_nn", pytest.approx(30 * US))]
     assert line.idle_s == pytest.approx((100 - 30 - 8) * US)
     assert line.framework_s == 0.0
@@ -134,6 +145,40 @@ def test_operator_and_idle_time_of_a_cuda_step() -> None:
 def test_a_call_without_a_kernel_takes_no_time_on_a_gpu() -> None:
     line = read_events(cpu_step(event("aten::mm", 0, 9)), [call("aten.mm.default")], device="cuda")
     assert line.op_time_s == [0]
+
+
+def test_threads_nest_apart_and_what_ends_on_another_thread_is_left_out() -> None:
+    backward = event("aten::mm", 20, 30, event("aten::copy_", 22, 24, thread=2), thread=2)
+    records = [
+        *cpu_step(event("aten::exp", 10, 40)),
+        *flat(backward),
+        event("recv", 5, 90, asynchronous=True),
+    ]
+    step = StepEvents.of(records)
+    assert [e.name for e in step.roots] == ["aten::exp", "aten::mm"]
+    assert [[c.name for c in e.children] for e in step.roots] == [[], ["aten::copy_"]]
+    assert [e.name for e in step.inside] == ["aten::exp", "aten::mm", "aten::copy_"]
+
+
+def test_no_event_that_torch_itself_builds_is_missing() -> None:
+    step = training_step(convnet(), torch.randn(2, 3, 8, 8))
+    with profiling("cpu", record_shapes=True) as session:
+        step()
+    theirs = Counter((e.name, str(e.input_shapes)) for e in session.events())  # type: ignore[union-attr]
+    ours = StepEvents.take(session)
+    found = Counter((e.name, str(e.shapes)) for e in (ours.step, *ours.inside))
+    assert not theirs - found
+    # torch folds an event and the only one inside it, of the same name
+    assert {name for name, _ in found} == {name for name, _ in theirs}
+    assert sum(len(e.children) for e in (ours.step, *ours.inside)) == len(ours.inside)
+
+
+def test_a_session_is_empty_once_it_is_read() -> None:
+    with profiling("cpu") as session:
+        torch.ones(3).exp()
+    StepEvents.take(session)
+    assert session.profiler is not None
+    assert session.profiler.kineto_results is None
 
 
 @pytest.mark.parametrize("inplace", ["nothing", "relu6"])

@@ -34,7 +34,11 @@ def candidate(rows: int, optimizer: str | None = None) -> Candidate:
 
 def total(columns: Columns, rows: Rows, index: int, drift: float = 1.0) -> float:
     """Seconds that a column is predicted to take."""
-    return float(columns.matrix(rows, BUDGET_S, drift)[0, index]) * BUDGET_S
+    return seconds(columns, rows, columns.placed[index], drift)
+
+
+def seconds(columns: Columns, rows: Rows, block: Placed, drift: float = 1.0) -> float:
+    return float(columns.matrix(rows, BUDGET_S, drift, [block])[0, 0]) * BUDGET_S
 
 
 def placed(rows: int) -> Placed:
@@ -66,17 +70,15 @@ def test_a_block_with_parameters_comes_with_and_without_its_step(rows: Rows) -> 
 def test_a_block_takes_the_time_that_it_took_in_place(columns: Columns, rows: Rows) -> None:
     """The other block of its kernel class is corrected by the same factor."""
     index = {p.config["rows"]: i for i, p in enumerate(columns.placed)}
-    drift = columns.learn(
-        [Tower(blocks=(placed(4), placed(4)), outputs=8)], [[part("k", 0.0014), part("k", 0.0016)]]
-    )
+    drift = columns.learn([Tower(blocks=(placed(4), placed(4)))], [[part("k", 0.0014), part("k", 0.0016)]])
     assert drift == 1.0
     assert total(columns, rows, index[4]) == pytest.approx(0.0015)
     assert total(columns, rows, index[16]) == pytest.approx(0.003)
-    assert list(columns.seen) == [p.config["rows"] == 4 for p in columns.placed]
+    assert columns.seen() == [placed(4)]
 
 
 def test_a_slower_machine_is_not_learnt(columns: Columns, rows: Rows) -> None:
-    tower = Tower(blocks=(placed(4),), outputs=8)
+    tower = Tower(blocks=(placed(4),))
     columns.learn([tower], [[part("k", 0.001)]])
     assert columns.learn([tower], [[part("k", 0.0012)]]) == pytest.approx(1.2)
     index = next(i for i, p in enumerate(columns.placed) if p.config["rows"] == 4)
@@ -85,6 +87,28 @@ def test_a_slower_machine_is_not_learnt(columns: Columns, rows: Rows) -> None:
 
 
 def test_corrections_are_bounded(columns: Columns, rows: Rows) -> None:
-    columns.learn([Tower(blocks=(placed(4),), outputs=8)], [[part("k", 0.1)]])
+    columns.learn([Tower(blocks=(placed(4),))], [[part("k", 0.1)]])
     index = next(i for i, p in enumerate(columns.placed) if p.config["rows"] == 16)
     assert total(columns, rows, index) == pytest.approx(LARGEST_CORRECTION * 0.002)
+
+
+def test_a_resized_block_is_predicted_from_the_measured_one_until_it_runs(rows: Rows) -> None:
+    """Its block's time goes with its rows, its optimizer's step stays; in place it has a time of its own."""
+    columns = Columns([candidate(40, "sgd")], [{"block": part("k", 0.001), "optimizer": part("o", 0.0005)}])
+    origin = next(p for p in columns.placed if p.optimizer)
+    resized = columns.resize([origin])
+    larger = next(p for p in resized if p.config["rows"] == 60)
+    assert all(p.optimizer == "sgd" for p in resized)
+    assert {p.config["inputs"] for p in resized} == {8}
+    assert seconds(columns, rows, larger) == pytest.approx(0.0015 + 0.0005)
+    columns.learn([Tower(blocks=(origin,))], [[part("k", 0.002)]])
+    assert seconds(columns, rows, larger) == pytest.approx(0.003 + 0.0005)
+    columns.learn([Tower(blocks=(larger,))], [[part("k", 0.0027)]])
+    assert seconds(columns, rows, larger) == pytest.approx(0.0027 + 0.0005)
+    assert {p.config["rows"] for p in columns.seen()} == {40, 60}
+
+
+def test_resizing_twice_adds_nothing(columns: Columns) -> None:
+    first = columns.resize([placed(16)])
+    assert columns.resize([placed(16)]) == first
+    assert columns.named({first[0].key: 2}) == first[:1]

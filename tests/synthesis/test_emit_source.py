@@ -36,9 +36,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 def test_every_kind_is_there_once(mode: str, write_source: Source) -> None:
     tree = ast.parse(write_source(mode))
     classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
-    assert sorted(classes) == sorted(
-        {"Block", "Tower", "Proxy", *(k.module.__name__ for k in KINDS.values())}
-    )
+    assert sorted(classes) == sorted({"Block", "Proxy", *(k.module.__name__ for k in KINDS.values())})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -139,17 +137,17 @@ def test_layout(write_source: Source, count_blocks: Callable[..., list[tuple[Pla
         "padding": (1, 1), "groups": 1, "bias": False, "norm": True, "activation": "relu",
     }  # fmt: skip
     towers = [
-        Tower(blocks=(Placed(kind="conv", config=conv, optimizer="sgd"),) * 3, outputs=7),
-        *[Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),), outputs=9)] * 4,
+        Tower(blocks=(Placed(kind="conv", config=conv, optimizer="sgd"),) * 3),
+        *[Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),))] * 4,
     ]
     text = write_source("training", towers)
     layout = text[text.index("def towers()") : text.index("class Proxy")].strip()
     assert (
         layout
         == """\
-def towers() -> list[Tower]:
+def towers() -> list[nn.Sequential]:
     return [
-        Tower(
+        nn.Sequential(
             *stepped(
                 "sgd",
                 *repeat(
@@ -157,9 +155,8 @@ def towers() -> list[Tower]:
                     stride=(1, 1), padding=(1, 1), norm=True, activation="relu",
                 ),
             ),
-            outputs=7,
         ),
-        *(Tower(Softmax(shape=(9,), axis=0), outputs=9) for _ in range(4)),
+        *(nn.Sequential(Softmax(shape=(9,), axis=0)) for _ in range(4)),
     ]"""
     )
 
@@ -170,12 +167,8 @@ def towers() -> list[Tower]:
         {"spec_id": 'x"\nimport os'},
         {"mode": "both"},
         {"dtype": "float32; import os"},
-        {
-            "towers": [
-                Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),), outputs=1)
-            ]
-        },
-        {"towers": [Tower(blocks=(Placed(kind="softmax", config={"shape": ("a b",)}),), outputs=1)]},
+        {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),))]},
+        {"towers": [Tower(blocks=(Placed(kind="softmax", config={"shape": ("a b",)}),))]},
     ],
 )
 def test_only_checked_data_becomes_code(changes: dict[str, Any], write_source: Source) -> None:

@@ -231,3 +231,12 @@ def test_nothing_can_stand_for_unknown_operators() -> None:
     opaque = replace(RELU, op="custom.opaque.default", category="other")
     signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
     assert candidates(target_of(signature), budget_s=0.02) == []
+
+
+@pytest.mark.parametrize(("framework_s", "matters"), [(0.0001, False), (0.002, True)])
+def test_launches_are_matched_where_they_cost_time(framework_s: float, matters: bool) -> None:
+    measured = small_signature().measurements[0]
+    step = replace(measured, step_latency_s=(GEMM_S + RELU_S + framework_s,), framework_time_s=framework_s)
+    rows = Rows(target_of(small_signature(measurements=(step,))))
+    assert rows.target[rows.index("launches")] == pytest.approx(1.0)
+    assert (rows.weights[rows.index("launches")] > 0) == matters

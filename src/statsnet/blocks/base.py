@@ -27,6 +27,10 @@ from torch import Tensor, nn
 """
 
 
+SMALLEST_MAP = 12
+"""Maps are not made lower than this: windows and their padding would become the larger part."""
+
+
 class Block(nn.Module):
     """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`."""
 
@@ -64,6 +68,10 @@ class BlockKind(ABC):
         """The same block with a second axis (channels, features) divided; None if there is none."""
         return None
 
+    def resized(self, config: Config, factor: float) -> Config | None:
+        """The same block about `factor` times as large, a little larger or smaller: what balances a network."""
+        return self.scaled(config, 1 / factor)
+
     def steady(self, config: Config) -> bool:
         """Whether values and gradients keep their signs and order of magnitude on the way through. Blocks
         that do not may only be next to each other or to ones that mix, and few of them share a tower."""
@@ -88,6 +96,16 @@ def held(*shape: int) -> nn.Parameter:
     """
     values = torch.randn(shape)
     return nn.Parameter(0.8 * values.sign() + 0.25 * values)
+
+
+def resized_map(config: Config, factor: float) -> Config | None:
+    """A batch of maps `factor` times as large: more or fewer maps, and where the batch is too short, higher ones."""
+    batch, (height, *rest) = config["batch"], config["size"]
+    maps = max(1, round(batch * factor))
+    if abs(maps / (batch * factor) - 1) < 0.05:
+        return {**config, "batch": maps}
+    higher = round(height * factor)
+    return {**config, "size": (higher, *rest)} if higher >= SMALLEST_MAP else None
 
 
 def divided(value: int, divisor: float) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, held
+from statsnet.blocks.base import Block, BlockKind, Config, divided, held, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -83,6 +83,9 @@ class ConvKind(BlockKind):
     def scaled(self, config: Config, divisor: float) -> Config | None:
         batch = divided(config["batch"], divisor)
         return None if batch is None else {**config, "batch": batch}
+
+    def resized(self, config: Config, factor: float) -> Config | None:
+        return resized_map(config, factor)
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters:

@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided
+from statsnet.blocks.base import Block, BlockKind, Config, divided, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
@@ -64,6 +64,9 @@ class PoolKind(BlockKind):
             return {**config, "batch": round(batch / divisor)}
         rest = divided(channels, -(-divisor // batch))
         return None if rest is None else {**config, "batch": 1, "channels": rest}
+
+    def resized(self, config: Config, factor: float) -> Config | None:
+        return resized_map(config, factor)
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Smaller maps, the longer side first, while the window still fits several times."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config
+from statsnet.blocks.base import Block, BlockKind, Config, held
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
@@ -27,18 +27,19 @@ class Transpose(Block):
 
 
 class Concat(Block):
-    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length."""
+    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length: one
+    comes in, the others stand for other branches."""
 
     def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
-        super().__init__(*shape)
-        self.axis = axis
         lengths = [(shape[axis] + i) // pieces for i in range(pieces)]
-        self.pieces = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths]
+        first, *others = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths[::-1]]
+        super().__init__(*first)
+        self.axis = axis
+        for number, piece in enumerate(others):
+            self.register_buffer(f"branch{number}", held(*piece).detach())
 
     def forward(self, x: Tensor) -> Tensor:
-        flat = self.enter(x).reshape(-1).split([math.prod(shape) for shape in self.pieces])
-        pieces = [part.view(shape) for part, shape in zip(flat, self.pieces, strict=True)]
-        return torch.cat(pieces[::-1], self.axis)  # in reverse: what was split is not just put together again
+        return torch.cat([self.enter(x), *self.buffers()], self.axis)
 
 
 class Gather(Block):
@@ -123,6 +124,7 @@ def _moving(config: Config) -> Config | None:
 class ConcatKind(_ShapeKind):
     name = "concat"
     module = Concat
+    helpers = (held,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -30,9 +30,10 @@ from statsnet import environment
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import CaptureMode, capturing
+from statsnet.profiling.events import StepEvents, profiling
 from statsnet.profiling.joining import StepJoin, Variant
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.timeline import StepEvents, event_overhead_s, profiling
+from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Measurement, Signature
@@ -121,7 +122,7 @@ class profile:
                 call.metadata = is_metadata(call.op)
             self._join.add_captured(capture.calls)
         if session is not None:
-            self._join.add_profiled(StepEvents.of(session.events()))
+            self._join.add_profiled(StepEvents.take(session))
         self._begin()
 
     def __exit__(

@@ -13,19 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.events import Event, StepEvents
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
-from statsnet.profiling.timeline import (
-    StepEvents,
-    children,
-    event_name,
-    join_in_order,
-    joined_name,
-    saved_copy,
-    times_of,
-)
+from statsnet.profiling.timeline import event_name, join_in_order, joined_name, saved_copy, times_of
 from statsnet.signatures.operators import is_tensor
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -141,7 +134,7 @@ class _ProfiledStep(NamedTuple):
     launched: int
 
 
-def _same_step(variants: list[Variant], step: StepEvents) -> tuple[int | None, dict[int, Any]]:
+def _same_step(variants: list[Variant], step: StepEvents) -> tuple[int | None, dict[int, Event]]:
     """The variant whose calls the step made, at the same shapes, and the events of its calls."""
     for number, variant in enumerate(variants):
         matched = join_in_order(step, variant.calls)
@@ -153,14 +146,13 @@ def _same_step(variants: list[Variant], step: StepEvents) -> tuple[int | None, d
     return None, {}
 
 
-def _does_more(step: StepEvents, variant: Variant, matched: dict[int, Any]) -> bool:
+def _does_more(step: StepEvents, variant: Variant, matched: dict[int, Event]) -> bool:
     """Whether one of the variant's operators occurs beside the events that are matched."""
     names = {key[0] for key in variant.keys if key is not None}
     taken = {id(event) for event in matched.values()}
     around: set[int] = set()
-    for event in matched.values():
-        while (event := event.cpu_parent) is not None and id(event) not in around:
-            around.add(id(event))
+    for root in step.roots:
+        _find_around(root, taken, around)
     stack = list(step.roots)
     while stack:
         event = stack.pop()
@@ -168,11 +160,19 @@ def _does_more(step: StepEvents, variant: Variant, matched: dict[int, Any]) -> b
             continue
         if joined_name(event) in names and id(event) not in around:
             return True
-        stack.extend(event.cpu_children)
+        stack.extend(event.children)
     return False
 
 
-def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Any, Key]]:
+def _find_around(event: Event, taken: set[int], around: set[int]) -> bool:
+    """Add to `around` the event and those inside it that hold one of `taken`; whether it holds or is one."""
+    inside = [_find_around(child, taken, around) for child in event.children]
+    if any(inside):
+        around.add(id(event))
+    return any(inside) or id(event) in taken
+
+
+def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Event, Key]]:
     """Events of the captured operators with their keys, in order: the outermost of each operator, unless
     only an inner one of the same name has been captured."""
     names = {name for name, _, _ in known}
@@ -187,17 +187,17 @@ def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Any, Key]]:
                 yield copy, (joined_name(copy), phase, _event_shapes(copy))
             yield event, key
         else:
-            stack.extend((child, phase) for child in reversed(children(event)))
+            stack.extend((child, phase) for child in reversed(event.children))
 
 
-def _phase(event: Any, outer: str) -> str:
+def _phase(event: Event, outer: str) -> str:
     if event.name.startswith("autograd::engine::"):
         return "backward"
     return "optimizer" if event.name.startswith("Optimizer.step#") else outer
 
 
-def _holds(event: Any, name: str) -> bool:
-    return any(joined_name(c) == name or _holds(c, name) for c in event.cpu_children)
+def _holds(event: Event, name: str) -> bool:
+    return any(joined_name(c) == name or _holds(c, name) for c in event.children)
 
 
 def _set_times(variant: Variant, own: list[_Samples | None], pooled: dict[Key, _Samples]) -> float:
@@ -245,10 +245,9 @@ def _key(call: OpCall) -> Key:
     return (event_name(call), call.phase, shapes)
 
 
-def _event_shapes(event: Any) -> Shapes:
+def _event_shapes(event: Event) -> Shapes:
     """Shapes of an event's tensor arguments. The profiler gives an empty one to scalars and all else."""
-    shapes = event.input_shapes or []
-    return tuple(tuple(s) for s in shapes if s and not isinstance(s[0], (list, tuple)))
+    return tuple(tuple(s) for s in event.shapes if s and not isinstance(s[0], (list, tuple)))
 
 
 def _numel(shapes: Shapes) -> int:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, profile
 
 from statsnet.profiling.capture import OpCall
-
-STEP_LABEL = "statsnet:step"
+from statsnet.profiling.events import Event, StepEvents, profiling
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,25 +47,13 @@ def profile_step(
     `event_overhead_s()`); it is taken off every operator and off the gaps between them."""
     with profiling(device) as session:
         step()
-    return read_events(session.events(), calls, device=device, event_overhead_s=event_overhead_s)
+    return read_step(StepEvents.take(session), calls, device=device, event_overhead_s=event_overhead_s)
 
 
-@contextmanager
-def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
-    """The `with` block is one step under the profiler."""
-    activities = [ProfilerActivity.CPU]
-    if device == "cuda":
-        activities.append(ProfilerActivity.CUDA)
-    with profile(activities=activities, acc_events=True, record_shapes=record_shapes) as session:
-        with record_function(STEP_LABEL):
-            yield session
-            if device == "cuda":
-                torch.cuda.synchronize()
-
-
-def read_events(events: Any, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0) -> Timeline:
-    """Join a list of the profiler's `FunctionEvent`s to the captured calls."""
-    step = StepEvents.of(events)
+def read_step(
+    step: StepEvents, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0
+) -> Timeline:
+    """Join the profiler's events of a step to the captured calls."""
     matched = join_in_order(step, calls)
     if matched is None:
         matched = join_by_name(step, calls)
@@ -75,35 +61,7 @@ def read_events(events: Any, calls: list[OpCall], *, device: str, event_overhead
     return times_of(step, matched, len(calls), timed, device=device, event_overhead_s=event_overhead_s)
 
 
-@dataclass(slots=True, kw_only=True)
-class StepEvents:
-    """The profiler's events of one step: on the CPU all inside it and the outermost ones, on the device all."""
-
-    step: Any
-    inside: list[Any]
-    roots: list[Any]
-    on_device: list[Any]
-
-    @classmethod
-    def of(cls, events: Any) -> StepEvents:
-        cpu_events = [e for e in events if _on_cpu(e)]
-        step = next(e for e in cpu_events if e.name == STEP_LABEL)
-        start, end = step.time_range.start, step.time_range.end
-        inside = [e for e in cpu_events if start <= e.time_range.start <= end and e is not step]
-        roots = [e for e in inside if e.cpu_parent is None or e.cpu_parent is step]
-        # Kineto repeats ranges such as the step's own on the device, where they would hide the gaps.
-        on_device = [
-            e for e in events if not _on_cpu(e) and not e.is_user_annotation and e.name != STEP_LABEL
-        ]
-        return cls(
-            step=step,
-            inside=inside,
-            roots=sorted(roots, key=lambda e: e.time_range.start),
-            on_device=on_device,
-        )
-
-
-def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Any] | None:
+def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | None:
     """Event of each call where the step made exactly the captured calls, else None."""
     # Views have no time of their own, and the autograd engine's are not all recorded: they are not joined.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
@@ -111,7 +69,7 @@ def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Any] | Non
     return None if found is None else {timed[position]: event for position, event in found.items()}
 
 
-def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Any]:
+def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Event]:
     """Events of a step that differs from the captured one: the n-th event of a name to its n-th call."""
     timed = [i for i, c in enumerate(calls) if not c.metadata]
     found = _match_by_name(step.roots, [event_name(calls[i]) for i in timed])
@@ -120,7 +78,7 @@ def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Any]:
 
 def times_of(
     step: StepEvents,
-    matched: dict[int, Any],
+    matched: dict[int, Event],
     count: int,
     timed: int,
     *,
@@ -135,17 +93,17 @@ def times_of(
     host_s = 0.0
     for index, event in matched.items():
         own, inner = _own_parts(event, taken)
-        elapsed = _elapsed_s(event) - sum(_elapsed_s(e) for e in inner)
+        elapsed = event.elapsed_s - sum(e.elapsed_s for e in inner)
         host = max(elapsed - event_overhead_s * (len(own) - 1 + len(inner)), 1e-9)
         host_s += host
         counts[index] = len(own)
-        kernels[index] = [(k.name, k.duration * 1e-6) for part in own for k in part.kernels]
+        kernels[index] = [kernel for part in own for kernel in part.kernels]
         time_s[index] = sum(t for _, t in kernels[index]) if device == "cuda" else host
-    step_s = _elapsed_s(step.step)
+    step_s = step.step.elapsed_s
     idle_s = 0.0
     framework_s = max(step_s - event_overhead_s * len(step.inside) - host_s, 0.0)
     if device == "cuda":
-        busy = _union_s([(k.time_range.start, k.time_range.end) for k in step.on_device])
+        busy = _union_s(step.on_device)
         framework_s, idle_s = 0.0, max(step_s - busy, 0.0)
     return Timeline(
         step_s=step_s,
@@ -166,7 +124,7 @@ def event_name(call: OpCall) -> str:
     return _IN_PLACE.get(name, name)
 
 
-def joined_name(event: Any) -> str:
+def joined_name(event: Event) -> str:
     """An event's name. Gradients are added up and indexed in place, but not while they are being captured:
     `add` and `add_` are the same to the join."""
     return _IN_PLACE.get(event.name, event.name)
@@ -179,41 +137,31 @@ _IN_PLACE = {
 }
 
 
-def saved_copy(event: Any) -> Any | None:
+def saved_copy(event: Event) -> Event | None:
     """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`): it is captured as a
     call before the operator's, but recorded within its event."""
     if not event.name.endswith("_"):
         return None
-    return next((c for c in event.cpu_children if c.name == _COPY), None)
+    return next((c for c in event.children if c.name == _COPY), None)
 
 
 _COPY = "aten::clone"
 
 
-def _on_cpu(event: Any) -> bool:
-    return str(event.device_type).endswith("CPU")
-
-
-def _segments(events: list[Any], event_overhead_s: float) -> dict[str, float]:
+def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
     """Seconds inside the ranges of each `segment:NAME`, what recording their events cost taken off."""
-    starts = sorted(e.time_range.start for e in events)
+    starts = [e.start_ns for e in events]
     found: dict[str, float] = defaultdict(float)
     for event in events:
         if event.name.startswith("segment:"):
-            span = event.time_range
-            recorded = bisect_right(starts, span.end) - bisect_left(starts, span.start)
-            elapsed = span.elapsed_us() * 1e-6 - recorded * event_overhead_s
-            found[event.name.removeprefix("segment:")] += elapsed
+            recorded = bisect_right(starts, event.end_ns) - bisect_left(starts, event.start_ns)
+            found[event.name.removeprefix("segment:")] += event.elapsed_s - recorded * event_overhead_s
     return dict(found)
 
 
-def children(event: Any) -> list[Any]:
-    return sorted(event.cpu_children, key=lambda e: e.time_range.start)
-
-
-def _match_in_order(roots: list[Any], names: list[str]) -> dict[int, Any] | None:
+def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | None:
     """Strict join: every captured name is met in its order. None if the sequences differ."""
-    matched: dict[int, Any] = {}
+    matched: dict[int, Event] = {}
     position = 0
     stack = list(reversed(roots))
     while stack and position < len(names):
@@ -226,16 +174,16 @@ def _match_in_order(roots: list[Any], names: list[str]) -> dict[int, Any] | None
             matched[position], matched[position + 1] = copy, event
             position += 2
         else:
-            stack.extend(reversed(children(event)))
+            stack.extend(reversed(event.children))
     return matched if position == len(names) else None
 
 
-def _match_by_name(roots: list[Any], names: list[str]) -> dict[int, Any]:
+def _match_by_name(roots: list[Event], names: list[str]) -> dict[int, Event]:
     """Loose join for steps that differ from the captured one: the n-th event of a name to its n-th call."""
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for index, name in enumerate(names):
         waiting[name].append(index)
-    matched: dict[int, Any] = {}
+    matched: dict[int, Event] = {}
     stack = list(reversed(roots))
     while stack:
         event = stack.pop()
@@ -245,35 +193,31 @@ def _match_by_name(roots: list[Any], names: list[str]) -> dict[int, Any]:
             if (copy := saved_copy(event)) is not None:
                 stack.append(copy)
         else:
-            stack.extend(reversed(children(event)))
+            stack.extend(reversed(event.children))
     return matched
 
 
-def _own_parts(event: Any, taken: set[int]) -> tuple[list[Any], list[Any]]:
+def _own_parts(event: Event, taken: set[int]) -> tuple[list[Event], list[Event]]:
     """The event and those inside it, without the ones that are matched to calls of their own; and these."""
-    own, inner, stack = [event], [], list(event.cpu_children)
+    own, inner, stack = [event], [], list(event.children)
     while stack:
         current = stack.pop()
         if id(current) in taken:
             inner.append(current)
         else:
             own.append(current)
-            stack.extend(current.cpu_children)
+            stack.extend(current.children)
     return own, inner
 
 
-def _elapsed_s(event: Any) -> float:
-    return float(event.time_range.elapsed_us()) * 1e-6
-
-
-def _union_s(intervals: list[tuple[float, float]]) -> float:
-    """Total length in seconds of a union of intervals given in microseconds."""
-    total, reach = 0.0, float("-inf")
+def _union_s(intervals: list[tuple[int, int]]) -> float:
+    """Total length in seconds of a union of intervals given in nanoseconds."""
+    total = reach = 0
     for start, end in sorted(intervals):
         if end > reach:
             total += end - max(start, reach)
             reach = end
-    return total * 1e-6
+    return total * 1e-9
 
 
 def event_overhead_s(calls: int = 1500, *, record_shapes: bool = False) -> float:

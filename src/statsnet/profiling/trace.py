@@ -14,7 +14,7 @@ import torch
 
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
-from statsnet.profiling.timeline import Timeline, event_overhead_s, profiling, read_events
+from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
 
 Step = Callable[[int], Any]
@@ -24,7 +24,8 @@ SETTLING_TIME_S = 1.0
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
 MANY_CALLS = 10_000
-"""Reading the profiler's events takes a second per ten thousand calls: such steps are repeated three times only."""
+"""Reading the profiler's events takes a second per 100,000 of them: steps of so many calls, each of several events,
+are repeated three times only."""
 
 RECOVERY_S = 0.03
 LONG_STEP_S = 0.8
@@ -87,24 +88,24 @@ def trace_step(
         calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
     for call in calls:
         call.metadata = is_metadata(call.op)
-    overhead = event_overhead_s()
-    with profiling(device):  # the first session of a step takes the memory that the later ones use again
-        step(next(turn))
+    overhead_s = event_overhead_s()
+
+    def profiled() -> Timeline:
+        return profile_step(lambda: step(next(turn)), calls, device=device, event_overhead_s=overhead_s)
+
+    profiled()  # the first session of a step takes the memory that the later ones use again
     if len(calls) > MANY_CALLS:
         repeats = min(repeats, 3)
     elif warmup_s[-1] > LONG_STEP_S:
         repeats = min(repeats, 4)
     bare: list[float] = []
-    sessions: list[Any] = []
+    timelines: list[Timeline] = []
     begin = time.perf_counter()
     while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
         _recover(run)
         bare.append(run())
-        with profiling(device) as session:
-            step(next(turn))
-        sessions.append(session)
+        timelines.append(profiled())
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
-    timelines = [read_events(s.events(), calls, device=device, event_overhead_s=overhead) for s in sessions]
     quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels

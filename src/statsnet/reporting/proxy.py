@@ -33,6 +33,9 @@ GROUPS = {
 SHOWN_FROM = 0.005
 """A share below this in target and proxy alike is left out of a table."""
 
+LARGEST_STEP_ERROR = 0.1
+"""A step that is further from its budget than this is not one to rely on."""
+
 
 def proxy_report(spec: Document, fit: Document | None) -> Report:
     """What a proxy stands for, what it is made of and, where fit.json is there, how well it fits."""
@@ -80,6 +83,14 @@ def fit_report(fit: Document) -> Report:
                 f"One step of the proxy takes {format_duration(found['step_latency_s'])}, one step of every "
                 f"workload {format_duration(found['suite_latency_s'])}: "
                 f"{found['compression']:.3g} times shorter."
+            )
+        )
+    if abs(found.get("step_latency_error") or 0.0) > LARGEST_STEP_ERROR:
+        report.append(
+            line(
+                f"The step misses its budget by {signed_percent(found['step_latency_error'])}. A busy machine, or one "
+                "that runs slower or faster than when the workloads were profiled, does that: synthesize again on "
+                "an idle machine, or profile anew."
             )
         )
     if replayed := fit.get("replayed_members"):

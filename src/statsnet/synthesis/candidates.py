@@ -133,6 +133,8 @@ def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
                 time_s=time_s,
             )
             found.append((NARROWING_PENALTY * math.log2(narrowing), candidate))
+            if time_s < SIZES[-1] / 4 * budget_s:
+                break  # what is smaller still is of no use
     chosen = [
         min(found, key=lambda f: (f[0] + abs(math.log(f[1].time_s / (size * budget_s))), f[1].key))[1]
         for size in SIZES

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from statsnet.blocks import Config
+from statsnet.blocks import KINDS
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.rows import Load, Rows, Work, works_of
-from statsnet.synthesis.towers import Placed, Tower
+from statsnet.synthesis.towers import Placed, Tower, shapes
 
 LARGEST_CORRECTION = 2.0
 """A kernel class runs at most this many times faster or slower in place than alone, as far as we believe."""
+
+RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
+"""Sizes of a block beside the one that was measured. Near it, time, FLOPs and bytes go with the size."""
+
+Counts = Mapping[str, int]
+"""How often each block is in a network, by `Placed.key`; blocks that are not named are not in it."""
 
 
 class Columns:
@@ -26,10 +34,11 @@ class Columns:
     """
 
     def __init__(self, candidates: list[Candidate], measured: list[dict[str, Any]]) -> None:
-        self.placed: list[Placed] = []
+        self._known: dict[str, Placed] = {}
         self._block: dict[str, Load] = {}
         self._optimizer: dict[str, Load] = {}
         self._in_place: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
+        self._resized: dict[str, tuple[str, float]] = {}
         found: dict[str, Placed] = {}
         for candidate, column in zip(candidates, measured, strict=True):
             plain = Placed(kind=candidate.kind, config=candidate.config)
@@ -40,6 +49,28 @@ class Columns:
                 self._optimizer[stepped.key] = _load(column["optimizer"])
                 found[stepped.key] = stepped
         self.placed = [found[key] for key in sorted(found)]
+        """All candidates, with and without their optimizer's step."""
+        self._known = dict(found)
+
+    def resize(self, blocks: Iterable[Placed]) -> list[Placed]:
+        """These blocks in other sizes, whose columns are derived from theirs."""
+        found: dict[str, Placed] = {}
+        for block in blocks:
+            for factor in RESIZINGS:
+                config = KINDS[block.kind].resized(block.config, factor)
+                if config is None:
+                    continue
+                resized = replace(block, config=config)
+                ratio = _reads(resized) / _reads(block)
+                if not RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 or ratio == 1:
+                    continue
+                if resized.key not in self._known:
+                    self._known[resized.key] = resized
+                    self._resized.setdefault(_identity(resized), (_identity(block), ratio))
+                    if block.key in self._optimizer:
+                        self._optimizer[resized.key] = self._optimizer[block.key]
+                found[resized.key] = resized
+        return list(found.values())
 
     def learn(self, towers: list[Tower], blocks: list[list[dict[str, Any]]]) -> float:
         """Take in the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower.
@@ -59,34 +90,58 @@ class Columns:
             self._in_place[identity].append(Load(works=works, framework_s=0.0).slowed(1 / drift).works)
         return drift
 
-    @property
-    def seen(self) -> np.ndarray:
-        """Whether each column's block has been measured in place."""
-        return np.array([_identity(p) in self._in_place for p in self.placed])
+    def seen(self) -> list[Placed]:
+        """The blocks that have been measured in place."""
+        return [p for p in self._known.values() if _identity(p) in self._in_place]
 
-    def matrix(self, rows: Rows, budget_s: float, drift: float = 1.0) -> np.ndarray:
-        """Rows × columns for a network that is to fill `budget_s` on a machine slower by `drift`."""
+    def named(self, counts: Counts) -> list[Placed]:
+        """The blocks of a network."""
+        return [self._known[key] for key in sorted(counts)]
+
+    def matrix(
+        self, rows: Rows, budget_s: float, drift: float = 1.0, blocks: Sequence[Placed] | None = None
+    ) -> np.ndarray:
+        """Rows × blocks (all candidates unless given) for a network that is to fill `budget_s` on a machine slower by
+        `drift`."""
         corrections = self._corrections()
-        loads = [self._load(p, corrections).slowed(drift) for p in self.placed]
+        loads = [
+            self._load(p, corrections).slowed(drift) for p in (self.placed if blocks is None else blocks)
+        ]
         return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> Load:
-        identity = _identity(placed)
-        block = self._block[identity]
-        seen = self._in_place.get(identity)
-        works = _mean(seen) if seen else _corrected(block.works, corrections)
-        framework = block.framework_s
-        if placed.key in self._optimizer:
-            optimizer = self._optimizer[placed.key]
-            works += _corrected(optimizer.works, corrections)
-            framework += optimizer.framework_s
-        return Load(works=works, framework_s=framework)
+        block = self._block_load(_identity(placed), corrections)
+        if placed.key not in self._optimizer:
+            return block
+        optimizer = self._optimizer[placed.key]
+        return Load(
+            works=block.works + _corrected(optimizer.works, corrections),
+            framework_s=block.framework_s + optimizer.framework_s,
+        )
+
+    def _block_load(self, identity: str, corrections: dict[str, float]) -> Load:
+        alone = self._block.get(identity)
+        if seen := self._in_place.get(identity):
+            return Load(works=_mean(seen), framework_s=self._framework_s(identity))
+        if alone is not None:
+            return Load(works=_corrected(alone.works, corrections), framework_s=alone.framework_s)
+        origin, ratio = self._resized[identity]
+        load = self._block_load(origin, corrections)
+        return Load(works=_scaled(load.works, ratio), framework_s=load.framework_s)
+
+    def _framework_s(self, identity: str) -> float:
+        """A resized block spends as long between its operators as the one that it stems from."""
+        while identity not in self._block:
+            identity, _ = self._resized[identity]
+        return self._block[identity].framework_s
 
     def _corrections(self) -> dict[str, float]:
         """Time in place ÷ time alone, by kernel class, over the blocks that were measured both ways."""
         alone: dict[str, float] = defaultdict(float)
         in_place: dict[str, float] = defaultdict(float)
         for identity, samples in self._in_place.items():
+            if identity not in self._block:
+                continue
             for work in self._block[identity].works:
                 alone[work.kernel_class] += work.time_s
             for work in _mean(samples):
@@ -100,8 +155,17 @@ class Columns:
 
 def _identity(placed: Placed) -> str:
     """Blocks of equal kind and dimensions run alike, whoever steps their parameters."""
-    config: Config = placed.config
-    return json.dumps([placed.kind, config], sort_keys=True)
+    return json.dumps([placed.kind, placed.config], sort_keys=True)
+
+
+def _reads(block: Placed) -> int:
+    """Elements or indices that a block reads."""
+    shape = shapes(block)[0]
+    if shape is not None:
+        return math.prod(shape)
+    indices = KINDS[block.kind].index_range(block.config)
+    assert indices is not None, "a block reads activations or indices"
+    return indices[0]
 
 
 def _load(part: dict[str, Any]) -> Load:
@@ -116,13 +180,16 @@ def _corrected(works: tuple[Work, ...], corrections: dict[str, float]) -> tuple[
     return tuple(replace(w, time_s=w.time_s * corrections.get(w.kernel_class, 1.0)) for w in works)
 
 
+def _scaled(works: tuple[Work, ...], factor: float, calls: float = 1.0) -> tuple[Work, ...]:
+    return tuple(
+        replace(
+            w, time_s=w.time_s * factor, flops=w.flops * factor, bytes=w.bytes * factor, calls=w.calls * calls
+        )
+        for w in works
+    )
+
+
 def _mean(samples: list[tuple[Work, ...]]) -> tuple[Work, ...]:
     """Works of several measurements of one block, each with its share."""
     share = 1.0 / len(samples)
-    return tuple(
-        replace(
-            w, time_s=w.time_s * share, flops=w.flops * share, bytes=w.bytes * share, calls=w.calls * share
-        )
-        for works in samples
-        for w in works
-    )
+    return tuple(w for works in samples for w in _scaled(works, share, calls=share))

@@ -70,7 +70,8 @@ def _steps(mode: str, placed: list[Placed]) -> str:
     if mode == "training":
         step = templates.TRAINING_STEP if any(b.optimizer for b in placed) else templates.GRADIENT_STEP
     sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
-    return "\n\n".join([sample, templates.BATCHES, step]).strip()
+    parts = [sample, templates.BATCHES, *([templates.GRADIENTS] if mode == "training" else []), step]
+    return "\n\n".join(parts).strip()
 
 
 def _imports(harness_imports: list[str], source: str) -> str:
@@ -158,15 +159,15 @@ def _target(node: ast.AnnAssign) -> str | None:
 
 def _network_sources(towers: list[Tower]) -> str:
     placed = [b for t in towers for b in t.blocks]
-    parts = [templates.TOWER]
+    parts = []
     if any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key)):
         parts.append(templates.REPEAT)
     if any(b.optimizer for b in placed):
         parts.append(templates.STEPPED)
-    lines = ["def towers() -> list[Tower]:", "    return ["]
+    lines = ["def towers() -> list[nn.Sequential]:", "    return ["]
     for tower, equal in groupby(towers, key=lambda t: t):
         runs = [(b, len(list(group))) for b, group in groupby(tower.blocks, key=lambda b: b)]
-        call = ("Tower", [*(_call(b, n) for b, n in runs), f"outputs={int(tower.outputs)}"])
+        call = ("nn.Sequential", [_call(b, n) for b, n in runs])
         lines += _several(call, len(list(equal)), 8)
     parts.append("\n".join([*lines, "    ]"]) + "\n")
     parts.append(templates.PROXY)
@@ -222,7 +223,7 @@ def _lines(node: str | Call, indent: int) -> list[str]:
 
 def _fits(node: Call, indent: int) -> bool:
     """Whether a call goes on one line; a tower of several blocks never does."""
-    long_tower = node[0] == "Tower" and len(node[1]) > 2
+    long_tower = node[0] == "nn.Sequential" and len(node[1]) > 1
     return len(_flat(node)) + indent < WIDTH and not long_tower
 
 
@@ -231,7 +232,7 @@ def _several(tower: Call, count: int, indent: int) -> list[str]:
     if count == 1:
         return _lines(tower, indent)
     pad = " " * indent
-    if _fits(("*(", [tower, f" for _ in range({count})"]), indent) and len(tower[1]) <= 2:
+    if _fits(("*(", [tower, f" for _ in range({count})"]), indent) and len(tower[1]) == 1:
         return [f"{pad}*({_flat(tower)} for _ in range({count})),"]
     *first, last = _lines(tower, indent + 4)
     return [f"{pad}*(", *first, last.rstrip(","), f"{pad}    for _ in range({count})", f"{pad}),"]

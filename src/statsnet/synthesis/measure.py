@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from statsnet.environment import fingerprint
@@ -19,17 +20,21 @@ from statsnet.synthesis.candidates import Candidate
 Report = Callable[[str, float], None]
 
 CANDIDATE_PROCESSES = 2
-FINAL_PROCESSES = 3
-"""One process is one sample: the finished proxy is measured in this many, and the median one counts."""
+ROUND_PROCESSES = 2
+"""One process is one sample, and samples of one network differ by several percent."""
+
+
+DISTURBED = 1.08
+"""A process that is slower than the fastest by more than this had a busy neighbour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A proxy's signature, the seconds it takes to build, and per tower and block its operators in place."""
+    """A proxy's signature, the seconds it takes to build, and per process, tower and block its operators in place."""
 
     signature: Signature
     build_s: float
-    blocks: list[list[dict[str, Any]]]
+    blocks: list[list[list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,22 +97,60 @@ class Bench:
                 self.cache.put(key, known[key])
         return [known[k] for k in keys]
 
-    def whole(self, source: str, *, processes: int = 1) -> Whole:
-        """A proxy measured as a whole; of several processes the one with the median step time counts."""
+    def whole(self, source: str, *, processes: int) -> Whole:
+        """A proxy measured as a whole; of several processes, each operator's median time counts. Processes that were
+        disturbed (see DISTURBED) are left out."""
         key = self._key(network=hashlib.sha256(source.encode()).hexdigest(), processes=processes)
         data = self.cache.get(key)
         if data is None:
             with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
                 Path(folder, "network.py").write_text(source, encoding="utf-8")
                 runs = [self._job("trace_proxy", "whole network", folder=folder) for _ in range(processes)]
-            runs.sort(key=lambda r: Signature.from_dict(r["signature"]).measurements[0].latency_s)
-            data = runs[(len(runs) - 1) // 2]
+            data = _quiet_together(runs)
             self.cache.put(key, data)
         return Whole(
             signature=Signature.from_dict(data["signature"]),
             build_s=float(data["build_s"]),
             blocks=data["blocks"],
         )
+
+
+def _quiet_together(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """One result of `jobs.trace_proxy` from those of several processes; `blocks` has one entry per process."""
+    signatures = [Signature.from_dict(r["signature"]) for r in runs]
+    latencies = [s.measurements[0].latency_s for s in signatures]
+    order = sorted(range(len(runs)), key=lambda i: latencies[i])
+    quiet = [i for i in order if latencies[i] <= DISTURBED * latencies[order[0]]]
+    middle = (len(quiet) - 1) // 2
+    together = _together([signatures[i] for i in quiet], middle)
+    return {
+        **runs[quiet[middle]],
+        "signature": together.to_dict(),
+        "blocks": [runs[i]["blocks"] for i in quiet],
+    }
+
+
+def _together(signatures: list[Signature], middle: int) -> Signature:
+    """One signature from those of several processes: operators' and framework's median times, and all steps. Where the
+    processes did not run the same operators, that of the middle one."""
+    base = signatures[middle]
+    if len(signatures) == 1 or any(s.clusters != base.clusters for s in signatures):
+        return base
+    found = [s.measurements[0] for s in signatures]
+    times = zip(*(m.cluster_time_s for m in found), strict=True)
+    measurement = replace(
+        found[middle],
+        step_latency_s=tuple(t for m in found for t in m.step_latency_s),
+        cluster_time_s=tuple(_median(values) for values in times),
+        framework_time_s=_median([m.framework_time_s for m in found]),
+        idle_time_s=_median([m.idle_time_s for m in found]),
+    )
+    return replace(base, measurements=(measurement,))
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return median(known) if known else None
 
 
 def _column_s(column: dict[str, Any]) -> float:

@@ -18,16 +18,21 @@ Key = tuple[str, str]
 WEIGHTS = {
     "total": 3.0,
     "category": 1.2,
-    "kernel_class": 1.6,
+    "kernel_class": 2.0,
     "shape_class": 0.25,
-    "intensity": 0.45,
+    "intensity": 0.8,
     "flops": 1.0,
     "bytes": 1.0,
     "framework": 0.3,
+    "launches": 0.3,
     "device": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
-cumulative share per bin, of which the earth mover's distance is the sum; `device` is spread over all devices."""
+cumulative share per bin, of which the earth mover's distance is the sum; `device` is spread over all devices;
+`launches` counts where launch and framework cost does, see LAUNCHES_MATTER."""
+
+LAUNCHES_MATTER = 0.05
+"""Share of framework time in the target above which calls per second are matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +103,9 @@ class Rows:
         works = self.load.works
         self.flops = sum(w.flops for w in works)
         self.bytes = sum(w.bytes for w in works)
+        self.calls = sum(w.calls for w in works)
         self.devices = modelled_devices(works)
-        self.keys: list[Key] = [("total", ""), ("framework", ""), ("flops", ""), ("bytes", "")]
+        self.keys: list[Key] = [(g, "") for g in ("total", "framework", "flops", "bytes", "launches")]
         for group in ("category", "kernel_class", "shape_class"):
             self.keys += [(group, name) for name in sorted({_name(w, group) for w in works})]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
@@ -109,6 +115,8 @@ class Rows:
         self._index = {key: i for i, key in enumerate(self.keys)}
         sizes = {"device": len(self.devices)}
         self.weights = np.array([WEIGHTS[g] / sizes.get(g, 1) for g, _ in self.keys])
+        if self.load.framework_s < LAUNCHES_MATTER:
+            self.weights[self.index("launches")] = 0.0
         self.target = self.vector(self.load)
 
     def vector(self, load: Load, seconds: float = 1.0) -> np.ndarray:
@@ -118,10 +126,11 @@ class Rows:
             for group in ("category", "kernel_class", "shape_class"):
                 out[self._row(group, _name(work, group))] += work.time_s / seconds
             cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
-        out[self._index["total", ""]] = load.time_s / seconds
-        out[self._index["framework", ""]] = load.framework_s / seconds
-        out[self._index["flops", ""]] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
-        out[self._index["bytes", ""]] = _ratio(sum(w.bytes for w in load.works), self.bytes * seconds)
+        out[self.index("total")] = load.time_s / seconds
+        out[self.index("framework")] = load.framework_s / seconds
+        out[self.index("flops")] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
+        out[self.index("bytes")] = _ratio(sum(w.bytes for w in load.works), self.bytes * seconds)
+        out[self.index("launches")] = _ratio(sum(w.calls for w in load.works), self.calls * seconds)
         running = 0.0
         for bin_ in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN):
             running += cumulative[bin_]
@@ -129,6 +138,10 @@ class Rows:
         for i, device in enumerate(self.devices):
             out[self._index["device", str(i)]] = _device_time(device, load) / seconds
         return out
+
+    def index(self, group: str) -> int:
+        """Place of a group that is one row."""
+        return self._index[group, ""]
 
     def _row(self, group: str, name: str) -> int:
         return self._index.get((group, name), self._index[group, "elsewhere"])

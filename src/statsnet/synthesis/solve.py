@@ -8,7 +8,9 @@ this size (hundreds of integers, L1) in minutes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import linprog
@@ -20,11 +22,14 @@ DISTINCT_PENALTY = 4e-4
 MOST_MOVES = 500
 ROUNDINGS = 12
 SEARCHED = 3
-JUMPS = 350
+JUMPS = 700
 """Random roundings of the relaxation, how many of the best are searched further, and jumps in each search."""
 
+SWAPPED = 10
+"""Blocks that are tried against all others when no single change helps: a third of a network's, as a rule."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """`matrix` rows × columns, `target` and `weight` per row, `upper` per column."""
 
@@ -33,8 +38,17 @@ class Program:
     weight: np.ndarray
     upper: np.ndarray
 
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The columns, each contiguous."""
+        return np.ascontiguousarray(self.matrix.T)
+
+    def residual(self, counts: np.ndarray) -> np.ndarray:
+        found: np.ndarray = counts @ self.columns - self.target
+        return found
+
     def error(self, counts: np.ndarray) -> float:
-        return float(self.weight @ np.abs(self.matrix @ counts - self.target))
+        return float(self.weight @ np.abs(self.residual(counts)))
 
     def objective(self, counts: np.ndarray) -> float:
         return self.error(counts) + DISTINCT_PENALTY * float(np.count_nonzero(counts))
@@ -70,13 +84,21 @@ def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = Non
     return Solution(counts=best, error=program.error(best), bound=bound)
 
 
-def polish(program: Program, start: np.ndarray, *, max_distinct: int, radius: int, seed: int = 0) -> Solution:
-    """The best counts that differ from `start` by at most `radius` uses of blocks: for a program that is only known
-    to be right near there."""
+def polish(
+    program: Program,
+    start: np.ndarray,
+    *,
+    max_distinct: int,
+    radius: int,
+    tried: Sequence[np.ndarray] = (),
+    seed: int = 0,
+) -> Solution:
+    """The best counts that were not tried and differ from `start` by at most `radius` uses of blocks: for a program
+    that is only known to be right near there. Where all that were found have been tried, `start`."""
     relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
     promising = np.flatnonzero((relaxed > 1e-3) | (start > 0))
     generator = np.random.default_rng(seed)
-    counts = _search(program, start, promising, max_distinct, generator, radius=radius)
+    counts = _search(program, start, promising, max_distinct, generator, radius=radius, tried=tried)
     return Solution(counts=counts, error=program.error(counts), bound=bound)
 
 
@@ -117,30 +139,49 @@ def _search(
     max_distinct: int,
     generator: np.random.Generator,
     radius: int | None,
+    tried: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
-    """Iterated local search: take some blocks away, put some in that the relaxation likes, descend again, keep what
-    is better."""
-    best = start
-    value = program.objective(best)
+    """Iterated local search: take some blocks away, put some in that the relaxation likes, descend again, go on from
+    what is better. The answer is the best that was not tried."""
+    known = {t.tobytes() for t in tried}
+    here, value = start, program.objective(start)
+    best, best_value = (start, value) if start.tobytes() not in known else (None, np.inf)
     for _ in range(JUMPS):
-        trial = best.copy()
-        used = np.flatnonzero(trial)
-        for j in generator.choice(used, size=min(len(used), int(generator.integers(0, 4))), replace=False):
-            trial[j] -= int(generator.integers(1, trial[j] + 1))
-        pool = promising if len(promising) and generator.random() < 0.75 else np.arange(len(trial))
-        for j in generator.choice(pool, size=int(generator.integers(1, 4))):
-            if trial[j] > 0 or np.count_nonzero(trial) < max_distinct:
-                trial[j] += 1
-        trial = _descend(program, np.minimum(trial, program.upper), max_distinct)
-        near = radius is None or np.abs(trial - start).sum() <= radius
-        if near and program.objective(trial) < value - 1e-9:
-            best, value = trial, program.objective(trial)
-    return best
+        trial = _descend(program, _jump(program, here, promising, max_distinct, generator), max_distinct)
+        if radius is not None and np.abs(trial - start).sum() > radius:
+            continue
+        found = program.objective(trial)
+        if found < value - 1e-9:
+            here, value = trial, found
+        if found < best_value - 1e-9 and trial.tobytes() not in known:
+            best, best_value = trial, found
+    return start if best is None else best
+
+
+def _jump(
+    program: Program,
+    counts: np.ndarray,
+    promising: np.ndarray,
+    max_distinct: int,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Up to three blocks fewer, and up to three others in their place."""
+    trial = counts.copy()
+    used = np.flatnonzero(trial)
+    for j in generator.choice(used, size=min(len(used), int(generator.integers(0, 4))), replace=False):
+        trial[j] -= int(generator.integers(1, trial[j] + 1))
+    pool = promising if len(promising) and generator.random() < 0.75 else np.arange(len(trial))
+    for j in generator.choice(pool, size=int(generator.integers(1, 4))):
+        if trial[j] > 0 or np.count_nonzero(trial) < max_distinct:
+            trial[j] += 1
+    clipped: np.ndarray = np.minimum(trial, program.upper)
+    return clipped
 
 
 def _descend(program: Program, counts: np.ndarray, max_distinct: int) -> np.ndarray:
     """Best improvement: a count up or down by one, and where neither helps, one up and another down."""
-    residual = program.matrix @ counts - program.target
+    columns = program.columns
+    residual = program.residual(counts)
     for _ in range(MOST_MOVES):
         up, down = _best_move(program, counts, residual, max_distinct)
         if up < 0 and down < 0:
@@ -148,35 +189,46 @@ def _descend(program: Program, counts: np.ndarray, max_distinct: int) -> np.ndar
         for j, sign in ((up, 1), (down, -1)):
             if j >= 0:
                 counts[j] += sign
-                residual = residual + sign * program.matrix[:, j]
+                residual = residual + sign * columns[j]
     return counts
 
 
 def _best_move(
     program: Program, counts: np.ndarray, residual: np.ndarray, max_distinct: int
 ) -> tuple[int, int]:
-    """Columns to raise and to lower by one (−1: none)."""
-    a, w = program.matrix, program.weight
-    base = float(w @ np.abs(residual))
-    ups = np.flatnonzero(counts < program.upper)
-    downs = np.flatnonzero(counts > 0)
-    new, last = DISTINCT_PENALTY * (counts[ups] == 0), DISTINCT_PENALTY * (counts[downs] == 1)
-    full = np.count_nonzero(counts) >= max_distinct
-    closed = np.where(full & (counts[ups] == 0), np.inf, 0.0)
+    """Columns to raise and to lower by one (−1: none). Of many blocks, only those that the residual would rather not
+    have are tried against others."""
+    columns, weight = program.columns, program.weight
+    base = float(weight @ np.abs(residual))
+    unused = counts == 0
+    downs = np.flatnonzero(~unused)
+    new = DISTINCT_PENALTY * unused
+    last = DISTINCT_PENALTY * (counts[downs] == 1)
+    closed = np.where(counts >= program.upper, np.inf, new)
+    if len(downs) >= max_distinct:
+        closed[unused] = np.inf
     best, choice = -1e-9, (-1, -1)
-    gain_up = w @ np.abs(residual[:, None] + a[:, ups]) - base + new + closed
-    if len(ups) and gain_up.min() < best:
-        best, choice = float(gain_up.min()), (int(ups[np.argmin(gain_up)]), -1)
-    gain_down = w @ np.abs(residual[:, None] - a[:, downs]) - base - last
-    if len(downs) and gain_down.min() < best:
-        best, choice = float(gain_down.min()), (-1, int(downs[np.argmin(gain_down)]))
-    if choice != (-1, -1) or not len(ups):
+    raised = columns + residual
+    gain = np.abs(raised) @ weight - base + closed
+    if (up := int(np.argmin(gain))) >= 0 and gain[up] < best:
+        best, choice = float(gain[up]), (up, -1)
+    if len(downs):
+        gain = np.abs(residual - columns[downs]) @ weight - base - last
+        if (k := int(np.argmin(gain))) >= 0 and gain[k] < best:
+            best, choice = float(gain[k]), (-1, int(downs[k]))
+    if choice != (-1, -1):
         return choice
-    for k, down in enumerate(downs):
-        opened = 0.0 if counts[down] == 1 else closed
-        gains = w @ np.abs((residual - a[:, down])[:, None] + a[:, ups]) - base + new - last[k] + opened
-        gains[ups == down] = np.inf
-        i = int(np.argmin(gains))
-        if gains[i] < best:
-            best, choice = float(gains[i]), (int(ups[i]), int(down))
+    if not len(downs):
+        return choice
+    swapped = np.empty_like(raised)
+    for k in np.argsort(gain, kind="stable")[:SWAPPED]:
+        down = downs[k]
+        np.subtract(raised, columns[down], out=swapped)
+        np.abs(swapped, out=swapped)
+        opened = new if counts[down] == 1 and len(downs) == max_distinct else closed
+        swap = swapped @ weight - base + opened - last[k]
+        swap[(counts >= program.upper) | (np.arange(len(swap)) == down)] = np.inf
+        up = int(np.argmin(swap))
+        if swap[up] < best:
+            best, choice = float(swap[up]), (up, int(down))
     return choice

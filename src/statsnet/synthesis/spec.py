@@ -109,7 +109,6 @@ def make_spec(
         ],
         "towers": [
             {
-                "outputs": t.outputs,
                 "blocks": [
                     {"kind": b.kind, "config": _plain(b.config), "optimizer": b.optimizer} for b in t.blocks
                 ],

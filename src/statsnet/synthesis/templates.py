@@ -51,29 +51,19 @@ if __name__ == "__main__":
     sys.exit(main(lambda device: make_step(build(device), device), SPEC_ID, MODE))
 ''')
 
-TOWER = '''\
-class Tower(nn.Module):
-    """Blocks one after the other. All that the last one writes is folded into one number."""
-
-    def __init__(self, *blocks: nn.Module, outputs: int) -> None:
-        super().__init__()
-        self.blocks = nn.Sequential(*blocks)
-        self.register_buffer("probe", torch.randn(outputs) / math.sqrt(outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.dot(self.blocks(x).reshape(-1), self.probe)
-'''
-
 PROXY = '''\
 class Proxy(nn.Module):
-    """All towers side by side. Their results are added up, so that none of them can be left out."""
+    """All towers side by side: blocks in a row, each reading what the one before it wrote.
+
+    What the towers end in is given back whole: nothing that a block computes can be left out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.towers = nn.ModuleList(towers())
 
-    def forward(self, batch: list[Tensor]) -> Tensor:
-        return torch.stack([tower(x) for tower, x in zip(self.towers, batch, strict=True)]).sum()
+    def forward(self, batch: list[Tensor]) -> list[Tensor]:
+        return [tower(x) for tower, x in zip(self.towers, batch, strict=True)]
 '''
 
 REPEAT = '''\
@@ -94,7 +84,7 @@ BATCHES = '''\
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
-    heads = [tower.blocks[0] for tower in proxy.towers]
+    heads = [tower[0] for tower in proxy.towers]
     return [[sample(head, generator).to(device) for head in heads] for _ in range(count)]
 '''
 
@@ -115,51 +105,66 @@ def sample(head: nn.Module, generator: torch.Generator) -> Tensor:
 '''
 
 INFERENCE_STEP = '''\
-def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
+def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One inference step, without gradients."""
     rotation = itertools.cycle(batches(proxy, device))
 
-    def step() -> Tensor:
+    def step() -> list[Tensor]:
         with torch.no_grad():
             return proxy(next(rotation))
 
     return step
 '''
 
+GRADIENTS = '''\
+def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+    """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
+    heads = [x for x in batch if x.requires_grad]
+    weights = list(proxy.parameters())
+    found = torch.autograd.grad(outputs, heads + weights, gradients)
+    for weight, gradient in zip(weights, found[len(heads) :], strict=True):
+        weight.grad = gradient
+
+
+def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
+    """A fixed random gradient for all that the towers write: what layers behind them would hand back."""
+    return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
+'''
+
 TRAINING_STEP = '''\
-def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
+def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: forward, backward, and the optimizers on the parameters that they own."""
     rotation = itertools.cycle(batches(proxy, device))
+    gradients = gradients_like(proxy(next(rotation)))
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
         optimizers.append(make([p for b in blocks for n, p in b.named_parameters() if n not in KEPT]))
 
-    def step() -> Tensor:
+    def step() -> list[Tensor]:
         proxy.zero_grad(set_to_none=True)
-        # As behind other layers, every block has a gradient to give back; indices have none.
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
-        loss = proxy(batch)
-        loss.backward()
+        outputs = proxy(batch)
+        backward(proxy, batch, outputs, gradients)
         for optimizer in optimizers:
             optimizer.step()
-        return loss
+        return outputs
 
     return step
 '''
 
 GRADIENT_STEP = '''\
-def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
+def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: forward and backward. No block's parameters are updated."""
     rotation = itertools.cycle(batches(proxy, device))
+    gradients = gradients_like(proxy(next(rotation)))
 
-    def step() -> Tensor:
+    def step() -> list[Tensor]:
         proxy.zero_grad(set_to_none=True)
-        # As behind other layers, every block has a gradient to give back; indices have none.
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
-        loss = proxy(batch)
-        loss.backward()
-        return loss
+        outputs = proxy(batch)
+        backward(proxy, batch, outputs, gradients)
+        return outputs
 
     return step
 '''

@@ -15,8 +15,13 @@ from statsnet.blocks import KINDS, Config
 LONGEST_TOWER = 24
 """Blocks in one tower at most: activations and gradients stay of sane size."""
 
-SMALLEST_SLICE = 0.25
-"""A block reads at least this share of what the one before it wrote; else a new tower begins."""
+SMALLEST_SLICE = 0.5
+"""A block reads at least this share of what the one before it wrote; else a new tower begins. What is not read is
+computed all the same, but a compiler may leave the end of it out."""
+
+LARGEST_GRADIENT_SLICE = 100_000
+"""In training, a slice of more elements than this is none: its gradient is one more pass over all of them, which no
+model of the mix makes."""
 
 MOST_UNSTEADY = 3
 """Blocks in one tower at most that change the size of values or gradients much (see `BlockKind.steady`)."""
@@ -37,10 +42,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """Blocks in order, and the number of elements that the last one writes."""
+    """Blocks in order: each reads what the one before it wrote."""
 
     blocks: tuple[Placed, ...]
-    outputs: int
 
 
 def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
@@ -62,55 +66,54 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
         return shape, tuple(module(torch.empty(shape)).shape)
 
 
-def build_towers(counted: list[tuple[Placed, int]]) -> list[Tower]:
+def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
     """Chain the blocks greedily, largest first: next comes the block that reads exactly what was written,
-    else the largest one that fits into it. Blocks that read indices stand alone, beside the chains."""
+    else the largest one that fits into it. Blocks that read indices can only begin a tower."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:
         if count > 0:
             left[block.key] += count
             by_key[block.key] = block
+    heads = sorted((k for k in left if _reads(by_key[k]) is None), key=lambda k: (-_writes(by_key[k]), k))
+    chained = sorted(set(left) - set(heads), key=lambda k: (-(_reads(by_key[k]) or 0), k))
     towers: list[Tower] = []
-    heads = sorted(k for k in left if shapes(by_key[k])[0] is None)
-    chained = sorted((k for k in left if k not in set(heads)), key=lambda k: (-_reads(by_key[k]), k))
-    while any(left[k] for k in chained):
-        first = next(k for k in chained if left[k])
-        chain = [first]
-        left[first] -= 1
-        while len(chain) < LONGEST_TOWER:
-            following = _next([by_key[k] for k in chain], [k for k in chained if left[k]], by_key)
-            if following is None:
-                break
-            chain.append(following)
-            left[following] -= 1
-        towers.append(_tower([by_key[k] for k in chain]))
-    for key in heads:
-        towers.extend(_tower([by_key[key]]) for _ in range(left[key]))
+    for first in [*heads, *chained]:
+        while left[first]:
+            chain = [by_key[first]]
+            left[first] -= 1
+            while len(chain) < LONGEST_TOWER:
+                following = _next(chain, [by_key[k] for k in chained if left[k]], training)
+                if following is None:
+                    break
+                chain.append(following)
+                left[following.key] -= 1
+            towers.append(Tower(blocks=tuple(chain)))
     return towers
 
 
-def _tower(blocks: list[Placed]) -> Tower:
-    return Tower(blocks=tuple(blocks), outputs=math.prod(shapes(blocks[-1])[1]))
+def _reads(block: Placed) -> int | None:
+    """Elements; None for indices."""
+    shape = shapes(block)[0]
+    return None if shape is None else math.prod(shape)
 
 
-def _reads(block: Placed) -> int:
-    return math.prod(shapes(block)[0] or ())
+def _writes(block: Placed) -> int:
+    return math.prod(shapes(block)[1])
 
 
-def _next(chain: list[Placed], keys: list[str], by_key: dict[str, Placed]) -> str | None:
-    written = shapes(chain[-1])[1]
-    available = math.prod(written)
-    best: tuple[tuple[bool, bool, int], str] | None = None
-    for key in keys:
-        read = shapes(by_key[key])[0]
-        elements = math.prod(read or ())
-        too_small = elements < SMALLEST_SLICE * available
-        if elements > available or too_small or not _stays_sane(chain, by_key[key]):
-            continue
-        rank = (read == written, elements == available, elements)
-        if best is None or rank > best[0]:
-            best = (rank, key)
+def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed | None:
+    written, available = shapes(chain[-1])[1], _writes(chain[-1])
+    smallest = SMALLEST_SLICE * available
+    if training and available > LARGEST_GRADIENT_SLICE:
+        smallest = available
+    best: tuple[tuple[bool, int], Placed] | None = None
+    for block in others:
+        elements = _reads(block) or 0
+        if smallest <= elements <= available and _stays_sane(chain, block):
+            rank = (shapes(block)[0] == written, elements)
+            if best is None or rank > best[0]:
+                best = (rank, block)
     return best[1] if best else None
 
 

@@ -1,0 +1,205 @@
+"""Solve, build, measure the whole network, learn from it, and again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from statsnet.errors import StatsNetError
+from statsnet.signatures.target import target_of
+from statsnet.synthesis.columns import Columns, Counts
+from statsnet.synthesis.emit import network_source
+from statsnet.synthesis.measure import ROUND_PROCESSES, Bench, Whole
+from statsnet.synthesis.rows import Rows, load_of_target
+from statsnet.synthesis.solve import Program, Solution, polish, solve
+from statsnet.synthesis.towers import Placed, Tower, build_towers
+
+LARGEST_COUNT = 96
+MAX_DISTINCT = 44
+ROUNDS = 7
+FREE_ROUNDS = 2
+STEP_TOLERANCE = 0.03
+"""By so much of it a step's length is uncertain: machines drift between one process and the next."""
+
+FINAL_PROCESSES = (3, 5, 7)
+CONFIRMED = 0.05
+
+TRIM_RADIUS = 24
+"""By how many uses of blocks a network may change where its blocks' sizes are trimmed: half of them go, half come."""
+
+RADIUS = 16
+"""By how many uses of blocks a later round may differ from the best network so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One measured network. `drift` is how much slower the machine was than in the first round."""
+
+    counts: Counts
+    towers: list[Tower]
+    source: str
+    whole: Whole
+    drift: float
+
+    def in_budget(self, rows: Rows, budget_s: float) -> np.ndarray:
+        """Its rows in the units of the program: what one step holds, as shares of the budget's."""
+        latency_s = self.whole.signature.measurements[0].latency_s
+        return rows.vector(load_of_target(target_of(self.whole.signature)), budget_s / latency_s)
+
+    def achieved(self, rows: Rows, budget_s: float) -> np.ndarray:
+        """What it is judged by: shares of its own step, rates, and the length of the step."""
+        out = rows.vector(load_of_target(target_of(self.whole.signature)))
+        longer = self.whole.signature.measurements[0].latency_s / budget_s - 1.0
+        out[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
+        return out
+
+    def error(self, rows: Rows, budget_s: float) -> float:
+        return float(rows.weights @ np.abs(self.achieved(rows, budget_s) - rows.target))
+
+
+def correct(
+    columns: Columns, rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
+) -> tuple[Trial, list[dict[str, Any]]]:
+    """Solve, build, measure the whole, learn from it, again; the best network is measured once more, with care.
+
+    What is learnt is each block's time in place and, on the right-hand side, what belongs to no block (framework
+    time). The first rounds choose freely. The later ones make a few changes to the best network
+    so far, among blocks that have been part of one: a wholly new network would bring new surprises.
+    """
+    trials: list[Trial] = []
+    history: list[dict[str, Any]] = []
+    for number in range(ROUNDS):
+        bench.report(f"solving, round {number + 1}", number / ROUNDS)
+        choice = Choice(columns=columns, rows=rows, budget_s=budget_s, trials=trials, seed=seed)
+        counts, solution = choice.free() if number < FREE_ROUNDS else choice.near_the_best()
+        trial = _try(columns, counts, budget_s, bench, mix_text, seed)
+        trials.append(trial)
+        history.append(
+            {
+                "round": number + 1,
+                "predicted_error": solution.error,
+                "lower_bound": solution.bound,
+                "measured_error": trial.error(rows, budget_s),
+                "drift": trial.drift,
+                "step_latency_s": trial.whole.signature.measurements[0].latency_s,
+            }
+        )
+    best = min(trials, key=lambda t: t.error(rows, budget_s))
+    return replace(best, whole=_confirmed(best, bench)), history
+
+
+def _confirmed(best: Trial, bench: Bench) -> Whole:
+    """The finished proxy, measured in more processes; in more still where its step differs from what it was in its
+    round, as when a neighbour was busy in one of the two."""
+    before_s = best.whole.signature.measurements[0].latency_s
+    for processes in FINAL_PROCESSES:
+        whole = bench.whole(best.source, processes=processes)
+        if abs(whole.signature.measurements[0].latency_s / before_s - 1.0) < CONFIRMED:
+            break
+    return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The next network to measure, given those measured so far."""
+
+    columns: Columns
+    rows: Rows
+    budget_s: float
+    trials: list[Trial]
+    seed: int
+
+    def free(self) -> tuple[Counts, Solution]:
+        """From all candidates, then with the chosen ones' sizes trimmed."""
+        drift = float(np.median([t.drift for t in self.trials])) if self.trials else 1.0
+        outside = [self._outside(t) for t in self.trials]
+        wanted = self.rows.target - (np.median(outside, axis=0) if outside else 0.0)
+        best = self._best()
+        own = self.columns.named(best.counts) if best else []
+        blocks = _unique([*self.columns.placed, *own])
+        start = _vector(best.counts, blocks) if best else None
+        program = self._program(blocks, wanted, drift)
+        solution = solve(program, max_distinct=MAX_DISTINCT, start=start, seed=self.seed)
+        chosen = self.columns.named(_counts(solution.counts, blocks))
+        trimmed = _unique([*chosen, *self.columns.resize(chosen)])
+        start = _vector(_counts(solution.counts, blocks), trimmed)
+        found = polish(
+            self._program(trimmed, wanted, drift),
+            start,
+            max_distinct=MAX_DISTINCT,
+            radius=TRIM_RADIUS,
+            seed=self.seed,
+        )
+        return _counts(found.counts, trimmed), replace(found, bound=solution.bound)
+
+    def near_the_best(self) -> tuple[Counts, Solution]:
+        """A few changes to the best network, among blocks that were measured in one and its own in other sizes,
+        to one that was not measured yet."""
+        best = self._best()
+        assert best is not None, "free rounds come first"
+        own = self.columns.named(best.counts)
+        blocks = _unique([*self.columns.seen(), *own, *self.columns.resize(own)])
+        wanted = self.rows.target - self._outside(best)
+        program = self._program(blocks, wanted, best.drift)
+        found = polish(
+            program,
+            _vector(best.counts, blocks),
+            max_distinct=MAX_DISTINCT,
+            radius=RADIUS,
+            tried=[_vector(t.counts, blocks) for t in self.trials],
+            seed=self.seed,
+        )
+        return _counts(found.counts, blocks), found
+
+    def _program(self, blocks: list[Placed], wanted: np.ndarray, drift: float) -> Program:
+        matrix = self.columns.matrix(self.rows, self.budget_s, drift, blocks)
+        upper = np.full(len(blocks), LARGEST_COUNT)
+        return Program(matrix=matrix, target=wanted, weight=self.rows.weights, upper=upper)
+
+    def _outside(self, trial: Trial) -> np.ndarray:
+        """What a measured network holds beyond its blocks."""
+        blocks = self.columns.named(trial.counts)
+        matrix = self.columns.matrix(self.rows, self.budget_s, trial.drift, blocks)
+        return trial.in_budget(self.rows, self.budget_s) - matrix @ _vector(trial.counts, blocks)
+
+    def _best(self) -> Trial | None:
+        return min(self.trials, key=lambda t: t.error(self.rows, self.budget_s), default=None)
+
+
+def _unique(blocks: list[Placed]) -> list[Placed]:
+    return list({b.key: b for b in blocks}.values())
+
+
+def _vector(counts: Counts, blocks: list[Placed]) -> np.ndarray:
+    return np.array([counts.get(b.key, 0) for b in blocks])
+
+
+def _counts(vector: np.ndarray, blocks: list[Placed]) -> Counts:
+    return {b.key: int(n) for b, n in zip(blocks, vector, strict=True) if n > 0}
+
+
+def _try(columns: Columns, counts: Counts, budget_s: float, bench: Bench, mix_text: str, seed: int) -> Trial:
+    if not counts:
+        raise StatsNetError(
+            "no network fits the time budget",
+            cause=f"the smallest block is longer than {budget_s:.3g} s",
+            hint="give a longer --budget",
+        )
+    towers = build_towers(
+        [(b, counts[b.key]) for b in columns.named(counts)], training=bench.mode == "training"
+    )
+    source = network_source(
+        towers, title=f"Proxy for {mix_text}", spec_id="", mode=bench.mode, dtype=bench.dtype, seed=seed
+    )
+    whole = bench.whole(source, processes=ROUND_PROCESSES)
+    return Trial(
+        counts=counts,
+        towers=towers,
+        source=source,
+        whole=whole,
+        drift=fmean([columns.learn(towers, blocks) for blocks in whole.blocks]),
+    )

@@ -1,0 +1,165 @@
+"""The rounds of correction, on a machine that is simulated: what is learnt in place makes the network better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from test_rows import cluster, small_signature, tensor
+
+from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.target import target_of
+from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.columns import Columns
+from statsnet.synthesis.correct import ROUNDS, correct
+from statsnet.synthesis.measure import Whole, _together
+from statsnet.synthesis.rows import Rows
+
+BUDGET_S = 0.01
+INPUTS, OUTPUTS = 64, 32
+SLOWER_IN_PLACE = {"gemm|mkl": 1.5, "activation|aten": 0.9}
+ALONE_S = {"gemm|mkl": 2e-6, "activation|aten": 1e-6}
+"""Seconds per row of a block, measured alone; and how much longer it takes in a network."""
+
+
+def operators(rows: int) -> list[Cluster]:
+    gemm = cluster(
+        "aten.mm.default", "gemm", (tensor(rows, INPUTS), tensor(INPUTS, OUTPUTS)), tensor(rows, OUTPUTS), calls=1.0,
+        flops=2.0 * rows * INPUTS * OUTPUTS, bytes_read=4.0 * rows * INPUTS, bytes_written=4.0 * rows * OUTPUTS,
+    )  # fmt: skip
+    relu = cluster(
+        "aten.relu.default", "activation", (tensor(rows, OUTPUTS),), tensor(rows, OUTPUTS), calls=1.0,
+        flops=1.0 * rows * OUTPUTS, bytes_read=4.0 * rows * OUTPUTS, bytes_written=4.0 * rows * OUTPUTS,
+    )  # fmt: skip
+    return [gemm, relu]
+
+
+CLASSES = ("gemm|mkl", "activation|aten")
+
+
+def part(rows: int, seconds: dict[str, float]) -> dict[str, Any]:
+    found = []
+    for op, name in zip(operators(rows), CLASSES, strict=True):
+        if name in seconds:
+            nbytes = (op.bytes_read or 0) + (op.bytes_written or 0)
+            shape = shape_class(op.op, list(op.args), list(op.outputs))
+            found.append({
+                "category": op.category, "kernel_class": name, "shape_class": shape, "phase": "forward",
+                "time_s": seconds[name], "flops": op.flops, "bytes": nbytes, "calls": 1,
+            })  # fmt: skip
+    return {"operators": found, "framework_s": 1e-6}
+
+
+def seconds(rows: int, *, in_place: bool, activation: bool) -> dict[str, float]:
+    names = CLASSES if activation else CLASSES[:1]
+    return {n: rows * ALONE_S[n] * (SLOWER_IN_PLACE[n] if in_place else 1.0) for n in names}
+
+
+class SimulatedBench:
+    """Runs a network's source on no device at all: its blocks' rows give the times."""
+
+    mode, dtype = "inference", "float32"
+
+    def __init__(self) -> None:
+        self.sources: list[str] = []
+
+    def report(self, *_: object) -> None:
+        pass
+
+    def whole(self, source: str, *, processes: int) -> Whole:
+        self.sources.append(source)
+        namespace: dict[str, Any] = {"__name__": "network"}
+        exec(compile(source, "network.py", "exec"), namespace)
+        with torch.device("meta"):
+            proxy = namespace["Proxy"]()
+        clusters: list[Cluster] = []
+        times: list[float] = []
+        towers = []
+        for tower in proxy.towers:
+            towers.append([])
+            for block in tower:
+                rows, activation = block.shape[0], block.activation is not None
+                taken = seconds(rows, in_place=True, activation=activation)
+                towers[-1].append(part(rows, taken))
+                clusters += operators(rows)[: len(taken)]
+                times += taken.values()
+        measurement = replace(
+            small_signature().measurements[0],
+            step_latency_s=(1.1 * sum(times),),
+            cluster_time_s=tuple(times),
+            kernels=("k",) * len(times),
+            kernel_class=tuple(CLASSES[c.category == "activation"] for c in clusters),
+            launches=float(len(times)),
+            framework_time_s=0.1 * sum(times),
+        )
+        signature = small_signature(clusters=tuple(clusters), motifs=(), measurements=(measurement,))
+        return Whole(signature=signature, build_s=0.0, blocks=[towers] * processes)
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return Rows(target_of(small_signature()))
+
+
+def columns() -> Columns:
+    found = []
+    for count in (40, 130, 400, 1300):
+        for activation in ("", "relu"):
+            config = {"rows": count, "inputs": INPUTS, "outputs": OUTPUTS, "activation": activation}
+            column = part(count, seconds(count, in_place=False, activation=bool(activation)))
+            found.append(
+                (
+                    Candidate(kind="linear", config=config, optimizer=None, scale=1.0, time_s=1e-4),
+                    {"block": column, "optimizer": {"operators": [], "framework_s": 0.0}},
+                )
+            )
+    return Columns([c for c, _ in found], [m for _, m in found])
+
+
+def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
+    bench: Any = SimulatedBench()
+    best, history = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
+    errors = [h["measured_error"] for h in history]
+    assert len(errors) == ROUNDS
+    assert min(errors) < 0.8 * errors[0]
+    assert best.error(rows, BUDGET_S) == pytest.approx(min(errors))
+    assert abs(history[-1]["predicted_error"] - errors[-1]) < abs(history[0]["predicted_error"] - errors[0])
+    step_s = best.whole.signature.measurements[0].latency_s
+    assert step_s == pytest.approx(BUDGET_S, rel=0.1)
+
+
+def test_no_network_is_measured_twice_before_the_end(rows: Rows) -> None:
+    bench: Any = SimulatedBench()
+    best, _ = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
+    assert len(set(bench.sources)) == ROUNDS
+    assert bench.sources[ROUNDS:] == [best.source]
+
+
+def test_the_same_measurements_give_the_same_network(rows: Rows) -> None:
+    first, second = (
+        correct(columns(), rows, BUDGET_S, SimulatedBench(), "a mix", seed=3)[0] for _ in range(2)
+    )  # type: ignore[arg-type]
+    assert first.source == second.source
+
+
+def with_times(latency_s: float, *times_s: float) -> Signature:
+    signature = small_signature()
+    measurement = replace(signature.measurements[0], step_latency_s=(latency_s,), cluster_time_s=times_s)
+    return replace(signature, measurements=(measurement,))
+
+
+def test_several_processes_count_operator_by_operator() -> None:
+    runs = [with_times(0.010, 0.004, 0.003), with_times(0.011, 0.006, 0.001), with_times(0.015, 0.005, 0.009)]
+    together = _together(runs, 1).measurements[0]
+    assert together.cluster_time_s == (0.005, 0.003)
+    assert together.latency_s == 0.011
+    assert len(together.step_latency_s) == 3
+
+
+def test_processes_that_ran_other_operators_are_not_mixed() -> None:
+    other = replace(with_times(0.010, 0.004, 0.003), clusters=small_signature().clusters[::-1])
+    runs = [other, with_times(0.011, 0.006, 0.001)]
+    assert _together(runs, 1) == runs[1]
