@@ -63,6 +63,14 @@ def look(
     rows = []
     for mix, folder in folders.items():
         fit = load_document(folder / "fit.json", "statsnet.fit")["summary"]
+        print(
+            f"{mode:10} {mix:30} categories {100 * fit['category_total_variation']:.1f}  "
+            f"kernel classes {100 * fit['kernel_class_total_variation']:.1f} points  "
+            f"FLOP/s {fit['flops_per_s_error']:+.1%}  bytes/s {fit['bytes_per_s_error']:+.1%}  "
+            f"intensity {fit['intensity_earth_movers_distance_log2']:.2f} log2  "
+            f"step {fit['step_latency_error']:+.1%}  compression {fit['compression']:.1f}  "
+            f"launches/s x {fit['launches_per_s_ratio']:.2f}"
+        )
         rows += [_row(mix, mode, specs[mix], fit, times, setting) for setting in settings[1:]]
     return rows
 

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:347a5ff435133d2559a0910575f90545c1333b1404c5cc5265a00f6296317c09"
+SPEC_ID = "sha256:ccc80dd789710031cc8cdea5a5532e82194fbb1d3bf899371b81a979d97e97c9"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -124,6 +124,20 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
+class BatchedMatMul(Block):
+    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
+
+    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
+        super().__init__(batch, rows, depth)
+        self.transposed = transposed
+        shape = (batch, columns, depth) if transposed else (batch, depth, columns)
+        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        other = self.other.mT if self.transposed else self.other
+        return self.enter(x) @ other
+
+
 class Embedding(nn.Module):
     """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow."""
 
@@ -134,6 +148,25 @@ class Embedding(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices)
+
+
+class Norm(Block):
+    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
+
+    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
+        super().__init__(*shape)
+        if kind == "layer":
+            self.norm = nn.LayerNorm(shape[-1])
+        elif kind == "group":
+            self.norm = nn.GroupNorm(groups, shape[1])
+        else:
+            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+            self.norm = norms[len(shape) - 2](shape[1])
+        self.activation = getattr(F, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.enter(x))
+        return y if self.activation is None else self.activation(y)
 
 
 class Pool(Block):
@@ -156,18 +189,19 @@ class Pool(Block):
 
 
 class Concat(Block):
-    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length."""
+    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length: one
+    comes in, the others stand for other branches."""
 
     def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
-        super().__init__(*shape)
-        self.axis = axis
         lengths = [(shape[axis] + i) // pieces for i in range(pieces)]
-        self.pieces = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths]
+        first, *others = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths[::-1]]
+        super().__init__(*first)
+        self.axis = axis
+        for number, piece in enumerate(others):
+            self.register_buffer(f"branch{number}", held(*piece).detach())
 
     def forward(self, x: Tensor) -> Tensor:
-        flat = self.enter(x).reshape(-1).split([math.prod(shape) for shape in self.pieces])
-        pieces = [part.view(shape) for part, shape in zip(flat, self.pieces, strict=True)]
-        return torch.cat(pieces[::-1], self.axis)  # in reverse: what was split is not just put together again
+        return torch.cat([self.enter(x), *self.buffers()], self.axis)
 
 
 class Gather(Block):
@@ -185,110 +219,127 @@ class Gather(Block):
         return self.enter(x).index_select(self.axis, self.index)
 
 
+FUNCTIONS = {
+    "hardtanh": lambda x, _: F.hardtanh(x),
+    "square": lambda x, _: x.pow(2),
+    "scale": lambda x, _: x * 0.9,
+}
+
+
+class Pointwise(Block):
+    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
+    shape `operand` (a broadcast one for biases and masks)."""
+
+    def __init__(self, shape: tuple, functions: tuple, operand: tuple = ()) -> None:
+        super().__init__(*shape)
+        self.functions = functions
+        self.other = held(*operand) if operand else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        for name in self.functions:
+            x = FUNCTIONS[name](x, self.other)
+        return x
+
+
 # ---- the network ------------------------------------------------------------------------------------------
 
 
-class Tower(nn.Module):
-    """Blocks one after the other. All that the last one writes is folded into one number."""
-
-    def __init__(self, *blocks: nn.Module, outputs: int) -> None:
-        super().__init__()
-        self.blocks = nn.Sequential(*blocks)
-        self.register_buffer("probe", torch.randn(outputs) / math.sqrt(outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.dot(self.blocks(x).reshape(-1), self.probe)
+def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+    """`count` blocks of one shape, each with weights of its own."""
+    return [block(*args, **options) for _ in range(count)]
 
 
-def towers() -> list[Tower]:
+def towers() -> list[nn.Sequential]:
     return [
-        Tower(
-            Concat(shape=(128, 100, 512), axis=2, pieces=4),
-            Conv(
-                batch=2, channels=96, size=(112, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96,
-            ),
-            Conv(
-                batch=8, channels=384, size=(13, 13), filters=256, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True, activation="relu",
-            ),
-            Conv(
-                batch=1, channels=96, size=(56, 56), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96,
-            ),
+        nn.Sequential(
+            Embedding(rows=138493, width=64, indices=65536, skew=0.34),
+            Norm(kind="batch", shape=(8, 144, 56, 56)),
+            Linear(rows=4800, inputs=512, outputs=80),
+            Linear(rows=1024, inputs=367, outputs=512, activation="relu"),
+            Gather(shape=(582, 729), axis=1, count=351, subscript=True),
+            Concat(shape=(12, 100, 512), axis=2, pieces=4),
+            Pointwise(shape=(1, 192, 56, 56), functions=("scale",)),
             Pool(
-                kind="max", batch=1, channels=4, size=(112, 112), kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1),
+                kind="max", batch=1, channels=32, size=(110, 112), kernel=(3, 3), stride=(2, 2),
+                ceil_mode=True,
             ),
-            outputs=12544,
         ),
-        Tower(
-            Linear(rows=16384, inputs=128, outputs=64, activation="relu"),
-            Linear(rows=4096, inputs=256, outputs=128, activation="relu"),
-            Linear(rows=800, inputs=512, outputs=80),
-            outputs=64000,
-        ),
-        Tower(
+        nn.Sequential(
+            Pointwise(shape=(2, 96, 112, 112), functions=("hardtanh",)),
             Linear(rows=8192, inputs=256, outputs=256, activation="relu"),
-            Linear(rows=4096, inputs=512, outputs=256, activation="relu"),
-            Pool(kind="max", batch=4, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
+            Linear(rows=22141, inputs=80, outputs=40, activation="sigmoid"),
             Conv(
-                batch=4, channels=256, size=(13, 13), filters=256, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True,
+                batch=4, channels=16, size=(112, 112), filters=96, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
             ),
-            Pool(
-                kind="avg", batch=1, channels=1, size=(192, 784), kernel=(5, 1), stride=(1, 1),
-                padding=(2, 0),
-            ),
-            outputs=150528,
         ),
-        Tower(
-            Linear(rows=25600, inputs=80, outputs=40, activation="sigmoid"),
-            Gather(shape=(1024, 729), axis=1, count=351, subscript=True),
-            outputs=359424,
-        ),
-        Tower(
-            Concat(shape=(32, 100, 512), axis=2, pieces=4),
+        nn.Sequential(Concat(shape=(128, 100, 512), axis=2, pieces=4)),
+        nn.Sequential(
             Conv(
                 batch=8, channels=256, size=(28, 28), filters=128, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), bias=True, activation="relu",
             ),
+            Pool(kind="max", batch=1, channels=16, size=(224, 224), kernel=(2, 2), stride=(2, 2)),
+            Linear(rows=260, inputs=512, outputs=80, activation="sigmoid"),
+            BatchedMatMul(batch=112, rows=1, depth=100, columns=128),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=96, size=(138, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
+            ),
+            BatchedMatMul(batch=822, rows=27, depth=16, columns=27, transposed=True),
+            *repeat(2, Linear, rows=1024, inputs=367, outputs=512, activation="relu"),
+            Conv(
+                batch=2, channels=64, size=(48, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, residual=True, activation="relu",
+            ),
+            Conv(
+                batch=1, channels=96, size=(120, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
+            ),
+            Conv(
+                batch=2, channels=3, size=(224, 224), filters=64, kernel=(7, 7), stride=(2, 2),
+                padding=(3, 3), bias=True, activation="relu",
+            ),
+            Linear(rows=1760, inputs=512, outputs=80),
             Pool(
-                kind="max", batch=1, channels=32, size=(112, 112), kernel=(3, 3), stride=(2, 2),
+                kind="avg", batch=1, channels=1, size=(163, 784), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
+            ),
+            Pool(
+                kind="max", batch=1, channels=16, size=(63, 112), kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1),
             ),
-            outputs=100352,
-        ),
-        *(
-            Tower(
-                Conv(
-                    batch=8, channels=256, size=(28, 28), filters=128, kernel=(1, 1), stride=(1, 1),
-                    padding=(0, 0), bias=True, activation="relu",
-                ),
-                outputs=802816,
-            )
-            for _ in range(2)
-        ),
-        Tower(
-            Conv(
-                batch=8, channels=3, size=(224, 224), filters=32, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), norm=True, activation="relu6",
+            Pool(
+                kind="max", batch=1, channels=128, size=(14, 14), kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1),
             ),
-            outputs=3211264,
         ),
-        Tower(Embedding(rows=138493, width=64, indices=65536, skew=0.34), outputs=4194304),
+        nn.Sequential(
+            Conv(
+                batch=16, channels=256, size=(13, 13), filters=256, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True, activation="relu",
+            ),
+            Gather(shape=(896, 729), axis=1, count=351, subscript=True),
+        ),
+        nn.Sequential(Pointwise(shape=(1, 192, 56, 56), functions=("square",))),
     ]
 
 
 class Proxy(nn.Module):
-    """All towers side by side. Their results are added up, so that none of them can be left out."""
+    """All towers side by side: blocks in a row, each reading what the one before it wrote.
+
+    What the towers end in is given back whole: nothing that a block computes can be left out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.towers = nn.ModuleList(towers())
 
-    def forward(self, batch: list[Tensor]) -> Tensor:
-        return torch.stack([tower(x) for tower, x in zip(self.towers, batch, strict=True)]).sum()
+    def forward(self, batch: list[Tensor]) -> list[Tensor]:
+        return [tower(x) for tower, x in zip(self.towers, batch, strict=True)]
 
 
 def build(device: str = "cpu") -> Proxy:
@@ -307,15 +358,15 @@ def sample(head: nn.Module, generator: torch.Generator) -> Tensor:
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
-    heads = [tower.blocks[0] for tower in proxy.towers]
+    heads = [tower[0] for tower in proxy.towers]
     return [[sample(head, generator).to(device) for head in heads] for _ in range(count)]
 
 
-def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], Tensor]:
+def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One inference step, without gradients."""
     rotation = itertools.cycle(batches(proxy, device))
 
-    def step() -> Tensor:
+    def step() -> list[Tensor]:
         with torch.no_grad():
             return proxy(next(rotation))
 

@@ -168,7 +168,8 @@ def _how_it_ended(exit_code: int) -> str:
 
 
 def _tail(path: Path) -> str:
-    """The last lines that the child printed, which end with the exception."""
-    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    """The last lines that the child printed, which end with the exception; of several, the one that began it."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    text = text.partition("During handling of the above exception")[0].strip()
     lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler says them
     return "\n".join(lines[-_TAIL_LINES:]) or "it printed nothing"
