@@ -69,7 +69,7 @@ class SimulatedBench:
     def report(self, *_: object) -> None:
         pass
 
-    def whole(self, source: str, *, processes: int) -> Whole:
+    def whole(self, source: str, runs: range) -> Whole:
         self.sources.append(source)
         namespace: dict[str, Any] = {"__name__": "network"}
         exec(compile(source, "network.py", "exec"), namespace)
@@ -96,7 +96,7 @@ class SimulatedBench:
             framework_time_s=0.1 * sum(times),
         )
         signature = small_signature(clusters=tuple(clusters), motifs=(), measurements=(measurement,))
-        return Whole(signature=signature, build_s=0.0, blocks=[towers] * processes)
+        return Whole(signature=signature, build_s=0.0, blocks=[towers] * len(runs))
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
     bench: Any = SimulatedBench()
     best, history = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
     errors = [h["measured_error"] for h in history]
-    assert len(errors) == ROUNDS
+    assert 2 <= len(errors) <= ROUNDS
     assert min(errors) < 0.95 * errors[0]
     assert best.error(rows, BUDGET_S) == pytest.approx(min(errors))
     assert abs(history[-1]["predicted_error"] - errors[-1]) < abs(history[0]["predicted_error"] - errors[0])
@@ -133,9 +133,10 @@ def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
 
 def test_no_network_is_measured_twice_before_the_end(rows: Rows) -> None:
     bench: Any = SimulatedBench()
-    best, _ = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
-    assert len(set(bench.sources)) == ROUNDS
-    assert bench.sources[ROUNDS:] == [best.source]
+    best, history = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
+    *rounds, last = bench.sources
+    assert len(set(rounds)) == len(rounds) == len(history)
+    assert last == best.source
 
 
 def test_the_same_measurements_give_the_same_network(rows: Rows) -> None:

@@ -213,7 +213,7 @@ def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
 def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
     def largest(budget_s: float) -> int:
         chosen = candidates(target, budget_s=budget_s)
-        return max(KINDS[c.kind].input_elements(c.config) for c in chosen)
+        return max(KINDS[c.kind].elements_read(c.config) for c in chosen)
 
     assert largest(1e-5) < largest(1.0)
 

@@ -81,9 +81,13 @@ class BlockKind(ABC):
         """(number of indices, number of rows) where the block reads indices instead of activations."""
         return None
 
-    def input_elements(self, config: Config) -> int:
-        """Elements of the activation it reads; 0 for a block that reads indices."""
-        return math.prod(self.build(config).shape) if self.index_range(config) is None else 0
+    def elements_read(self, config: Config) -> int:
+        """Elements of the activation that it reads, or the number of its indices."""
+        index_range = self.index_range(config)
+        if index_range is not None:
+            return index_range[0]
+        with torch.device("meta"):
+            return math.prod(self.build(config).shape)
 
     def build(self, config: Config) -> nn.Module:
         return self.module(**config)

@@ -32,12 +32,6 @@ def check_block_kind(kind: BlockKind, configs: list[Config]) -> None:
             _check_scaled(kind, config, divisor)
 
 
-def elements_read(kind: BlockKind, config: Config) -> int:
-    """Elements of the activation that a block reads, or the number of its indices."""
-    index_range = kind.index_range(config)
-    return kind.input_elements(config) if index_range is None else index_range[0]
-
-
 def block_input(kind: BlockKind, config: Config, module: nn.Module, *, extra: int = 0) -> Tensor:
     """What a block reads: indices, or numbers of size one in its shape; with `extra` ones flat and longer."""
     index_range = kind.index_range(config)
@@ -102,7 +96,7 @@ def _check_scaled(kind: BlockKind, config: Config, divisor: int) -> None:
     smaller = kind.scaled(config, divisor)
     if smaller is None:
         return
-    share = elements_read(kind, smaller) / elements_read(kind, config) * divisor
+    share = kind.elements_read(smaller) / kind.elements_read(config) * divisor
     fits = 1 / SCALE_TOLERANCE <= share <= SCALE_TOLERANCE
     _require(fits, kind, f"scaled by {divisor} it reads {share / divisor:.2f} of what it read")
     _check_forward(kind, smaller)

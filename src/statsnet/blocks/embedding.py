@@ -63,9 +63,14 @@ class EmbeddingKind(BlockKind):
         return None if indices is None else {**config, "indices": indices}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """A shorter table: a dense gradient has the size of the table, and so has the optimizer's work."""
-        rows = divided(config["rows"], divisor)
-        return None if rows is None or config["sparse"] else {**config, "rows": rows}
+        """A shorter table, of which the same share is read: a dense gradient has the size of the table, and so has the
+        optimizer's work, which depends on how many rows were never read (square roots of zeros are slow)."""
+        rows, scaled = divided(config["rows"], divisor), self.scaled(config, divisor)
+        return None if rows is None or scaled is None else {**scaled, "rows": rows}
+
+    def resized(self, config: Config, factor: float) -> Config | None:
+        rows, scaled = divided(config["rows"], 1 / factor), self.scaled(config, 1 / factor)
+        return None if rows is None or scaled is None else {**scaled, "rows": rows}
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
         return config["indices"], config["rows"]

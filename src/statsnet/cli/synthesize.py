@@ -19,7 +19,7 @@ from statsnet.cli import options, output
     "--budget",
     type=options.Duration(),
     metavar="TIME",
-    help="Step time of the proxy (default: suite / 50).",
+    help="Step time of the proxy (default: that of the suite / 53, but at least 5 ms).",
 )
 @options.device()
 @options.profiles

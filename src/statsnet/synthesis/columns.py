@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from statsnet.blocks import KINDS
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.rows import Load, Rows, Work, works_of
-from statsnet.synthesis.towers import Placed, Tower, shapes
+from statsnet.synthesis.towers import Placed, Tower
 
 LARGEST_CORRECTION = 2.0
 """A kernel class runs at most this many times faster or slower in place than alone, as far as we believe."""
@@ -68,7 +68,10 @@ class Columns:
                     self._known[resized.key] = resized
                     self._resized.setdefault(_identity(resized), (_identity(block), ratio))
                     if block.key in self._optimizer:
-                        self._optimizer[resized.key] = self._optimizer[block.key]
+                        stepped = _parameters(resized) / _parameters(block)
+                        optimizer = self._optimizer[block.key]
+                        works = _scaled(optimizer.works, stepped)
+                        self._optimizer[resized.key] = replace(optimizer, works=works)
                 found[resized.key] = resized
         return list(found.values())
 
@@ -159,13 +162,12 @@ def _identity(placed: Placed) -> str:
 
 
 def _reads(block: Placed) -> int:
-    """Elements or indices that a block reads."""
-    shape = shapes(block)[0]
-    if shape is not None:
-        return math.prod(shape)
-    indices = KINDS[block.kind].index_range(block.config)
-    assert indices is not None, "a block reads activations or indices"
-    return indices[0]
+    return KINDS[block.kind].elements_read(block.config)
+
+
+def _parameters(block: Placed) -> int:
+    with torch.device("meta"):
+        return sum(p.numel() for p in KINDS[block.kind].build(block.config).parameters())
 
 
 def _load(part: dict[str, Any]) -> Load:

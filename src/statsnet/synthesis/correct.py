@@ -26,7 +26,10 @@ STEP_TOLERANCE = 0.03
 """By so much of it a step's length is uncertain: machines drift between one process and the next."""
 
 FINAL_PROCESSES = (3, 5, 7)
+"""The finished proxy is measured in 3 processes; 5, then 7, where its step is not as long as in its round."""
+
 CONFIRMED = 0.05
+"""By so much of it a step's length may differ from that in its round."""
 
 TRIM_RADIUS = 24
 """By how many uses of blocks a network may change where its blocks' sizes are trimmed: half of them go, half come."""
@@ -37,7 +40,8 @@ RADIUS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One measured network. `drift` is how much slower the machine was than in the first round."""
+    """One measured network. `drift` is how much longer its blocks took than when they were learnt: the machine's
+    drift, and that of this network against the others."""
 
     counts: Counts
     towers: list[Tower]
@@ -76,6 +80,10 @@ def correct(
         bench.report(f"solving, round {number + 1}", number / ROUNDS)
         choice = Choice(columns=columns, rows=rows, budget_s=budget_s, trials=trials, seed=seed)
         counts, solution = choice.free() if number < FREE_ROUNDS else choice.near_the_best()
+        if any(counts == t.counts for t in trials):  # nothing new would be learnt
+            if number < FREE_ROUNDS:
+                continue
+            break
         trial = _try(columns, counts, budget_s, bench, mix_text, seed)
         trials.append(trial)
         history.append(
@@ -93,11 +101,11 @@ def correct(
 
 
 def _confirmed(best: Trial, bench: Bench) -> Whole:
-    """The finished proxy, measured in more processes; in more still where its step differs from what it was in its
-    round, as when a neighbour was busy in one of the two."""
+    """The finished proxy, measured in processes that had no part in its choice; in more where its step differs from
+    what it was in its round, as when a neighbour was busy in one of the two."""
     before_s = best.whole.signature.measurements[0].latency_s
     for processes in FINAL_PROCESSES:
-        whole = bench.whole(best.source, processes=processes)
+        whole = bench.whole(best.source, range(ROUND_PROCESSES, ROUND_PROCESSES + processes))
         if abs(whole.signature.measurements[0].latency_s / before_s - 1.0) < CONFIRMED:
             break
     return whole
@@ -195,7 +203,7 @@ def _try(columns: Columns, counts: Counts, budget_s: float, bench: Bench, mix_te
     source = network_source(
         towers, title=f"Proxy for {mix_text}", spec_id="", mode=bench.mode, dtype=bench.dtype, seed=seed
     )
-    whole = bench.whole(source, processes=ROUND_PROCESSES)
+    whole = bench.whole(source, range(ROUND_PROCESSES))
     return Trial(
         counts=counts,
         towers=towers,

@@ -68,7 +68,9 @@ def _reads_indices(placed: list[Placed]) -> bool:
 def _steps(mode: str, placed: list[Placed]) -> str:
     step = templates.INFERENCE_STEP
     if mode == "training":
-        step = templates.TRAINING_STEP if any(b.optimizer for b in placed) else templates.GRADIENT_STEP
+        stepped = any(b.optimizer for b in placed)
+        how = templates.WITH_OPTIMIZERS if stepped else templates.WITHOUT_OPTIMIZERS
+        step = templates.TRAINING_STEP.substitute(how)
     sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
     parts = [sample, templates.BATCHES, *([templates.GRADIENTS] if mode == "training" else []), step]
     return "\n\n".join(parts).strip()

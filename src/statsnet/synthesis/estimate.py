@@ -26,8 +26,8 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
         module = kind.build(config)
     parameters = sum(p.numel() for n, p in module.named_parameters() if n not in ("other", "kept"))
     kept = sum(p.numel() for n, p in module.named_parameters() if n in ("other", "kept"))
+    kept += 2 * sum(b.numel() for b in module.buffers())
     if index_range is None:
-        kept += 2 * sum(b.numel() for b in module.buffers()) if kind_name == "concat" else 0
         elements = 2 * math.prod(module.shape) + kept  # type: ignore[arg-type]
         touched = parameters
     else:

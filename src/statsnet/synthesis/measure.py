@@ -97,22 +97,26 @@ class Bench:
                 self.cache.put(key, known[key])
         return [known[k] for k in keys]
 
-    def whole(self, source: str, *, processes: int) -> Whole:
-        """A proxy measured as a whole; of several processes, each operator's median time counts. Processes that were
-        disturbed (see DISTURBED) are left out."""
-        key = self._key(network=hashlib.sha256(source.encode()).hexdigest(), processes=processes)
-        data = self.cache.get(key)
-        if data is None:
-            with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
-                Path(folder, "network.py").write_text(source, encoding="utf-8")
-                runs = [self._job("trace_proxy", "whole network", folder=folder) for _ in range(processes)]
-            data = _quiet_together(runs)
-            self.cache.put(key, data)
+    def whole(self, source: str, runs: range) -> Whole:
+        """A proxy measured as a whole in one process per number in `runs`; each operator's median time counts.
+        Processes that were disturbed (see DISTURBED) are left out."""
+        data = _quiet_together([self._whole_once(source, run) for run in runs])
         return Whole(
             signature=Signature.from_dict(data["signature"]),
             build_s=float(data["build_s"]),
             blocks=data["blocks"],
         )
+
+    def _whole_once(self, source: str, run: int) -> dict[str, Any]:
+        """The result of `jobs.trace_proxy` in one process; `run` tells it from the others of the same network."""
+        key = self._key(network=hashlib.sha256(source.encode()).hexdigest(), run=run)
+        data: dict[str, Any] | None = self.cache.get(key)
+        if data is None:
+            with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
+                Path(folder, "network.py").write_text(source, encoding="utf-8")
+                data = self._job("trace_proxy", "whole network", folder=folder)
+            self.cache.put(key, data)
+        return data
 
 
 def _quiet_together(runs: list[dict[str, Any]]) -> dict[str, Any]:

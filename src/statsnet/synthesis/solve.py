@@ -147,9 +147,10 @@ def _search(
     here, value = start, program.objective(start)
     best, best_value = (start, value) if start.tobytes() not in known else (None, np.inf)
     for _ in range(JUMPS):
-        trial = _descend(program, _jump(program, here, promising, max_distinct, generator), max_distinct)
-        if radius is not None and np.abs(trial - start).sum() > radius:
+        jumped = _jump(program, here, promising, max_distinct, generator)
+        if radius is not None and _distance(jumped, start) > radius:
             continue
+        trial = _descend(program, jumped, max_distinct, near=start, radius=radius)
         found = program.objective(trial)
         if found < value - 1e-9:
             here, value = trial, found
@@ -178,18 +179,34 @@ def _jump(
     return clipped
 
 
-def _descend(program: Program, counts: np.ndarray, max_distinct: int) -> np.ndarray:
-    """Best improvement: a count up or down by one, and where neither helps, one up and another down."""
+def _distance(counts: np.ndarray, other: np.ndarray) -> int:
+    """Uses of blocks that are in one network and not in the other."""
+    return int(np.abs(counts - other).sum())
+
+
+def _descend(
+    program: Program,
+    counts: np.ndarray,
+    max_distinct: int,
+    near: np.ndarray | None = None,
+    radius: int | None = None,
+) -> np.ndarray:
+    """Best improvement: a count up or down by one, and where neither helps, one up and another down; with a radius, as
+    far as it goes."""
     columns = program.columns
     residual = program.residual(counts)
     for _ in range(MOST_MOVES):
         up, down = _best_move(program, counts, residual, max_distinct)
         if up < 0 and down < 0:
             break
+        moved = counts.copy()
         for j, sign in ((up, 1), (down, -1)):
             if j >= 0:
-                counts[j] += sign
+                moved[j] += sign
                 residual = residual + sign * columns[j]
+        if near is not None and radius is not None and _distance(moved, near) > radius:
+            break
+        counts = moved
     return counts
 
 

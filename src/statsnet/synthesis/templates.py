@@ -131,40 +131,38 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 '''
 
-TRAINING_STEP = '''\
+TRAINING_STEP = Template('''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
-    """One training step: forward, backward, and the optimizers on the parameters that they own."""
+    """One training step: $what"""
     rotation = itertools.cycle(batches(proxy, device))
     gradients = gradients_like(proxy(next(rotation)))
+$optimizers
+    def step() -> list[Tensor]:
+        proxy.zero_grad(set_to_none=True)
+        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
+        outputs = proxy(batch)
+        backward(proxy, batch, outputs, gradients)
+$update        return outputs
+
+    return step
+''')
+
+WITH_OPTIMIZERS = {
+    "what": "forward, backward, and the optimizers on the parameters that they own.",
+    "optimizers": """\
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
         optimizers.append(make([p for b in blocks for n, p in b.named_parameters() if n not in KEPT]))
-
-    def step() -> list[Tensor]:
-        proxy.zero_grad(set_to_none=True)
-        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
-        outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+""",
+    "update": """\
         for optimizer in optimizers:
             optimizer.step()
-        return outputs
-
-    return step
-'''
-
-GRADIENT_STEP = '''\
-def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
-    """One training step: forward and backward. No block's parameters are updated."""
-    rotation = itertools.cycle(batches(proxy, device))
-    gradients = gradients_like(proxy(next(rotation)))
-
-    def step() -> list[Tensor]:
-        proxy.zero_grad(set_to_none=True)
-        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
-        outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
-        return outputs
-
-    return step
-'''
+""",
+}
+WITHOUT_OPTIMIZERS = {
+    "what": "forward and backward. No block's parameters are updated.",
+    "optimizers": "",
+    "update": "",
+}
+"""What fills a TRAINING_STEP."""
