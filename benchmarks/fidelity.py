@@ -1,88 +1,76 @@
 """Fidelity: does a proxy's time change by the suite's factor when settings change?
 
-    python benchmarks/fidelity.py [--modes inference,training] [--mixes MIX ...] [--settings ...] [--proxies DIR]
+    python benchmarks/fidelity.py [--modes inference,training] [--mixes MIX ...] [--settings ...] [--baselines]
 
-For each mix and mode a proxy is synthesized here, or taken from DIR where it lies there from a run before. Then every
-workload and every proxy runs in fresh processes, in turn, at the baseline and in each setting; a workload's run serves
-all mixes that it belongs to. Rounds go on until the half-width of the 95 % interval of ln F is under 1.5 % for suite
-and proxy, or --most-rounds have run. Every process is written to DIR/times.jsonl at once: started again, the benchmark
-goes on where it was stopped. Run nothing else meanwhile.
+For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before. Then
+every workload and every proxy runs in fresh processes, in turn, at the baseline and in each setting; a workload's run
+serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 % interval of ln F has a half-width
+over 1.5 %, up to --most-rounds. Every process is written to times.jsonl at once: started again, the benchmark goes on
+where it was stopped. Run nothing else meanwhile.
 
 Suite factor F_S(e) = Σ w_i T_i(e) / T_i(e0), proxy factor F_P(e) = T_P(e) / T_P(e0), error F_P / F_S − 1. The suite's
-noise is its factor from the odd rounds against that from the even ones.
+noise is its factor from the odd rounds against that from the even ones. With --baselines the mixes' other stand-ins
+(baselines.py) run too.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timings import Process, Subject, Timings, run_rounds
+from baselines import NETWORKS, representatives, write_network
+from timings import Subject, Timings, run_rounds
 
 from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment
-from statsnet.running.fidelity import interval_dict, relative_error
-from statsnet.running.proxy_folder import ProxyFolder, open_proxy
-from statsnet.running.run import proxy_job
+from statsnet.running.fidelity import interval_dict, known_well, relative_error
+from statsnet.running.proxy_folder import open_proxy
 from statsnet.running.settings import BASELINE, Setting, parse_settings
 from statsnet.running.statistics import Interval, Member, latency_with_ci, ratio_with_ci, suite_factor
 from statsnet.running.suite import SuiteMember, suite_of
 from statsnet.signatures.canonical import write_json_atomically
-from statsnet.signatures.storage import load_document
 from statsnet.synthesis.spec import write_proxy
-from statsnet.synthesis.synthesize import synthesize
+from statsnet.synthesis.synthesize import prepare, synthesize
 
 MIXES = ("recsys:0.5,cv:0.5", "cv:1", "nlp:0.7,recsys:0.3", "cv:1,nlp:1,recsys:1,speech:1")
-HALF_WIDTH = 0.015
 LIMITS = {"min_time_s": 0.5, "max_time_s": 8.0}
 MEDIAN_BAR, TAIL_BAR = 0.03, 0.10
+REPRESENTATIVES = 3
+"""Workloads in the subset that stands for a suite; AIBench takes 3 of 17."""
+
+Weighted = tuple[float, Subject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """One proxy against its suite."""
+    """A suite, and one way to stand for it: subjects with their weights."""
 
     mix: str
     mode: str
-    proxy: ProxyFolder
-    members: list[tuple[SuiteMember, Subject]]
-    subject: Subject
+    method: str
+    suite: Sequence[Weighted]
+    stand_in: Sequence[Weighted]
 
-    def factors(
-        self, timings: Timings, setting: Setting, rounds: slice = slice(None)
-    ) -> tuple[Interval, Interval]:
-        """Of the suite and of the proxy."""
-
-        def pair(subject: Subject) -> tuple[list[Process], list[Process]]:
-            return timings.of(subject, BASELINE)[rounds], timings.of(subject, setting)[rounds]
-
-        members = []
-        for member, subject in self.members:
-            a, b = pair(subject)
-            members.append(Member(rate=member.weight / latency_with_ci(a).value, a=a, b=b))
-        return suite_factor(members), ratio_with_ci(*pair(self.subject))
+    def subjects(self) -> Iterable[Subject]:
+        return (subject for _, subject in (*self.suite, *self.stand_in))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--modes", default="inference,training")
-    parser.add_argument("--mixes", nargs="*", default=list(MIXES))
-    parser.add_argument("--settings", default="threads=1,onednn=sse41,mkl=compatible")
-    parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
-    parser.add_argument("--most-rounds", type=int, default=8)
-    parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fidelity.json"))
-    options = parser.parse_args()
+    options = _options()
     settings = parse_settings(options.settings)
     timings = Timings(options.proxies / "times.jsonl")
     rows: list[dict[str, Any]] = []
     for mode in options.modes.split(","):
-        contests = [_contest(mix, mode, options.proxies) for mix in options.mixes]
+        contests = [
+            c for mix in options.mixes for c in _contests(mix, mode, options.proxies, options.baselines)
+        ]
         _measure(timings, contests, settings, options.rounds, options.most_rounds)
         rows += [_row(timings, c, s) for c in contests for s in settings]
         report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
@@ -91,27 +79,59 @@ def main() -> None:
     _print(rows)
 
 
-def _contest(mix: str, mode: str, proxies: Path) -> Contest:
-    """A mix's proxy, made now where it is not there yet, and its suite."""
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--modes", default="inference,training")
+    parser.add_argument("--mixes", nargs="*", default=list(MIXES))
+    parser.add_argument("--settings", default="threads=1,onednn=sse41,mkl=compatible")
+    parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
+    parser.add_argument("--most-rounds", type=int, default=8)
+    parser.add_argument(
+        "--baselines", action="store_true", help="measure other ways to stand for the mixes too"
+    )
+    parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fidelity.json"))
+    return parser.parse_args()
+
+
+def _contests(mix: str, mode: str, proxies: Path, baselines: bool) -> list[Contest]:
+    """A mix's proxy, made now where it is not there yet, and, where wanted, what else may stand for its suite."""
     folder = proxies / f"{mix_slug(mix)}.{mode}"
     if not folder.exists():
         _say(f"making the proxy of {mix}, {mode}")
         write_proxy(synthesize(mix, mode=mode), folder, mix_text=mix)
-    proxy = open_proxy(folder)
-    return Contest(
-        mix=mix,
-        mode=mode,
-        proxy=proxy,
-        members=[(m, _member_subject(m, proxy.spec)) for m in suite_of(proxy.spec)],
-        subject=Subject(
-            identity=proxy.network_sha256,
-            label=f"{mode}, proxy of {mix}",
-            job=lambda setting: proxy_job(proxy, setting=setting, **LIMITS),
-        ),
+    spec = open_proxy(folder).spec
+    members = suite_of(spec)
+    suite = [(m.weight, _member(m, spec)) for m in members]
+    stand_ins = {"statsnet": [(1.0, _network(folder, f"{mode} {mix}, statsnet"))]}
+    if baselines:
+        signatures = [m.signature for m in members if m.signature is not None]
+        chosen = representatives(signatures, [m.weight for m in members], min(REPRESENTATIVES, len(members)))
+        stand_ins["subset"] = [(weight, suite[i][1]) for i, weight in chosen.items()]
+        stand_ins |= {n: [(1.0, _baseline(n, mix, mode, proxies))] for n in NETWORKS}
+    return [
+        Contest(mix=mix, mode=mode, method=method, suite=suite, stand_in=stand_in)
+        for method, stand_in in stand_ins.items()
+    ]
+
+
+def _baseline(method: str, mix: str, mode: str, proxies: Path) -> Subject:
+    folder = proxies / f"{mix_slug(mix)}.{mode}.{method}"
+    if not (folder / "network.py").exists():
+        problem = prepare(mix, mode=mode)
+        write_network(problem, NETWORKS[method](problem), folder, f"Baseline '{method}' for {mix}")
+    return _network(folder, f"{mode} {mix}, {method}")
+
+
+def _network(folder: Path, label: str) -> Subject:
+    digest = hashlib.sha256((folder / "network.py").read_bytes()).hexdigest()
+    job = {"kind": "time_proxy", "folder": str(folder.resolve()), "network_sha256": digest, "device": "cpu"}
+    return Subject(
+        identity=digest, label=label, job=lambda setting: {**job, **LIMITS, "setting": setting.to_dict()}
     )
 
 
-def _member_subject(member: SuiteMember, spec: dict[str, Any]) -> Subject:
+def _member(member: SuiteMember, spec: dict[str, Any]) -> Subject:
     name = f"{spec['mode']} {member.name}"
     return Subject(
         identity=name, label=name, job=lambda setting: member.timing_job(spec, "cpu", setting, **LIMITS)
@@ -121,21 +141,18 @@ def _member_subject(member: SuiteMember, spec: dict[str, Any]) -> Subject:
 def _measure(
     timings: Timings, contests: list[Contest], settings: list[Setting], fewest: int, most: int
 ) -> None:
-    subjects = {s.identity: s for c in contests for s in (*(s for _, s in c.members), c.subject)}
-
     def uncertain() -> set[tuple[str, str]]:
         found: set[tuple[str, str]] = set()
         for contest in contests:
-            for setting in settings:
-                suite, proxy = contest.factors(timings, setting)
-                names = [s.identity for _, s in contest.members] if _half_width(suite) > HALF_WIDTH else []
-                names += [contest.subject.identity] if _half_width(proxy) > HALF_WIDTH else []
-                found |= {(name, e.name) for name in names for e in (BASELINE, setting)}
+            for side in (contest.suite, contest.stand_in):
+                for setting in settings:
+                    if not known_well([_factor(timings, side, setting)]):
+                        found |= {(s.identity, e.name) for _, s in side for e in (BASELINE, setting)}
         return found
 
     run_rounds(
         timings,
-        list(subjects.values()),
+        list({s.identity: s for c in contests for s in c.subjects()}.values()),
         [BASELINE, *settings],
         fewest=fewest,
         most=most,
@@ -144,38 +161,52 @@ def _measure(
     )
 
 
-def _half_width(factor: Interval) -> float:
-    if factor.low is None or factor.high is None:
-        return math.inf
-    return math.log(factor.high / factor.low) / 2
+def _factor(
+    timings: Timings, weighted: Sequence[Weighted], setting: Setting, rounds: slice = slice(None)
+) -> Interval:
+    """Σ w T(e) / T(e0)."""
+    members = []
+    for weight, subject in weighted:
+        a, b = timings.of(subject, BASELINE)[rounds], timings.of(subject, setting)[rounds]
+        members.append(Member(rate=weight / latency_with_ci(a).value, a=a, b=b))
+    return suite_factor(members)
 
 
 def _row(timings: Timings, contest: Contest, setting: Setting) -> dict[str, Any]:
-    suite, proxy = contest.factors(timings, setting)
-    error = relative_error(suite, proxy)
-    rounds = min(len(timings.of(s, e)) for _, s in contest.members for e in (BASELINE, setting))
+    suite, stand_in = (_factor(timings, side, setting) for side in (contest.suite, contest.stand_in))
+    error = relative_error(suite, stand_in)
+    rounds = [
+        min(len(timings.of(s, e)) for _, s in side for e in (BASELINE, setting))
+        for side in (contest.suite, contest.stand_in)
+    ]
     noise = None
-    if rounds > 1:
-        halves = [contest.factors(timings, setting, slice(i, None, 2))[0].value for i in (0, 1)]
+    if rounds[0] > 1:
+        halves = [_factor(timings, contest.suite, setting, slice(i, None, 2)).value for i in (0, 1)]
         noise = abs(halves[1] / halves[0] - 1.0)
     nearest = _nearest(error)
-    fit = load_document(contest.proxy.path / "fit.json", "statsnet.fit")["summary"]
     return {
         "mix": contest.mix,
         "mode": contest.mode,
+        "method": contest.method,
         "setting": setting.name,
-        "compression": fit["compression"],
+        "step_latency_s": _step_s(timings, contest.stand_in),
+        "compression": _step_s(timings, contest.suite) / _step_s(timings, contest.stand_in),
         "suite_factor": interval_dict(suite),
-        "proxy_factor": interval_dict(proxy),
+        "factor": interval_dict(stand_in),
         "error": interval_dict(error),
         "suite_noise": noise,
         "met": nearest <= MEDIAN_BAR or (noise is not None and nearest <= 2 * noise),
-        "rounds": [rounds, len(timings.of(contest.subject, setting))],
+        "rounds": rounds,
         "members": {
-            m.name: ratio_with_ci(timings.of(s, BASELINE), timings.of(s, setting)).value
-            for m, s in contest.members
+            s.label: ratio_with_ci(timings.of(s, BASELINE), timings.of(s, setting)).value
+            for _, s in contest.suite
         },
     }
+
+
+def _step_s(timings: Timings, weighted: Sequence[Weighted]) -> float:
+    """One step of each, one after the other."""
+    return sum(latency_with_ci(timings.of(subject, BASELINE)).value for _, subject in weighted)
 
 
 def _nearest(error: Interval) -> float:
@@ -187,28 +218,32 @@ def _nearest(error: Interval) -> float:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     print(
-        f"{'mode':10} {'mix':30} {'setting':16} {'suite':>12} {'proxy':>12} {'error':>7}  {'95 %':16} {'noise':>6}"
+        f"{'mode':9} {'mix':29} {'method':10} {'setting':15} {'suite':>12} {'stand-in':>12} {'error':>7}  "
+        f"{'95 %':18} {'noise':>5} {'shorter':>7}"
     )
     for row in rows:
         error = row["error"]
         interval = "" if error["low"] is None else f"[{error['low']:+.1%}, {error['high']:+.1%}]"
         noise = "" if row["suite_noise"] is None else f"{row['suite_noise']:.1%}"
         print(
-            f"{row['mode']:10} {row['mix']:30} {row['setting']:16} {_factor(row['suite_factor']):>12} "
-            f"{_factor(row['proxy_factor']):>12} {error['value']:>+7.1%}  {interval:16} {noise:>6}"
+            f"{row['mode']:9} {row['mix']:29} {row['method']:10} {row['setting']:15} "
+            f"{_text(row['suite_factor']):>12} {_text(row['factor']):>12} {error['value']:>+7.1%}  {interval:18} "
+            f"{noise:>5} {row['compression']:>7.1f}"
         )
-    for mode in dict.fromkeys(row["mode"] for row in rows):
-        found = [row for row in rows if row["mode"] == mode]
+    for mode, method in dict.fromkeys((row["mode"], row["method"]) for row in rows):
+        found = [row for row in rows if (row["mode"], row["method"]) == (mode, method)]
         errors = np.array([abs(row["error"]["value"]) for row in found])
         print(
-            f"{mode}: median error {np.median(errors):.1%}, 95th percentile {np.percentile(errors, 95):.1%}, "
-            f"mean {errors.mean():.1%}, worst {errors.max():.1%}; {sum(row['met'] for row in found)} of {len(found)} "
-            f"within {MEDIAN_BAR:.0%} or twice the suite's noise by their interval"
+            f"{mode}, {method}: median error {np.median(errors):.1%} (bar {MEDIAN_BAR:.0%}), 95th percentile "
+            f"{np.percentile(errors, 95):.1%} (bar {TAIL_BAR:.0%}), mean {errors.mean():.1%}, worst {errors.max():.1%};"
+            f" {sum(row['met'] for row in found)} of {len(found)} under {MEDIAN_BAR:.0%}, or twice the suite's noise, "
+            f"within their interval"
         )
 
 
-def _factor(interval: dict[str, float | None]) -> str:
+def _text(interval: dict[str, float | None]) -> str:
     value, low, high = interval["value"], interval["low"], interval["high"]
+    assert value is not None
     if low is None or high is None:
         return f"{value:.2f}"
     return f"{value:.2f} ±{50 * math.log(high / low):.1f}%"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections import defaultdict
@@ -29,17 +30,21 @@ class Subject:
 
 @dataclass(slots=True)
 class Timings:
-    """Lines of `path`: one process each. Those of another environment are kept, and not used."""
+    """Lines of `path`: one process each. Those of another environment are kept and not used; nor is a line that was not
+    finished."""
 
     path: Path
     here: str = field(default_factory=lambda: fingerprint(measuring_environment()))
     found: dict[tuple[str, str], list[Process]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
-        if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                self._take(json.loads(line))
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        for line in text.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                self._take(json.loads(line))
+        if text and not text.endswith("\n"):
+            self._append("\n")
 
     def _take(self, row: dict[str, Any]) -> None:
         if row["environment"] == self.here:
@@ -62,9 +67,12 @@ class Timings:
             "steps": len(result["latency_s"]),
             "stable": result["stable"],
         }
-        with self.path.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(row) + "\n")
+        self._append(json.dumps(row) + "\n")
         self._take(row)
+
+    def _append(self, text: str) -> None:
+        with self.path.open("a", encoding="utf-8") as lines:
+            lines.write(text)
 
 
 def run_rounds(

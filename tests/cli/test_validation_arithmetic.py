@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from statsnet.errors import UsageError
-from statsnet.running.fidelity import relative_error, setting_row, suite_noise
+from statsnet.running.fidelity import factors, relative_error, setting_row, suite_noise, widest_half_width
 from statsnet.running.settings import parse_settings
 from statsnet.running.statistics import Interval
 from statsnet.running.suite import SuiteMember, process_of
@@ -57,6 +58,16 @@ def test_the_error_is_known_no_better_than_either_factor() -> None:
     assert error.value == 0
     assert error.low == pytest.approx((1.9 / 2.1) ** 0.5 - 1)
     assert relative_error(suite, Interval(value=2.0, low=None, high=None)).low is None
+
+
+def test_how_well_the_least_certain_factor_is_known() -> None:
+    members = [suite_member("a", 1.0, 1.0)]
+    exact = [[outcome(1.0), outcome(1.0)], [outcome(0.1), outcome(0.1)]]
+    noisy = [[outcome(2.0), outcome(2.0)], [outcome(0.2), outcome(0.21)]]
+    assert widest_half_width(factors(members, exact, exact)) == 0.0
+    suite, proxy = factors(members, exact, noisy)
+    assert widest_half_width([suite, proxy]) == pytest.approx(math.log(proxy.high / proxy.low) / 2)
+    assert widest_half_width(factors(members, [row[:1] for row in exact], [row[:1] for row in noisy])) is None
 
 
 def test_a_replay_does_not_follow_a_dtype() -> None:

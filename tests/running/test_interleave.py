@@ -47,6 +47,17 @@ def test_the_remaining_time_is_estimated_per_subject() -> None:
     assert events[2]["stage"] == "A, round 2 of 2"
 
 
+@pytest.mark.parametrize(("after", "runs_each"), [(1, 2), (3, 3), (9, 4)])
+def test_rounds_go_on_until_they_are_enough(after: int, runs_each: int) -> None:
+    """At least 2 rounds, at most 4."""
+    runs = FakeRuns()
+    subjects = [{"kind": "x", "label": "A", "seconds": 1.0}, {"kind": "x", "label": "B", "seconds": 3.0}]
+    found = interleave(
+        subjects, 2, most=4, enough=lambda results: len(results[1]) >= after, run=runs.run, clock=runs.clock
+    )
+    assert [len(results) for results in found] == [runs_each] * 2
+
+
 def test_a_failed_run_ends_it_and_is_never_a_number() -> None:
     runs = FakeRuns()
     subjects = [

@@ -112,3 +112,15 @@ def test_resizing_twice_adds_nothing(columns: Columns) -> None:
     first = columns.resize([placed(16)])
     assert columns.resize([placed(16)]) == first
     assert columns.named({first[0].key: 2}) == first[:1]
+
+
+def test_the_optimizers_step_grows_with_a_table() -> None:
+    config = {"rows": 400, "width": 8, "indices": 40}
+    table = Candidate(kind="embedding", config=config, optimizer="adam", scale=1.0, time_s=1e-3)
+    columns = Columns([table], [{"block": part("k", 0.001), "optimizer": part("step", 0.004)}])
+    rows = Rows(target_of(small_signature()))
+    stepped = Placed(kind="embedding", config=config, optimizer="adam")
+    for resized in columns.resize([stepped]):
+        ratio = resized.config["rows"] / config["rows"]
+        assert resized.config["indices"] == round(40 * ratio)
+        assert seconds(columns, rows, resized) == pytest.approx(0.005 * ratio, rel=0.02)

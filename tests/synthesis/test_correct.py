@@ -125,7 +125,7 @@ def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
     errors = [h["measured_error"] for h in history]
     assert 2 <= len(errors) <= ROUNDS
     assert min(errors) < 0.95 * errors[0]
-    assert best.error(rows, BUDGET_S) == pytest.approx(min(errors))
+    assert best.error(rows, BUDGET_S, best.drift) == pytest.approx(min(errors), rel=0.05)
     assert abs(history[-1]["predicted_error"] - errors[-1]) < abs(history[0]["predicted_error"] - errors[0])
     step_s = best.whole.signature.measurements[0].latency_s
     assert step_s == pytest.approx(BUDGET_S, rel=0.2)

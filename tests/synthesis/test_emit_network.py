@@ -126,6 +126,25 @@ def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: A
     assert all(p.grad is not None for p in proxy.parameters())
 
 
+@pytest.mark.parametrize(("joined", "strides"), [(False, (4, 1)), (True, (8, 1))])
+def test_behind_a_join_a_gradient_is_part_of_a_wider_one(
+    joined: bool, strides: tuple[int, ...], write_source: Callable[..., str], load: Any
+) -> None:
+    config = {"rows": 50, "width": 4, "indices": 16, **({"joined": True} if joined else {})}
+    towers = build_towers([(Placed(kind="embedding", config=config, optimizer="adam"), 1)])
+    network = load(write_source("training", towers))
+    proxy = network.build()
+    seen: list[tuple[int, ...]] = []
+
+    def watch(_module: nn.Module, _inputs: Any, y: Tensor) -> None:
+        y.register_hook(lambda gradient: seen.append(gradient.stride()))
+
+    step = network.make_step(proxy)
+    blocks_of(proxy)[0].register_forward_hook(watch)
+    step()
+    assert seen == [strides]
+
+
 SHAPE = (16, 32)
 LONG: dict[str, tuple[str, dict[str, Any]]] = {
     "conv": ("conv", {"batch": 1, "channels": 8, "size": (8, 8), "filters": 8, "kernel": (3, 3),

@@ -227,6 +227,27 @@ def test_candidates_carry_their_members_optimizer() -> None:
     assert {c.optimizer for c in candidates(training, budget_s=0.02)} == {"adamw"}
 
 
+@pytest.mark.parametrize(("strides", "wanted"), [([1024, 1], True), ([0, 0], False), (None, False)])
+def test_gradients_that_arrive_strided_make_joined_candidates(
+    strides: list[int] | None, wanted: bool
+) -> None:
+    """As from behind a concatenation; an expanded gradient is that of a sum."""
+    gradient = tensor(64, 512, **({"strides": strides} if strides else {}))
+    backward = replace(
+        RELU, op="aten.threshold_backward.default", phase="backward", args=(gradient, tensor(64, 512), 0)
+    )
+    measured = replace(
+        small_signature().measurements[0],
+        cluster_time_s=(GEMM_S, RELU_S, RELU_S),
+        kernels=("mkl", "aten", "aten"),
+        kernel_class=("gemm|mkl", "activation|aten", "activation|aten|strided"),
+    )
+    signature = small_signature(mode="training", clusters=(GEMM, RELU, backward), measurements=(measured,))
+    found = candidates(target_of(signature), budget_s=0.02)
+    assert any(c.config.get("joined") for c in found) == wanted
+    assert any(c.kind == "pointwise" and "joined" not in c.config for c in found)
+
+
 def test_nothing_can_stand_for_unknown_operators() -> None:
     opaque = replace(RELU, op="custom.opaque.default", category="other")
     signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))

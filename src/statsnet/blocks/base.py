@@ -77,6 +77,11 @@ class BlockKind(ABC):
         that do not may only be next to each other or to ones that mix, and few of them share a tower."""
         return True
 
+    def joined(self, config: Config) -> Config | None:
+        """The same block with what it writes joined with other branches, so that its gradient arrives as a part of a
+        wider one (a strided tensor); None where no such block is needed."""
+        return None
+
     def index_range(self, config: Config) -> tuple[int, int] | None:
         """(number of indices, number of rows) where the block reads indices instead of activations."""
         return None

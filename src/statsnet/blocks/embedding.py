@@ -13,11 +13,15 @@ LARGEST_TABLE_ELEMENTS = 2**26
 
 
 class Embedding(nn.Module):
-    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow."""
+    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. Where the
+    rows are `joined` with other branches, their gradient comes back as a part of a wider one."""
 
-    def __init__(self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False) -> None:
+    def __init__(
+        self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False,
+        joined: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.rows, self.indices, self.skew = rows, indices, skew
+        self.rows, self.indices, self.skew, self.joined = rows, indices, skew, joined
         self.table = nn.Embedding(rows, width, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
@@ -72,6 +76,9 @@ class EmbeddingKind(BlockKind):
         rows, scaled = divided(config["rows"], 1 / factor), self.scaled(config, 1 / factor)
         return None if rows is None or scaled is None else {**scaled, "rows": rows}
 
+    def joined(self, config: Config) -> Config | None:
+        return {**config, "joined": True}
+
     def index_range(self, config: Config) -> tuple[int, int] | None:
         return config["indices"], config["rows"]
 
@@ -96,6 +103,9 @@ class EmbeddingBagKind(EmbeddingKind):
             "skew": _zipf(first),
             "sparse": first.args[5] is True,
         }
+
+    def joined(self, config: Config) -> Config | None:
+        return None
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         bags = divided(config["bags"], divisor)

@@ -56,11 +56,12 @@ UNSTEADY = frozenset({"square", "cube", "rsqrt", "leaky_relu", "hardsigmoid", "w
 
 class Pointwise(Block):
     """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
-    shape `operand` (a broadcast one for biases and masks)."""
+    shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
+    its gradient comes back as a part of a wider one."""
 
-    def __init__(self, shape: tuple, functions: tuple, operand: tuple = ()) -> None:
+    def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
         super().__init__(*shape)
-        self.functions = functions
+        self.functions, self.joined = functions, joined
         self.other = held(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,6 +113,9 @@ class PointwiseKind(BlockKind):
             return None
         config: Config = {"shape": tuple(first["shape"]), "functions": tuple(functions)}
         return {**config, "operand": operand} if operand else config
+
+    def joined(self, config: Config) -> Config | None:
+        return {**config, "joined": True}
 
     def steady(self, config: Config) -> bool:
         steady = True

@@ -102,7 +102,14 @@ def _fidelity(fidelity: Document) -> Report:
     return [
         table("Fidelity: time under a setting against the baseline", columns, rows),
         line(f"Between rounds the suite's own time varied by {baseline} at the baseline."),
+        line(_certainty(fidelity["rounds"], fidelity["widest_half_width"])),
     ]
+
+
+def _certainty(rounds: int, half_width: float | None) -> str:
+    if half_width is None:
+        return "One round does not tell how certain the factors are."
+    return f"{rounds} rounds: the least certain factor is known to ±{percent(half_width)}."
 
 
 def _factor(interval: Document) -> str:

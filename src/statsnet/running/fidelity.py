@@ -17,6 +17,9 @@ from statsnet.running.suite import SuiteMember, common_environment, process_of, 
 
 Outcomes = Sequence[Sequence[Mapping[str, Any]]]
 
+HALF_WIDTH = 0.015
+"""Rounds go on while the 95 % interval of the logarithm of a factor reaches further than this to either side."""
+
 
 def measure_fidelity(
     proxy: ProxyFolder,
@@ -24,6 +27,7 @@ def measure_fidelity(
     settings: Sequence[Setting],
     *,
     rounds: int,
+    most_rounds: int,
     device: str,
     on_progress: Progress | None = None,
     **limits: float,
@@ -31,15 +35,32 @@ def measure_fidelity(
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
     Every round runs every member and the proxy, each in a fresh process, at the baseline and then under each
-    setting. Raises UsageError for a setting that a replayed member can not follow.
+    setting; after `rounds` of them until every factor is known to HALF_WIDTH, or `most_rounds` have run. Raises
+    UsageError for a setting that a replayed member can not follow.
     """
     sweep = [BASELINE, *settings]
     jobs = [job for setting in sweep for job in _jobs(proxy, members, setting, device, limits)]
-    outcomes = interleave(jobs, rounds, on_progress=on_progress)
     size = len(members) + 1
-    parts = [outcomes[start : start + size] for start in range(0, len(outcomes), size)]
+
+    def by_setting(outcomes: Outcomes) -> list[Outcomes]:
+        return [outcomes[start : start + size] for start in range(0, len(outcomes), size)]
+
+    def all_factors(outcomes: Outcomes) -> list[Interval]:
+        before, *after = by_setting(outcomes)
+        return [f for part in after for f in factors(members, before, part)]
+
+    outcomes = interleave(
+        jobs,
+        rounds,
+        most=most_rounds,
+        enough=lambda found: known_well(all_factors(found)),
+        on_progress=on_progress,
+    )
+    parts = by_setting(outcomes)
     result = suite_result(proxy.spec, members, parts[0][:-1], parts[0][-1])
     return result, {
+        "rounds": len(outcomes[0]),
+        "widest_half_width": widest_half_width(all_factors(outcomes)),
         "baseline_noise": suite_noise(members, parts[0]),
         "settings": [
             setting_row(setting, members, parts[0], part)
@@ -62,15 +83,33 @@ def _jobs(
     ]
 
 
+def factors(members: Sequence[SuiteMember], before: Outcomes, after: Outcomes) -> tuple[Interval, Interval]:
+    """Of suite and proxy; the last entry of `before` and `after` is the proxy's."""
+    a, b = ([[process_of(o) for o in row] for row in side] for side in (before, after))
+    suite = suite_factor(
+        [Member(rate=m.rate, a=x, b=y) for m, x, y in zip(members, a[:-1], b[:-1], strict=True)]
+    )
+    return suite, ratio_with_ci(a[-1], b[-1])
+
+
+def widest_half_width(found: Sequence[Interval]) -> float | None:
+    """Half of the widest interval, on the logarithm; None where one is not known."""
+    if any(f.low is None or f.high is None for f in found):
+        return None
+    return max((math.log(f.high / f.low) / 2 for f in found if f.low and f.high), default=0.0)
+
+
+def known_well(found: Sequence[Interval]) -> bool:
+    widest = widest_half_width(found)
+    return widest is not None and widest <= HALF_WIDTH
+
+
 def setting_row(
     setting: Setting, members: Sequence[SuiteMember], before: Outcomes, after: Outcomes
 ) -> dict[str, Any]:
     """Factors and error of one setting; the last entry of `before` and `after` is the proxy's."""
     a, b = ([[process_of(o) for o in row] for row in side] for side in (before, after))
-    suite = suite_factor(
-        [Member(rate=m.rate, a=x, b=y) for m, x, y in zip(members, a[:-1], b[:-1], strict=True)]
-    )
-    proxy = ratio_with_ci(a[-1], b[-1])
+    suite, proxy = factors(members, before, after)
     here = common_environment([o for row in before for o in row])
     there = common_environment([o for row in after for o in row])
     return {

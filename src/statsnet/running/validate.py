@@ -22,6 +22,9 @@ from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.storage import load_document
 from statsnet.signatures.target import Target, target_of, target_of_mix
 
+ROUNDS = 2
+MOST_ROUNDS = 8
+
 SAME_COUNTS = 0.01
 """FLOPs of a model that differ from its signature's by more than this share are of another model."""
 
@@ -29,7 +32,7 @@ SAME_COUNTS = 0.01
 def validate_proxy(
     folder: str | Path,
     *,
-    rounds: int = 2,
+    rounds: int | None = None,
     settings: Sequence[Setting] = (),
     fit: bool | None = None,
     profiles: str | Path | None = None,
@@ -41,24 +44,34 @@ def validate_proxy(
     """Measure a proxy's suite and the proxy in turn, A B A B; returns a result of the suite.
 
     Its key `validation` holds `fit` (every characteristic measured again), `fidelity` (factors under
-    `settings`) and `notes`. The fit is measured where there are no settings, or where `fit` is true.
+    `settings`) and `notes`. The fit is measured where there are no settings, or where `fit` is true. Without
+    a number of `rounds` there are 2, and under settings up to MOST_ROUNDS, until every factor is known well.
     `limits` (min_time_s, max_time_s) bound a single measurement.
 
     Raises UsageError, FileFormatError as open_proxy does, UsageError for a member that can not be measured,
     MeasurementError where a measurement fails.
     """
-    if rounds < 1:
+    if rounds is not None and rounds < 1:
         raise UsageError(f"{rounds} is not a number of rounds", hint="2 or more show the noise")
     proxy = open_proxy(folder, trust=trust)
     members = suite_of(proxy.spec, profiles)
-    validation: dict[str, Any] = {"rounds": rounds, "fit": None, "fidelity": None, "notes": _notes(members)}
+    validation: dict[str, Any] = {"fit": None, "fidelity": None, "notes": _notes(members)}
     result: dict[str, Any] = {}
     if fit or (fit is None and not settings):
-        result, validation["fit"], notes = _measure_fit(proxy, members, rounds, device, on_progress, limits)
+        result, validation["fit"], notes = _measure_fit(
+            proxy, members, rounds or ROUNDS, device, on_progress, limits
+        )
         validation["notes"] += notes
     if settings:
         result, validation["fidelity"] = measure_fidelity(
-            proxy, members, settings, rounds=rounds, device=device, on_progress=on_progress, **limits
+            proxy,
+            members,
+            settings,
+            rounds=rounds or ROUNDS,
+            most_rounds=rounds or MOST_ROUNDS,
+            device=device,
+            on_progress=on_progress,
+            **limits,
         )
     if changed := differences(proxy.spec["reference_environment"], result["environment"]):
         validation["notes"].append(f"the proxy was made in another environment ({'; '.join(changed)})")

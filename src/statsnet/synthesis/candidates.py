@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statsnet.blocks import KINDS, Config, recognise
+from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.target import Target, TargetCluster
 from statsnet.synthesis.estimate import estimate_s
 
@@ -67,6 +68,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
 
 def _sources(target: Target) -> list[_Source]:
     found: dict[str, _Source] = {}
+    strided = _strided_gradients(target)
     optimizers = {m.name: m.signature.optimizer for m in target.members}
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
@@ -78,12 +80,29 @@ def _sources(target: Target) -> list[_Source]:
             optimizer = optimizers[motif.member]
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             share = per_call * motif.count_per_s
-            key = json.dumps([kind, config, optimizer], sort_keys=True)
-            if key in found:
-                found[key].share += share
-            else:
-                found[key] = _Source(kind, config, optimizer, per_call, share)
+            joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
+            for variant in (config, *([joined] if joined else [])):
+                key = json.dumps([kind, variant, optimizer], sort_keys=True)
+                source = found.setdefault(key, _Source(kind, variant, optimizer, per_call, 0.0))
+                source.share += share
     return list(found.values())
+
+
+def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
+    """(member, shape) of gradients that arrive as parts of wider ones, as from behind a concatenation."""
+    found = set()
+    for cluster in target.clusters:
+        first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
+        if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
+            continue  # a stride of 0: an expanded one, the gradient of a sum
+        if first.layout == "strided":
+            found.add((cluster.member, first.shape))
+    return found
+
+
+def _written(cluster: TargetCluster) -> tuple[int, ...]:
+    first = next((o for o in cluster.outputs if o is not None), None)
+    return tuple(first["shape"]) if first else ()
 
 
 def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
@@ -103,7 +122,7 @@ def _by_importance(sources: list[_Source]) -> list[_Source]:
 
 
 def _family(source: _Source) -> str:
-    what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function")
+    what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function", "joined")
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True

@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from statsnet.blocks import KINDS
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.rows import Load, Rows, Work, works_of
-from statsnet.synthesis.towers import Placed, Tower
+from statsnet.synthesis.towers import Placed, Tower, parameter_count
 
 LARGEST_CORRECTION = 2.0
 """A kernel class runs at most this many times faster or slower in place than alone, as far as we believe."""
@@ -68,7 +67,7 @@ class Columns:
                     self._known[resized.key] = resized
                     self._resized.setdefault(_identity(resized), (_identity(block), ratio))
                     if block.key in self._optimizer:
-                        stepped = _parameters(resized) / _parameters(block)
+                        stepped = parameter_count(resized) / parameter_count(block)
                         optimizer = self._optimizer[block.key]
                         works = _scaled(optimizer.works, stepped)
                         self._optimizer[resized.key] = replace(optimizer, works=works)
@@ -163,11 +162,6 @@ def _identity(placed: Placed) -> str:
 
 def _reads(block: Placed) -> int:
     return KINDS[block.kind].elements_read(block.config)
-
-
-def _parameters(block: Placed) -> int:
-    with torch.device("meta"):
-        return sum(p.numel() for p in KINDS[block.kind].build(block.config).parameters())
 
 
 def _load(part: dict[str, Any]) -> Load:

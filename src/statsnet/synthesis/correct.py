@@ -54,15 +54,26 @@ class Trial:
         latency_s = self.whole.signature.measurements[0].latency_s
         return rows.vector(load_of_target(target_of(self.whole.signature)), budget_s / latency_s)
 
-    def achieved(self, rows: Rows, budget_s: float) -> np.ndarray:
+    def latency_s(self, drift: float) -> float:
+        """How long its step would take where a network has another drift."""
+        return self.whole.signature.measurements[0].latency_s * drift / self.drift
+
+    def achieved(self, rows: Rows, budget_s: float, drift: float) -> np.ndarray:
         """What it is judged by: shares of its own step, rates, and the length of the step."""
         out = rows.vector(load_of_target(target_of(self.whole.signature)))
-        longer = self.whole.signature.measurements[0].latency_s / budget_s - 1.0
+        for rate in ("flops", "bytes", "launches"):
+            out[rows.index(rate)] *= self.drift / drift
+        longer = self.latency_s(drift) / budget_s - 1.0
         out[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
         return out
 
-    def error(self, rows: Rows, budget_s: float) -> float:
-        return float(rows.weights @ np.abs(self.achieved(rows, budget_s) - rows.target))
+    def error(self, rows: Rows, budget_s: float, drift: float) -> float:
+        return float(rows.weights @ np.abs(self.achieved(rows, budget_s, drift) - rows.target))
+
+
+def usual_drift(trials: list[Trial]) -> float:
+    """All trials are judged as if they had run at this one: else that one would win whose minute was the quietest."""
+    return float(np.median([t.drift for t in trials])) if trials else 1.0
 
 
 def correct(
@@ -75,7 +86,7 @@ def correct(
     so far, among blocks that have been part of one: a wholly new network would bring new surprises.
     """
     trials: list[Trial] = []
-    history: list[dict[str, Any]] = []
+    solutions: list[Solution] = []
     for number in range(ROUNDS):
         bench.report(f"solving, round {number + 1}", number / ROUNDS)
         choice = Choice(columns=columns, rows=rows, budget_s=budget_s, trials=trials, seed=seed)
@@ -84,26 +95,28 @@ def correct(
             if number < FREE_ROUNDS:
                 continue
             break
-        trial = _try(columns, counts, budget_s, bench, mix_text, seed)
-        trials.append(trial)
-        history.append(
-            {
-                "round": number + 1,
-                "predicted_error": solution.error,
-                "lower_bound": solution.bound,
-                "measured_error": trial.error(rows, budget_s),
-                "drift": trial.drift,
-                "step_latency_s": trial.whole.signature.measurements[0].latency_s,
-            }
-        )
-    best = min(trials, key=lambda t: t.error(rows, budget_s))
-    return replace(best, whole=_confirmed(best, bench)), history
+        trials.append(_try(columns, counts, budget_s, bench, mix_text, seed))
+        solutions.append(solution)
+    drift = usual_drift(trials)
+    history = [
+        {
+            "round": number + 1,
+            "predicted_error": solution.error,
+            "lower_bound": solution.bound,
+            "measured_error": trial.error(rows, budget_s, drift),
+            "drift": trial.drift,
+            "step_latency_s": trial.whole.signature.measurements[0].latency_s,
+        }
+        for number, (trial, solution) in enumerate(zip(trials, solutions, strict=True))
+    ]
+    best = min(trials, key=lambda t: t.error(rows, budget_s, drift))
+    return replace(best, whole=_confirmed(best, drift, bench)), history
 
 
-def _confirmed(best: Trial, bench: Bench) -> Whole:
+def _confirmed(best: Trial, drift: float, bench: Bench) -> Whole:
     """The finished proxy, measured in processes that had no part in its choice; in more where its step differs from
     what it was in its round, as when a neighbour was busy in one of the two."""
-    before_s = best.whole.signature.measurements[0].latency_s
+    before_s = best.latency_s(drift)
     for processes in FINAL_PROCESSES:
         whole = bench.whole(best.source, range(ROUND_PROCESSES, ROUND_PROCESSES + processes))
         if abs(whole.signature.measurements[0].latency_s / before_s - 1.0) < CONFIRMED:
@@ -123,20 +136,19 @@ class Choice:
 
     def free(self) -> tuple[Counts, Solution]:
         """From all candidates, then with the chosen ones' sizes trimmed."""
-        drift = float(np.median([t.drift for t in self.trials])) if self.trials else 1.0
         outside = [self._outside(t) for t in self.trials]
         wanted = self.rows.target - (np.median(outside, axis=0) if outside else 0.0)
         best = self._best()
         own = self.columns.named(best.counts) if best else []
         blocks = _unique([*self.columns.placed, *own])
         start = _vector(best.counts, blocks) if best else None
-        program = self._program(blocks, wanted, drift)
+        program = self._program(blocks, wanted)
         solution = solve(program, max_distinct=MAX_DISTINCT, start=start, seed=self.seed)
         chosen = self.columns.named(_counts(solution.counts, blocks))
         trimmed = _unique([*chosen, *self.columns.resize(chosen)])
         start = _vector(_counts(solution.counts, blocks), trimmed)
         found = polish(
-            self._program(trimmed, wanted, drift),
+            self._program(trimmed, wanted),
             start,
             max_distinct=MAX_DISTINCT,
             radius=TRIM_RADIUS,
@@ -152,7 +164,7 @@ class Choice:
         own = self.columns.named(best.counts)
         blocks = _unique([*self.columns.seen(), *own, *self.columns.resize(own)])
         wanted = self.rows.target - self._outside(best)
-        program = self._program(blocks, wanted, best.drift)
+        program = self._program(blocks, wanted)
         found = polish(
             program,
             _vector(best.counts, blocks),
@@ -163,8 +175,8 @@ class Choice:
         )
         return _counts(found.counts, blocks), found
 
-    def _program(self, blocks: list[Placed], wanted: np.ndarray, drift: float) -> Program:
-        matrix = self.columns.matrix(self.rows, self.budget_s, drift, blocks)
+    def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
+        matrix = self.columns.matrix(self.rows, self.budget_s, usual_drift(self.trials), blocks)
         upper = np.full(len(blocks), LARGEST_COUNT)
         return Program(matrix=matrix, target=wanted, weight=self.rows.weights, upper=upper)
 
@@ -175,7 +187,8 @@ class Choice:
         return trial.in_budget(self.rows, self.budget_s) - matrix @ _vector(trial.counts, blocks)
 
     def _best(self) -> Trial | None:
-        return min(self.trials, key=lambda t: t.error(self.rows, self.budget_s), default=None)
+        drift = usual_drift(self.trials)
+        return min(self.trials, key=lambda t: t.error(self.rows, self.budget_s, drift), default=None)
 
 
 def _unique(blocks: list[Placed]) -> list[Placed]:

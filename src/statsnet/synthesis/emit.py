@@ -65,14 +65,23 @@ def _reads_indices(placed: list[Placed]) -> bool:
     return any(KINDS[b.kind].index_range(b.config) is not None for b in placed)
 
 
+def _has_joined(placed: list[Placed]) -> bool:
+    return any(b.config.get("joined") for b in placed)
+
+
 def _steps(mode: str, placed: list[Placed]) -> str:
-    step = templates.INFERENCE_STEP
+    step, before = templates.INFERENCE_STEP, []
     if mode == "training":
         stepped = any(b.optimizer for b in placed)
         how = templates.WITH_OPTIMIZERS if stepped else templates.WITHOUT_OPTIMIZERS
-        step = templates.TRAINING_STEP.substitute(how)
+        joined = _has_joined(placed)
+        gradients = "gradients_like(proxy(next(rotation)))"
+        step = templates.TRAINING_STEP.substitute(
+            how, gradients=f"behind_joins(proxy, {gradients})" if joined else gradients
+        )
+        before = [templates.GRADIENTS, *([templates.JOINED] if joined else [])]
     sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
-    parts = [sample, templates.BATCHES, *([templates.GRADIENTS] if mode == "training" else []), step]
+    parts = [sample, templates.BATCHES, *before, step]
     return "\n\n".join(parts).strip()
 
 

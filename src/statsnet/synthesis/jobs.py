@@ -60,6 +60,8 @@ class BlockBench:
         with torch.no_grad():
             y = self.module(self._input())
         self.grad = torch.randn_like(y) / y.numel() ** 0.5
+        if getattr(self.module, "joined", False):
+            self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
         stepped = [p for name, p in self.module.named_parameters() if name not in ("other", "kept")]
         if self.training and stepped and row["optimizer"]:
             self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))

@@ -85,7 +85,7 @@ class Proxy:
 
 def make_spec(
     target: Target, towers: list[Tower], *, mode: str, dtype: str, seed: int, budget_s: float,
-    environment: dict[str, Any], mix_text: str,
+    environment: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Content of spec.json: the network as data, the mix with pinned signatures and reference times."""
     spec: dict[str, Any] = {

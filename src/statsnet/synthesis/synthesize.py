@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from statsnet import environment
 from statsnet.errors import StatsNetError, UsageError
@@ -24,30 +26,38 @@ DEFAULT_COMPRESSION = 53
 SHORTEST_STEP_S = 5e-3
 
 
-def synthesize(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What a proxy is to be made of and for: the target, and measured blocks. `replayed` names the members whose
+    times come from replay."""
+
+    mix_text: str
+    target: Target
+    budget_s: float
+    rows: Rows
+    columns: Columns
+    bench: Bench
+    replayed: tuple[str, ...]
+
+
+def prepare(
     mix_text: str,
     *,
     mode: str = "inference",
     budget_s: float | None = None,
     device: str = "cpu",
     profiles: Path | None = None,
-    seed: int = 0,
     cache: MeasurementCache | None = None,
     report: Report = lambda _stage, _share: None,
-) -> Proxy:
-    """Make a proxy for a mix. Deterministic for the same signatures, seed and cached measurements.
-
-    Raises UsageError for a bad mix or budget, DeviceError where the device is not there, MeasurementError where a
-    measuring process fails.
-    """
+) -> Problem:
+    """Resolve a mix, choose candidates and measure them. Raises as `synthesize` does."""
     here = measuring_environment(device)
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
-    dtype = _common_dtype(mix)
     bench = Bench(
         environment=here,
         mode=mode,
-        dtype=dtype,
+        dtype=_common_dtype(mix),
         device=device,
         cache=cache or MeasurementCache(),
         report=report,
@@ -62,18 +72,39 @@ def synthesize(
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    rows = Rows(target)
-    columns = Columns(chosen, bench.columns(chosen))
-    best, rounds = correct(columns, rows, budget, bench, mix_text, seed)
+    return Problem(
+        mix_text=mix_text,
+        target=target,
+        budget_s=budget,
+        rows=Rows(target),
+        columns=Columns(chosen, bench.columns(chosen)),
+        bench=bench,
+        replayed=tuple(sorted(replayed)),
+    )
+
+
+def synthesize(mix_text: str, *, seed: int = 0, **options: Any) -> Proxy:
+    """Make a proxy for a mix; `options` are those of `prepare`. Deterministic for the same signatures, seed and cached
+    measurements.
+
+    Raises UsageError for a bad mix or budget, DeviceError where the device is not there, MeasurementError where a
+    measuring process fails.
+    """
+    return solved(prepare(mix_text, **options), seed=seed)
+
+
+def solved(problem: Problem, *, seed: int = 0) -> Proxy:
+    """The proxy that the rounds of correction end in."""
+    bench, target, budget_s = problem.bench, problem.target, problem.budget_s
+    best, rounds = correct(problem.columns, problem.rows, budget_s, bench, problem.mix_text, seed)
     spec = make_spec(
         target,
         best.towers,
-        mode=mode,
-        dtype=dtype,
+        mode=bench.mode,
+        dtype=bench.dtype,
         seed=seed,
-        budget_s=budget,
-        environment=here,
-        mix_text=mix_text,
+        budget_s=budget_s,
+        environment=bench.environment,
     )
     return Proxy(
         spec=spec,
@@ -81,7 +112,7 @@ def synthesize(
         target=target,
         achieved=target_of(best.whole.signature),
         signature=best.whole.signature,
-        replayed=tuple(sorted(replayed)),
+        replayed=problem.replayed,
         rounds=rounds,
         build_s=best.whole.build_s,
     )

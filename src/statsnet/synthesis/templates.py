@@ -131,11 +131,19 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 '''
 
+JOINED = '''\
+def behind_joins(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
+    """Where a tower's end is joined with other branches, its gradient comes back as a part of a wider one."""
+    wide = [getattr(tower[-1], "joined", False) for tower in proxy.towers]
+    pairs = zip(wide, gradients, strict=True)
+    return [torch.cat([g, g], -1)[..., : g.shape[-1]] if w else g for w, g in pairs]
+'''
+
 TRAINING_STEP = Template('''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: $what"""
     rotation = itertools.cycle(batches(proxy, device))
-    gradients = gradients_like(proxy(next(rotation)))
+    gradients = $gradients
 $optimizers
     def step() -> list[Tensor]:
         proxy.zero_grad(set_to_none=True)

@@ -47,6 +47,11 @@ class Tower:
     blocks: tuple[Placed, ...]
 
 
+def parameter_count(block: Placed) -> int:
+    with torch.device("meta"):
+        return sum(p.numel() for p in KINDS[block.kind].build(block.config).parameters())
+
+
 def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
     """(shape it reads or None for indices, shape it writes)."""
     return _shapes(block.kind, json.dumps(block.config, sort_keys=True))
@@ -103,6 +108,8 @@ def _writes(block: Placed) -> int:
 
 
 def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed | None:
+    if chain[-1].config.get("joined"):
+        return None  # its gradient is that of a tower's end
     written, available = shapes(chain[-1])[1], _writes(chain[-1])
     smallest = SMALLEST_SLICE * available
     if training and available > LARGEST_GRADIENT_SLICE:

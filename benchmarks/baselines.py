@@ -1,0 +1,123 @@
+"""Other ways to make something small that stands for a suite, to be compared with: each at the same step time.
+
+They get the same signatures, blocks and budget; what differs is how blocks, or workloads, are chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from statsnet.blocks import recognise
+from statsnet.signatures.model import Signature
+from statsnet.signatures.target import target_of
+from statsnet.synthesis.correct import LARGEST_COUNT, MAX_DISTINCT
+from statsnet.synthesis.emit import network_source
+from statsnet.synthesis.estimate import estimate_s
+from statsnet.synthesis.solve import Program, solve
+from statsnet.synthesis.synthesize import Problem
+from statsnet.synthesis.towers import Placed, build_towers, parameter_count
+
+MOST_TRIES = 10_000
+
+
+def expensive_operators(problem: Problem) -> list[tuple[Placed, int]]:
+    """DeepBench's way: the most expensive operators at full size, each standing alone, as many as the budget holds."""
+    target, left_s = problem.target, problem.budget_s
+    chosen: dict[str, Placed] = {}
+    forward = [c for c in target.clusters if c.phase == "forward" and c.timed]
+    optimizers = {m.name: m.signature.optimizer for m in target.members}
+    for cluster in sorted(forward, key=lambda c: (-c.time_share, c.op, str(c.args))):
+        found = recognise([cluster])  # type: ignore[list-item]
+        if found is None:
+            continue
+        block = Placed(kind=found[0], config=found[1], optimizer=optimizers[cluster.member])
+        time_s = cluster.time_per_call_s or 0.0
+        if problem.bench.mode == "training":
+            both = [estimate_s(*found, training=t, optimizer=block.optimizer) for t in (False, True)]
+            time_s *= both[1] / both[0]
+        if block.key not in chosen and time_s <= left_s:
+            chosen[block.key] = block
+            left_s -= time_s
+    return [(block, 1) for block in chosen.values()]
+
+
+def layer_histogram(problem: Problem) -> list[tuple[Placed, int]]:
+    """The 2018 StatsNet's way: how many layers of each kind, the multiply-accumulates and the parameters in total."""
+    columns, target = problem.columns, problem.target
+    blocks = columns.placed
+    layers: Counter[str] = Counter()
+    for motif in target.motifs:
+        found = recognise([target.clusters[i] for i in motif.clusters])  # type: ignore[misc]
+        if found is not None:
+            layers[found[0]] += motif.count_per_s * problem.budget_s  # type: ignore[assignment]
+    kinds = sorted(layers)
+    total = sum(layers.values())
+    matrix = columns.matrix(problem.rows, problem.budget_s)
+    parameters = np.array([parameter_count(b) for b in blocks], dtype=float)
+    wanted_parameters = sum(m.weight * m.signature.memory.parameter_count for m in target.members)
+    share = problem.budget_s / sum(m.weight * m.latency_s for m in target.members)
+    rows = [np.array([b.kind == kind for b in blocks]) / total for kind in kinds]
+    rows.append(matrix[problem.rows.index("flops")])
+    if wanted_parameters:
+        rows.append(parameters / (wanted_parameters * share))
+    program = Program(
+        matrix=np.stack(rows),
+        target=np.array([layers[kind] / total for kind in kinds] + [1.0] * (len(rows) - len(kinds))),
+        weight=np.ones(len(rows)),
+        upper=np.full(len(blocks), LARGEST_COUNT),
+    )
+    counts = solve(program, max_distinct=MAX_DISTINCT).counts
+    return [(b, int(n)) for b, n in zip(blocks, counts, strict=True) if n]
+
+
+def random_blocks(problem: Problem, seed: int = 0) -> list[tuple[Placed, int]]:
+    """Blocks of the mix drawn at random until the budget is full."""
+    generator = np.random.default_rng(seed)
+    blocks = problem.columns.placed
+    times = problem.columns.matrix(problem.rows, problem.budget_s)[problem.rows.index("total")]
+    counts: Counter[int] = Counter()
+    left = 1.0
+    for _ in range(MOST_TRIES):
+        drawn = int(generator.integers(len(blocks)))
+        if times[drawn] <= left:
+            counts[drawn] += 1
+            left -= times[drawn]
+    return [(blocks[i], n) for i, n in sorted(counts.items())]
+
+
+NETWORKS: dict[str, Callable[[Problem], list[tuple[Placed, int]]]] = {
+    "operators": expensive_operators,
+    "histogram": layer_histogram,
+    "random": random_blocks,
+}
+
+
+def write_network(problem: Problem, counted: list[tuple[Placed, int]], folder: Path, title: str) -> None:
+    """network.py alone: a baseline has neither spec nor fit."""
+    mode = problem.bench.mode
+    towers = build_towers(counted, training=mode == "training")
+    source = network_source(towers, title=title, spec_id="", mode=mode, dtype=problem.bench.dtype, seed=0)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "network.py").write_text(source, encoding="utf-8")
+
+
+def representatives(
+    signatures: Sequence[Signature], weights: Sequence[float], count: int
+) -> dict[int, float]:
+    """AIBench's way: workloads clustered by their shares of time over kernel classes; of each cluster the one nearest
+    to its centre, with the whole cluster's weight."""
+    shares = [target_of(s).kernel_class_shares for s in signatures]
+    names = sorted({name for s in shares for name in s})
+    points = np.array([[s.get(name, 0.0) for name in names] for s in shares])
+    labels = fcluster(linkage(points, "ward"), count, "maxclust") if len(points) > 1 else np.ones(1)
+    chosen: dict[int, float] = {}
+    for label in np.unique(labels):
+        inside = np.flatnonzero(labels == label)
+        away = np.linalg.norm(points[inside] - points[inside].mean(axis=0), axis=1)
+        chosen[int(inside[np.argmin(away)])] = sum(weights[i] for i in inside)
+    return chosen

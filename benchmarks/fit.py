@@ -1,0 +1,89 @@
+"""Fit: how near a proxy comes to its target where it was made, and how long it takes to make one from nothing.
+
+    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--proxies DIR] [-o FILE]
+
+Every proxy is made with an empty cache of measurements, and kept in DIR; what FILE holds already is not made again.
+Prints a table in Markdown. Run nothing else meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fidelity import MIXES
+
+from statsnet.cli.synthesize import mix_slug
+from statsnet.running.child import measuring_environment
+from statsnet.signatures.canonical import write_json_atomically
+from statsnet.synthesis.cache import MeasurementCache
+from statsnet.synthesis.spec import write_proxy
+from statsnet.synthesis.synthesize import synthesize
+
+Row = dict[str, Any]
+
+LINES: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "operator categories, points": ("≤ 3", lambda r: f"{100 * r['category_total_variation']:.1f}"),
+    "kernel classes, points": ("≤ 5", lambda r: f"{100 * r['kernel_class_total_variation']:.1f}"),
+    "FLOP/s": ("± 5 %", lambda r: f"{100 * r['flops_per_s_error']:+.1f} %"),
+    "bytes/s": ("± 5 %", lambda r: f"{100 * r['bytes_per_s_error']:+.1f} %"),
+    "intensity, earth mover's distance, log2": (
+        "≤ 0.25",
+        lambda r: f"{r['intensity_earth_movers_distance_log2']:.2f}",
+    ),
+    "step against its budget": ("± 10 %", lambda r: f"{100 * r['step_latency_error']:+.1f} %"),
+    "compression": ("≥ 50", lambda r: f"{r['compression']:.1f}"),
+    "launches/s against the suite's": ("reported", lambda r: f"× {r['launches_per_s_ratio']:.1f}"),
+    "framework and launch cost of the suite": (
+        "matched over 5 %",
+        lambda r: f"{100 * r['framework_share_target']:.1f} %",
+    ),
+    "synthesis from nothing, s": ("≤ 300", lambda r: f"{r['synthesis_s']:.0f}"),
+}
+"""What a line of the table is called, what is wanted, and how it reads."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--modes", default="inference,training")
+    parser.add_argument("--mixes", nargs="*", default=list(MIXES))
+    parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
+    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fit.json"))
+    options = parser.parse_args()
+    rows: list[Row] = json.loads(options.output.read_text())["rows"] if options.output.exists() else []
+    for mode in options.modes.split(","):
+        for mix in options.mixes:
+            if any((row["mix"], row["mode"]) == (mix, mode) for row in rows):
+                continue
+            print(f"{mode} {mix}", file=sys.stderr, flush=True)
+            rows.append({"mix": mix, "mode": mode, **_made(mix, mode, options.proxies)})
+            options.output.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomically(options.output, {"environment": measuring_environment(), "rows": rows})
+    _print(rows)
+
+
+def _made(mix: str, mode: str, proxies: Path) -> Row:
+    with tempfile.TemporaryDirectory() as cache:
+        begin = time.perf_counter()
+        proxy = synthesize(mix, mode=mode, cache=MeasurementCache(Path(cache)))
+        synthesis_s = time.perf_counter() - begin
+    proxies.mkdir(parents=True, exist_ok=True)
+    write_proxy(proxy, proxies / f"{mix_slug(mix)}.{mode}", mix_text=mix)
+    return {"synthesis_s": synthesis_s, **proxy.fit()["summary"]}
+
+
+def _print(rows: list[Row]) -> None:
+    print("| | wanted | " + " | ".join(f"{row['mix']} {row['mode']}" for row in rows) + " |")
+    print("|---|---|" + "---|" * len(rows))
+    for name, (wanted, text) in LINES.items():
+        print(f"| {name} | {wanted} | " + " | ".join(text(row) for row in rows) + " |")
+
+
+if __name__ == "__main__":
+    main()
