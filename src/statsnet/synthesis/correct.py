@@ -15,12 +15,12 @@ from statsnet.synthesis.columns import Columns, Counts
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.measure import ROUND_PROCESSES, Bench, Whole
 from statsnet.synthesis.rows import Rows, load_of_target
-from statsnet.synthesis.solve import Program, Solution, polish, solve
+from statsnet.synthesis.solve import Program, Solution, dives, polish
 from statsnet.synthesis.towers import Placed, Tower, build_towers
 
 LARGEST_COUNT = 96
 MAX_DISTINCT = 44
-ROUNDS = 7
+ROUNDS = 6
 FREE_ROUNDS = 2
 STEP_TOLERANCE = 0.03
 """By so much of it a step's length is uncertain: machines drift between one process and the next."""
@@ -31,8 +31,8 @@ FINAL_PROCESSES = (3, 5, 7)
 CONFIRMED = 0.05
 """By so much of it a step's length may differ from that in its round."""
 
-TRIM_RADIUS = 24
-"""By how many uses of blocks a network may change where its blocks' sizes are trimmed: half of them go, half come."""
+TRIMMINGS = 2
+"""After its own blocks' sizes alone, a network is trimmed so often with all other blocks at hand."""
 
 RADIUS = 16
 """By how many uses of blocks a later round may differ from the best network so far."""
@@ -135,26 +135,26 @@ class Choice:
     seed: int
 
     def free(self) -> tuple[Counts, Solution]:
-        """From all candidates, then with the chosen ones' sizes trimmed."""
+        """From all candidates: every start is trimmed, for what is best in whole blocks need not be so in sizes."""
         outside = [self._outside(t) for t in self.trials]
         wanted = self.rows.target - (np.median(outside, axis=0) if outside else 0.0)
+        blocks = self.columns.placed
+        vectors, bound = dives(self._program(blocks, wanted), max_distinct=MAX_DISTINCT)
+        starts: list[Counts] = [_counts(v, blocks) for v in vectors]
         best = self._best()
-        own = self.columns.named(best.counts) if best else []
-        blocks = _unique([*self.columns.placed, *own])
-        start = _vector(best.counts, blocks) if best else None
-        program = self._program(blocks, wanted)
-        solution = solve(program, max_distinct=MAX_DISTINCT, start=start, seed=self.seed)
-        chosen = self.columns.named(_counts(solution.counts, blocks))
-        trimmed = _unique([*chosen, *self.columns.resize(chosen)])
-        start = _vector(_counts(solution.counts, blocks), trimmed)
-        found = polish(
-            self._program(trimmed, wanted),
-            start,
-            max_distinct=MAX_DISTINCT,
-            radius=TRIM_RADIUS,
-            seed=self.seed,
-        )
-        return _counts(found.counts, trimmed), replace(found, bound=solution.bound)
+        found = [self._trimmed(s, wanted) for s in (*starts, *([best.counts] if best else []))]
+        counts, solution = min(found, key=lambda f: f[1].error)
+        return counts, replace(solution, bound=bound)
+
+    def _trimmed(self, counts: Counts, wanted: np.ndarray) -> tuple[Counts, Solution]:
+        """The sizes of a network's blocks first, then, with all other blocks at hand, again."""
+        for others in ([], *[self.columns.placed] * TRIMMINGS):
+            chosen = self.columns.named(counts)
+            blocks = _unique([*others, *chosen, *self.columns.resize(chosen)])
+            program, start = self._program(blocks, wanted), _vector(counts, blocks)
+            found = polish(program, start, max_distinct=MAX_DISTINCT, seed=self.seed)
+            counts = _counts(found.counts, blocks)
+        return counts, found
 
     def near_the_best(self) -> tuple[Counts, Solution]:
         """A few changes to the best network, among blocks that were measured in one and its own in other sizes,

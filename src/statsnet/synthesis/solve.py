@@ -1,9 +1,10 @@
 """The integer program: how often each block is repeated.
 
 Minimise Σ_r weight_r · |Σ_j A_rj n_j − b_r| + ε · (number of distinct blocks) over integers
-0 ≤ n_j ≤ upper_j. The linear relaxation gives a lower bound and a start; rounding and a local search over
-single changes, swaps and small random jumps give the answer. scipy's MILP alone does not close programs of
-this size (hundreds of integers, L1) in minutes.
+0 ≤ n_j ≤ upper_j. The linear relaxation gives a lower bound, but likes tenths of large blocks, which round to none;
+so what it uses too little of is forbidden step by step, until smaller blocks take over (a dive). Rounding and a local
+search over single changes, swaps and small random jumps give the answer. scipy's MILP alone takes minutes for programs
+of this size (hundreds of integers, L1).
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ DISTINCT_PENALTY = 4e-4
 """What one more distinct block costs, in units of the objective: a readable network is worth a little fit."""
 
 MOST_MOVES = 500
-ROUNDINGS = 12
-SEARCHED = 3
+THRESHOLDS = (0.5, 0.6)
+"""A dive ends when nothing is used less than this often."""
+
+DROPPED = 0.3
+"""Share of the blocks that are used too little which one step of a dive forbids."""
+
 JUMPS = 700
-"""Random roundings of the relaxation, how many of the best are searched further, and jumps in each search."""
+"""Jumps in a search."""
 
 SWAPPED = 10
 """Blocks that are tried against all others when no single change helps: a third of a network's, as a rule."""
@@ -64,24 +69,22 @@ class Solution:
 
 
 def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = None, seed: int = 0) -> Solution:
-    """Solve from several roundings of the relaxation and, where given, from `start` (the last counts).
+    """The best of what searches from the dives and, where given, from `start` find.
 
     Raises ArithmeticError where the relaxation has no solution, which only a malformed program can cause.
     """
-    generator = np.random.default_rng(seed)
-    relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
-    sparse = _sparsify(program, relaxed, max_distinct)
-    starts = [np.floor(sparse + 0.5)]
-    starts += [np.floor(sparse + generator.random(len(sparse))) for _ in range(ROUNDINGS)]
+    starts, bound = dives(program, max_distinct=max_distinct)
     starts += [] if start is None else [start]
-    found = [_descend(program, np.clip(s, 0, program.upper).astype(int), max_distinct) for s in starts]
-    found.sort(key=program.objective)
-    promising = np.flatnonzero(relaxed > 1e-3)
-    searched = [
-        _search(program, s, promising, max_distinct, generator, radius=None) for s in found[:SEARCHED]
-    ]
-    best = min(searched, key=program.objective)
-    return Solution(counts=best, error=program.error(best), bound=bound)
+    found = [polish(program, s, max_distinct=max_distinct, seed=seed) for s in starts]
+    best = min(found, key=lambda solution: program.objective(solution.counts))
+    return Solution(counts=best.counts, error=best.error, bound=bound)
+
+
+def dives(program: Program, *, max_distinct: int) -> tuple[list[np.ndarray], float]:
+    """Counts to start a search from, of few blocks that are used about once or more; and the relaxation's bound."""
+    relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
+    found = [_dive(program, relaxed, threshold, max_distinct) for threshold in THRESHOLDS]
+    return [np.floor(counts + 0.5).astype(int) for counts in found], bound
 
 
 def polish(
@@ -89,16 +92,17 @@ def polish(
     start: np.ndarray,
     *,
     max_distinct: int,
-    radius: int,
+    radius: int | None = None,
     tried: Sequence[np.ndarray] = (),
     seed: int = 0,
 ) -> Solution:
-    """The best counts that were not tried and differ from `start` by at most `radius` uses of blocks: for a program
-    that is only known to be right near there. Where all that were found have been tried, `start`."""
+    """The best counts that were not tried and, where a program is only known to be right near there, differ from
+    `start` by at most `radius` uses of blocks. Where all that were found have been tried, `start`."""
     relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
     promising = np.flatnonzero((relaxed > 1e-3) | (start > 0))
-    generator = np.random.default_rng(seed)
-    counts = _search(program, start, promising, max_distinct, generator, radius=radius, tried=tried)
+    counts = _search(
+        program, start, promising, max_distinct, np.random.default_rng(seed), radius=radius, tried=tried
+    )
     return Solution(counts=counts, error=program.error(counts), bound=bound)
 
 
@@ -119,15 +123,21 @@ def _relax(program: Program, allowed: np.ndarray) -> tuple[np.ndarray, float]:
     return counts, program.error(counts)
 
 
-def _sparsify(program: Program, counts: np.ndarray, max_distinct: int) -> np.ndarray:
-    """Drop the blocks that contribute least, a fifth at a time, and solve again with the rest."""
+def _dive(program: Program, counts: np.ndarray, threshold: float, max_distinct: int) -> np.ndarray:
+    """From the relaxation's counts to ones of at least `threshold` each: forbid the blocks that are used least, solve
+    again. Then, of too many blocks, those that contribute least."""
+    allowed = np.ones(len(counts), dtype=bool)
     size = np.abs(program.matrix * program.weight[:, None]).sum(axis=0)
-    while np.count_nonzero(counts > 0.2) > max_distinct:
-        used = np.flatnonzero(counts > 0.2)
-        worth = size[used] * counts[used]
-        kept = used[np.argsort(-worth, kind="stable")[: max(max_distinct, int(0.8 * len(used)))]]
-        allowed = np.zeros(len(counts), dtype=bool)
-        allowed[kept] = True
+    while len(used := np.flatnonzero(counts > 1e-6)):
+        rare = used[counts[used] < threshold]
+        if len(rare):
+            rare = rare[np.argsort(counts[rare], kind="stable")]
+            allowed[rare[: max(1, int(DROPPED * len(rare)))]] = False
+        elif len(used) > max_distinct:
+            worth = np.argsort(size[used] * counts[used], kind="stable")
+            allowed[used[worth[: len(used) - max(max_distinct, int(0.8 * len(used)))]]] = False
+        else:
+            break
         counts, _ = _relax(program, allowed)
     return counts
 
