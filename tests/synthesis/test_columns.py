@@ -124,3 +124,15 @@ def test_the_optimizers_step_grows_with_a_table() -> None:
         ratio = resized.config["rows"] / config["rows"]
         assert resized.config["indices"] == round(40 * ratio)
         assert seconds(columns, rows, resized) == pytest.approx(0.005 * ratio, rel=0.02)
+
+
+def test_a_product_of_few_rows_takes_as_long_for_its_weights() -> None:
+    """Three in four of its bytes are weights, and there are few FLOPs for each."""
+    weights_bytes = 4 * (8 * 8 + 8)
+    slow = part("k", 0.001)
+    slow["operators"][0] |= {"flops": 512.0, "bytes": weights_bytes / 0.75}
+    columns = Columns([candidate(40)], [{"block": slow, "optimizer": NOTHING}])
+    rows = Rows(target_of(small_signature()))
+    for resized in columns.resize([placed(40)]):
+        ratio = resized.config["rows"] / 40
+        assert seconds(columns, rows, resized) == pytest.approx(0.001 * (0.75 + 0.25 * ratio))

@@ -19,8 +19,14 @@ NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 NARROWING_PENALTY = 0.25
 """A narrowed block (fewer channels) is taken where it is nearer to a wanted time by this much in ln per halving."""
 
+DIVIDING_PENALTY = 0.05
+"""The same for the safe axis, halved or doubled: of sizes that take about as long, the one most like the original."""
+
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
+
+LARGEST = 1 / 4
+"""A motif at its own size is a candidate where it takes at most this share of the budget."""
 
 LIMIT = 360
 """Candidates at most; each takes about a tenth of a second to measure."""
@@ -151,11 +157,16 @@ def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
                 scale=1 / (divisor * narrowing),
                 time_s=time_s,
             )
-            found.append((NARROWING_PENALTY * math.log2(narrowing), candidate))
+            penalty = NARROWING_PENALTY * math.log2(narrowing) + DIVIDING_PENALTY * abs(math.log2(divisor))
+            found.append((penalty, candidate))
             if time_s < SIZES[-1] / 4 * budget_s:
                 break  # what is smaller still is of no use
     chosen = [
         min(found, key=lambda f: (f[0] + abs(math.log(f[1].time_s / (size * budget_s))), f[1].key))[1]
         for size in SIZES
     ]
+    original = next((c for _, c in found if c.scale == 1.0), None)
+    if original is not None and original.time_s <= LARGEST * budget_s:
+        nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
+        chosen[chosen.index(nearest)] = original
     return list({c.key: c for c in chosen}.values())

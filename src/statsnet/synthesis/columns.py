@@ -21,6 +21,11 @@ LARGEST_CORRECTION = 2.0
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
 """Sizes of a block beside the one that was measured. Near it, time, FLOPs and bytes go with the size."""
 
+ITEM_BYTES = 4
+PRODUCTS = frozenset({"gemm", "convolution", "recurrent"})
+FEW_ROWS_INTENSITY = 4.0
+"""FLOP/byte under which a product is bound by reading its weights, on any machine."""
+
 Counts = Mapping[str, int]
 """How often each block is in a network, by `Placed.key`; blocks that are not named are not in it."""
 
@@ -37,7 +42,8 @@ class Columns:
         self._block: dict[str, Load] = {}
         self._optimizer: dict[str, Load] = {}
         self._in_place: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
-        self._resized: dict[str, tuple[str, float]] = {}
+        self._resized: dict[str, tuple[str, float, int]] = {}
+        """Identity -> that of the block it stems from, their ratio in size, bytes of weights."""
         found: dict[str, Placed] = {}
         for candidate, column in zip(candidates, measured, strict=True):
             plain = Placed(kind=candidate.kind, config=candidate.config)
@@ -65,7 +71,8 @@ class Columns:
                     continue
                 if resized.key not in self._known:
                     self._known[resized.key] = resized
-                    self._resized.setdefault(_identity(resized), (_identity(block), ratio))
+                    weights = _weights_bytes(block, resized)
+                    self._resized.setdefault(_identity(resized), (_identity(block), ratio, weights))
                     if block.key in self._optimizer:
                         stepped = parameter_count(resized) / parameter_count(block)
                         optimizer = self._optimizer[block.key]
@@ -127,14 +134,14 @@ class Columns:
             return Load(works=_mean(seen), framework_s=self._framework_s(identity))
         if alone is not None:
             return Load(works=_corrected(alone.works, corrections), framework_s=alone.framework_s)
-        origin, ratio = self._resized[identity]
+        origin, ratio, weights = self._resized[identity]
         load = self._block_load(origin, corrections)
-        return Load(works=_scaled(load.works, ratio), framework_s=load.framework_s)
+        return Load(works=_resized(load.works, ratio, weights), framework_s=load.framework_s)
 
     def _framework_s(self, identity: str) -> float:
         """A resized block spends as long between its operators as the one that it stems from."""
         while identity not in self._block:
-            identity, _ = self._resized[identity]
+            identity, _, _ = self._resized[identity]
         return self._block[identity].framework_s
 
     def _corrections(self) -> dict[str, float]:
@@ -160,6 +167,13 @@ def _identity(placed: Placed) -> str:
     return json.dumps([placed.kind, placed.config], sort_keys=True)
 
 
+def _weights_bytes(block: Placed, resized: Placed) -> int:
+    """Bytes of weights that each product of a block reads or writes, whatever the block's size."""
+    count = parameter_count(block)
+    same = count == parameter_count(resized)
+    return ITEM_BYTES * count if same and KINDS[block.kind].index_range(block.config) is None else 0
+
+
 def _reads(block: Placed) -> int:
     return KINDS[block.kind].elements_read(block.config)
 
@@ -183,6 +197,26 @@ def _scaled(works: tuple[Work, ...], factor: float, calls: float = 1.0) -> tuple
         )
         for w in works
     )
+
+
+def _resized(works: tuple[Work, ...], ratio: float, weights_bytes: int) -> tuple[Work, ...]:
+    """A block `ratio` times as large: its products still read all their weights, and take as long for that share."""
+    products = [w for w in works if w.category in PRODUCTS]
+    moved, calls = sum(w.bytes for w in products), sum(w.calls for w in products)
+    fixed = min(calls * weights_bytes / moved, 1.0) if moved else 0.0
+    found = []
+    for work in works:
+        kept = fixed if work.category in PRODUCTS else 0.0
+        bound = kept if work.bytes and work.flops / work.bytes < FEW_ROWS_INTENSITY else 0.0
+        found.append(
+            replace(
+                work,
+                time_s=work.time_s * (ratio + bound * (1.0 - ratio)),
+                flops=work.flops * ratio,
+                bytes=work.bytes * (ratio + kept * (1.0 - ratio)),
+            )
+        )
+    return tuple(found)
 
 
 def _mean(samples: list[tuple[Work, ...]]) -> tuple[Work, ...]:
