@@ -71,7 +71,7 @@ def main() -> None:
         contests = [
             c for mix in options.mixes for c in _contests(mix, mode, options.proxies, options.baselines)
         ]
-        _measure(timings, contests, settings, options.rounds, options.most_rounds)
+        _measure(timings, contests, settings, options)
         rows += [_row(timings, c, s) for c in contests for s in settings]
         report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
         options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +86,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--settings", default="threads=1,onednn=sse41,mkl=compatible")
     parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
     parser.add_argument("--most-rounds", type=int, default=8)
+    parser.add_argument(
+        "--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest"
+    )
     parser.add_argument(
         "--baselines", action="store_true", help="measure other ways to stand for the mixes too"
     )
@@ -139,23 +142,30 @@ def _member(member: SuiteMember, spec: dict[str, Any]) -> Subject:
 
 
 def _measure(
-    timings: Timings, contests: list[Contest], settings: list[Setting], fewest: int, most: int
+    timings: Timings, contests: list[Contest], settings: list[Setting], options: argparse.Namespace
 ) -> None:
+    suites = {s.identity for c in contests for _, s in c.suite}
+
+    def may_run_on(subject: Subject, setting: Setting) -> bool:
+        done = len(timings.of(subject, setting))
+        return subject.identity not in suites or done < options.most_suite_rounds
+
     def uncertain() -> set[tuple[str, str]]:
         found: set[tuple[str, str]] = set()
         for contest in contests:
             for side in (contest.suite, contest.stand_in):
                 for setting in settings:
                     if not known_well([_factor(timings, side, setting)]):
-                        found |= {(s.identity, e.name) for _, s in side for e in (BASELINE, setting)}
+                        pairs = [(s, e) for _, s in side for e in (BASELINE, setting)]
+                        found |= {(s.identity, e.name) for s, e in pairs if may_run_on(s, e)}
         return found
 
     run_rounds(
         timings,
         list({s.identity: s for c in contests for s in c.subjects()}.values()),
         [BASELINE, *settings],
-        fewest=fewest,
-        most=most,
+        fewest=options.rounds,
+        most=options.most_rounds,
         uncertain=uncertain,
         say=_say,
     )

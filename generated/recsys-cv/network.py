@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:ccc80dd789710031cc8cdea5a5532e82194fbb1d3bf899371b81a979d97e97c9"
+SPEC_ID = "sha256:20896a4e0b4d5c147018f3f573d147fdd7f1c575d90dddcba7b699c2aa356f57"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -139,15 +139,34 @@ class BatchedMatMul(Block):
 
 
 class Embedding(nn.Module):
-    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow."""
+    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. Where the
+    rows are `joined` with other branches, their gradient comes back as a part of a wider one."""
 
-    def __init__(self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False) -> None:
+    def __init__(
+        self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False,
+        joined: bool = False,
+    ) -> None:
         super().__init__()
-        self.rows, self.indices, self.skew = rows, indices, skew
+        self.rows, self.indices, self.skew, self.joined = rows, indices, skew, joined
         self.table = nn.Embedding(rows, width, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices)
+
+
+class EmbeddingBag(nn.Module):
+    """`bags` sums or means of `indices / bags` rows each."""
+
+    def __init__(
+        self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__()
+        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
+        self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return self.table(indices.view(self.bags, -1))
 
 
 class Norm(Block):
@@ -220,19 +239,21 @@ class Gather(Block):
 
 
 FUNCTIONS = {
+    "relu": lambda x, _: F.relu(x),
+    "sigmoid": lambda x, _: torch.sigmoid(x),
     "hardtanh": lambda x, _: F.hardtanh(x),
-    "square": lambda x, _: x.pow(2),
-    "scale": lambda x, _: x * 0.9,
+    "add": lambda x, other: x + other,
 }
 
 
 class Pointwise(Block):
     """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
-    shape `operand` (a broadcast one for biases and masks)."""
+    shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
+    its gradient comes back as a part of a wider one."""
 
-    def __init__(self, shape: tuple, functions: tuple, operand: tuple = ()) -> None:
+    def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
         super().__init__(*shape)
-        self.functions = functions
+        self.functions, self.joined = functions, joined
         self.other = held(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -253,78 +274,117 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Embedding(rows=138493, width=64, indices=65536, skew=0.34),
-            Norm(kind="batch", shape=(8, 144, 56, 56)),
-            Linear(rows=4800, inputs=512, outputs=80),
-            Linear(rows=1024, inputs=367, outputs=512, activation="relu"),
-            Gather(shape=(582, 729), axis=1, count=351, subscript=True),
-            Concat(shape=(12, 100, 512), axis=2, pieces=4),
-            Pointwise(shape=(1, 192, 56, 56), functions=("scale",)),
-            Pool(
-                kind="max", batch=1, channels=32, size=(110, 112), kernel=(3, 3), stride=(2, 2),
-                ceil_mode=True,
+            Embedding(rows=109478, width=64, indices=51806, skew=0.34),
+            Conv(
+                batch=16, channels=256, size=(28, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
             ),
+            Concat(shape=(96, 100, 512), axis=2, pieces=4),
+            Pointwise(shape=(16384, 256), functions=("relu",)),
+            Norm(kind="batch", shape=(8, 144, 56, 56)),
+            Linear(rows=10650, inputs=256, outputs=256, activation="relu"),
+            Conv(
+                batch=4, channels=96, size=(62, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
+            ),
+            Pool(kind="max", batch=1, channels=16, size=(168, 224), kernel=(2, 2), stride=(2, 2)),
+            Pool(
+                kind="avg", batch=1, channels=1, size=(187, 784), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
+            ),
+            Conv(
+                batch=1, channels=48, size=(52, 56), filters=48, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=48, norm=True, activation="relu6",
+            ),
+            Conv(
+                batch=1, channels=3, size=(95, 112), filters=64, kernel=(7, 7), stride=(2, 2),
+                padding=(3, 3), bias=True,
+            ),
+            Conv(
+                batch=1, channels=384, size=(23, 13), filters=256, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
+            ),
+            Linear(rows=8, inputs=9216, outputs=512),
         ),
         nn.Sequential(
-            Pointwise(shape=(2, 96, 112, 112), functions=("hardtanh",)),
-            Linear(rows=8192, inputs=256, outputs=256, activation="relu"),
-            Linear(rows=22141, inputs=80, outputs=40, activation="sigmoid"),
+            EmbeddingBag(rows=5812, width=16, indices=8154, bags=8154, skew=0.85, sparse=True),
+            Pool(
+                kind="max", batch=1, channels=4, size=(146, 112), kernel=(3, 3), stride=(2, 2),
+                ceil_mode=True,
+            ),
+            BatchedMatMul(batch=111, rows=1, depth=100, columns=128),
+            Linear(rows=30, inputs=367, outputs=512, activation="relu"),
+            *repeat(3, Linear, rows=28, inputs=367, outputs=512, activation="relu"),
+        ),
+        nn.Sequential(
+            EmbeddingBag(rows=5142, width=16, indices=7213, bags=7213, skew=0.85, sparse=True),
             Conv(
-                batch=4, channels=16, size=(112, 112), filters=96, kernel=(1, 1), stride=(1, 1),
+                batch=1, channels=64, size=(35, 27), filters=96, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True,
+            ),
+            Conv(
+                batch=1, channels=16, size=(56, 56), filters=48, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0),
             ),
         ),
-        nn.Sequential(Concat(shape=(128, 100, 512), axis=2, pieces=4)),
+        nn.Sequential(EmbeddingBag(rows=5142, width=16, indices=7213, bags=7213, skew=0.85, sparse=True)),
+        nn.Sequential(
+            Pointwise(shape=(2, 96, 112, 112), functions=("hardtanh",)),
+            Linear(rows=14665, inputs=128, outputs=64),
+            Gather(shape=(1260, 729), axis=1, count=351, subscript=True),
+            Linear(rows=548, inputs=512, outputs=256),
+        ),
         nn.Sequential(
             Conv(
-                batch=8, channels=256, size=(28, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                batch=1, channels=256, size=(168, 28), filters=32, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), bias=True, activation="relu",
             ),
-            Pool(kind="max", batch=1, channels=16, size=(224, 224), kernel=(2, 2), stride=(2, 2)),
-            Linear(rows=260, inputs=512, outputs=80, activation="sigmoid"),
-            BatchedMatMul(batch=112, rows=1, depth=100, columns=128),
         ),
+        nn.Sequential(Concat(shape=(75, 100, 512), axis=2, pieces=4)),
         nn.Sequential(
+            Pointwise(shape=(105, 100, 80), functions=("sigmoid",)),
             Conv(
-                batch=1, channels=96, size=(138, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96,
-            ),
-            BatchedMatMul(batch=822, rows=27, depth=16, columns=27, transposed=True),
-            *repeat(2, Linear, rows=1024, inputs=367, outputs=512, activation="relu"),
-            Conv(
-                batch=2, channels=64, size=(48, 56), filters=256, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, residual=True, activation="relu",
+                batch=1, channels=256, size=(112, 28), filters=32, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
             ),
             Conv(
-                batch=1, channels=96, size=(120, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96,
-            ),
-            Conv(
-                batch=2, channels=3, size=(224, 224), filters=64, kernel=(7, 7), stride=(2, 2),
-                padding=(3, 3), bias=True, activation="relu",
-            ),
-            Linear(rows=1760, inputs=512, outputs=80),
-            Pool(
-                kind="avg", batch=1, channels=1, size=(163, 784), kernel=(5, 1), stride=(1, 1),
-                padding=(2, 0),
-            ),
-            Pool(
-                kind="max", batch=1, channels=16, size=(63, 112), kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1),
-            ),
-            Pool(
-                kind="max", batch=1, channels=128, size=(14, 14), kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1),
+                batch=1, channels=16, size=(56, 56), filters=48, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
             ),
         ),
         nn.Sequential(
-            Conv(
-                batch=16, channels=256, size=(13, 13), filters=256, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True, activation="relu",
-            ),
-            Gather(shape=(896, 729), axis=1, count=351, subscript=True),
+            Pointwise(shape=(1, 256, 56, 56), functions=("add",), operand=(1, 256, 56, 56)),
+            Linear(rows=2048, inputs=367, outputs=512),
         ),
-        nn.Sequential(Pointwise(shape=(1, 192, 56, 56), functions=("square",))),
+        nn.Sequential(
+            Conv(
+                batch=8, channels=384, size=(13, 13), filters=256, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
+            ),
+            Linear(rows=2048, inputs=128, outputs=64, activation="relu"),
+        ),
+        nn.Sequential(Pool(kind="max", batch=4, channels=64, size=(36, 55), kernel=(3, 3), stride=(2, 2))),
+        nn.Sequential(
+            Linear(rows=900, inputs=512, outputs=80),
+            Pool(
+                kind="max", batch=1, channels=4, size=(112, 112), kernel=(3, 3), stride=(2, 2),
+                ceil_mode=True,
+            ),
+        ),
+        nn.Sequential(BatchedMatMul(batch=1024, rows=27, depth=16, columns=27, transposed=True)),
+        *(nn.Sequential(Linear(rows=510, inputs=512, outputs=80)) for _ in range(2)),
+        nn.Sequential(
+            Pool(kind="max", batch=1, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
+            Conv(
+                batch=1, channels=64, size=(26, 27), filters=96, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True,
+            ),
+        ),
+        nn.Sequential(
+            Linear(rows=340, inputs=512, outputs=80),
+            Linear(rows=2, inputs=9216, outputs=64),
+        ),
+        nn.Sequential(Linear(rows=2, inputs=9216, outputs=64)),
     ]
 
 

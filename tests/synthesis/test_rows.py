@@ -218,6 +218,16 @@ def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
     assert largest(1e-5) < largest(1.0)
 
 
+@pytest.mark.parametrize(("budget_s", "fits"), [(0.02, True), (0.004, False)])
+def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(
+    target: Target, budget_s: float, fits: bool
+) -> None:
+    """The product takes 1.5 ms a call; others that take about as long run other kernels, or at another intensity."""
+    found = candidates(target, budget_s=budget_s)
+    originals = [c for c in found if c.kind == "linear" and c.scale == 1.0]
+    assert {c.config["rows"] for c in originals} == ({64} if fits else set())
+
+
 def test_the_limit_is_kept(target: Target) -> None:
     assert len(candidates(target, budget_s=0.001, limit=3)) == 3
 
