@@ -108,9 +108,10 @@ def _contests(mix: str, mode: str, proxies: Path, baselines: bool) -> list[Conte
     suite = [(m.weight, _member(m, spec)) for m in members]
     stand_ins = {"statsnet": [(1.0, _network(folder, f"{mode} {mix}, statsnet"))]}
     if baselines:
-        signatures = [m.signature for m in members if m.signature is not None]
-        chosen = representatives(signatures, [m.weight for m in members], min(REPRESENTATIVES, len(members)))
-        stand_ins["subset"] = [(weight, suite[i][1]) for i, weight in chosen.items()]
+        known = [(m.signature, m.weight, s) for m, (_, s) in zip(members, suite, strict=True) if m.signature]
+        signatures, weights, subjects = zip(*known, strict=True)
+        chosen = representatives(signatures, weights, min(REPRESENTATIVES, len(known)))
+        stand_ins["subset"] = [(weight, subjects[i]) for i, weight in chosen.items()]
         stand_ins |= {n: [(1.0, _baseline(n, mix, mode, proxies))] for n in NETWORKS}
     return [
         Contest(mix=mix, mode=mode, method=method, suite=suite, stand_in=stand_in)

@@ -69,8 +69,7 @@ class EmbeddingKind(BlockKind):
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """A shorter table, of which the same share is read: a dense gradient has the size of the table, and so has the
         optimizer's work, which depends on how many rows were never read (square roots of zeros are slow)."""
-        rows, scaled = divided(config["rows"], divisor), self.scaled(config, divisor)
-        return None if rows is None or scaled is None else {**scaled, "rows": rows}
+        return self.resized(config, 1 / divisor)
 
     def resized(self, config: Config, factor: float) -> Config | None:
         rows, scaled = divided(config["rows"], 1 / factor), self.scaled(config, 1 / factor)

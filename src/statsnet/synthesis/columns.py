@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from statsnet.blocks import KINDS
+from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.rows import Load, Rows, Work, works_of
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
@@ -21,7 +22,6 @@ LARGEST_CORRECTION = 2.0
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
 """Sizes of a block beside the one that was measured. Near it, time, FLOPs and bytes go with the size."""
 
-ITEM_BYTES = 4
 PRODUCTS = frozenset({"gemm", "convolution", "recurrent"})
 FEW_ROWS_INTENSITY = 4.0
 """FLOP/byte under which a product is bound by reading its weights, on any machine."""
@@ -37,25 +37,27 @@ class Columns:
     multiplied, kernel class by kernel class, by what the measured ones' have changed.
     """
 
-    def __init__(self, candidates: list[Candidate], measured: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, candidates: list[Candidate], measured: list[dict[str, Any]], dtype: str = "float32"
+    ) -> None:
+        self._item_bytes = ITEM_SIZE[dtype]
         self._known: dict[str, Placed] = {}
+        """All blocks by key: the candidates, and their resized ones as they are asked for."""
         self._block: dict[str, Load] = {}
         self._optimizer: dict[str, Load] = {}
         self._in_place: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
         self._resized: dict[str, tuple[str, float, int]] = {}
         """Identity -> that of the block it stems from, their ratio in size, bytes of weights."""
-        found: dict[str, Placed] = {}
         for candidate, column in zip(candidates, measured, strict=True):
             plain = Placed(kind=candidate.kind, config=candidate.config)
             self._block[_identity(plain)] = _load(column["block"])
-            found[plain.key] = plain
+            self._known[plain.key] = plain
             if column["optimizer"]["operators"]:
                 stepped = replace(plain, optimizer=candidate.optimizer)
                 self._optimizer[stepped.key] = _load(column["optimizer"])
-                found[stepped.key] = stepped
-        self.placed = [found[key] for key in sorted(found)]
+                self._known[stepped.key] = stepped
+        self.placed = [self._known[key] for key in sorted(self._known)]
         """All candidates, with and without their optimizer's step."""
-        self._known = dict(found)
 
     def resize(self, blocks: Iterable[Placed]) -> list[Placed]:
         """These blocks in other sizes, whose columns are derived from theirs."""
@@ -71,7 +73,7 @@ class Columns:
                     continue
                 if resized.key not in self._known:
                     self._known[resized.key] = resized
-                    weights = _weights_bytes(block, resized)
+                    weights = self._item_bytes * _shared_weights(block, resized)
                     self._resized.setdefault(_identity(resized), (_identity(block), ratio, weights))
                     if block.key in self._optimizer:
                         stepped = parameter_count(resized) / parameter_count(block)
@@ -167,11 +169,11 @@ def _identity(placed: Placed) -> str:
     return json.dumps([placed.kind, placed.config], sort_keys=True)
 
 
-def _weights_bytes(block: Placed, resized: Placed) -> int:
-    """Bytes of weights that each product of a block reads or writes, whatever the block's size."""
+def _shared_weights(block: Placed, resized: Placed) -> int:
+    """Weights that each product of a block reads or writes, whatever the block's size."""
     count = parameter_count(block)
     same = count == parameter_count(resized)
-    return ITEM_BYTES * count if same and KINDS[block.kind].index_range(block.config) is None else 0
+    return count if same and KINDS[block.kind].index_range(block.config) is None else 0
 
 
 def _reads(block: Placed) -> int:

@@ -77,6 +77,11 @@ def quiet_drift(trials: list[Trial]) -> float:
     return min((t.drift for t in trials), default=1.0)
 
 
+def _best_of(trials: list[Trial], rows: Rows, budget_s: float) -> Trial | None:
+    drift = quiet_drift(trials)
+    return min(trials, key=lambda t: t.error(rows, budget_s, drift), default=None)
+
+
 def correct(
     columns: Columns, rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
 ) -> tuple[Trial, list[dict[str, Any]]]:
@@ -99,6 +104,8 @@ def correct(
         trials.append(_try(columns, counts, budget_s, bench, mix_text, seed))
         solutions.append(solution)
     drift = quiet_drift(trials)
+    best = _best_of(trials, rows, budget_s)
+    assert best is not None, "the first round has measured one"
     history = [
         {
             "round": number + 1,
@@ -110,7 +117,6 @@ def correct(
         }
         for number, (trial, solution) in enumerate(zip(trials, solutions, strict=True))
     ]
-    best = min(trials, key=lambda t: t.error(rows, budget_s, drift))
     return replace(best, whole=_confirmed(best, drift, bench)), history
 
 
@@ -188,8 +194,7 @@ class Choice:
         return trial.in_budget(self.rows, self.budget_s) - matrix @ _vector(trial.counts, blocks)
 
     def _best(self) -> Trial | None:
-        drift = quiet_drift(self.trials)
-        return min(self.trials, key=lambda t: t.error(self.rows, self.budget_s, drift), default=None)
+        return _best_of(self.trials, self.rows, self.budget_s)
 
 
 def _unique(blocks: list[Placed]) -> list[Placed]:

@@ -192,7 +192,7 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         device=job["device"],
         warmup=5,
         repeats=10,
-        min_time_s=1.2,
+        min_time_s=job.get("min_time_s", 1.2),
         on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
         while_capturing=lambda: _marked_blocks(proxy),
     )

@@ -237,15 +237,13 @@ def _best_move(
     best, choice = -1e-9, (-1, -1)
     raised = columns + residual
     gain = np.abs(raised) @ weight - base + closed
-    if (up := int(np.argmin(gain))) >= 0 and gain[up] < best:
+    if gain[up := int(np.argmin(gain))] < best:
         best, choice = float(gain[up]), (up, -1)
     if len(downs):
         gain = np.abs(residual - columns[downs]) @ weight - base - last
-        if (k := int(np.argmin(gain))) >= 0 and gain[k] < best:
+        if gain[k := int(np.argmin(gain))] < best:
             best, choice = float(gain[k]), (-1, int(downs[k]))
-    if choice != (-1, -1):
-        return choice
-    if not len(downs):
+    if choice != (-1, -1) or not len(downs):
         return choice
     swapped = np.empty_like(raised)
     for k in np.argsort(gain, kind="stable")[:SWAPPED]:

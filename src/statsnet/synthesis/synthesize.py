@@ -77,7 +77,7 @@ def prepare(
         target=target,
         budget_s=budget,
         rows=Rows(target),
-        columns=Columns(chosen, bench.columns(chosen)),
+        columns=Columns(chosen, bench.columns(chosen), bench.dtype),
         bench=bench,
         replayed=tuple(sorted(replayed)),
     )
@@ -90,11 +90,7 @@ def synthesize(mix_text: str, *, seed: int = 0, **options: Any) -> Proxy:
     Raises UsageError for a bad mix or budget, DeviceError where the device is not there, MeasurementError where a
     measuring process fails.
     """
-    return solved(prepare(mix_text, **options), seed=seed)
-
-
-def solved(problem: Problem, *, seed: int = 0) -> Proxy:
-    """The proxy that the rounds of correction end in."""
+    problem = prepare(mix_text, **options)
     bench, target, budget_s = problem.bench, problem.target, problem.budget_s
     best, rounds = correct(problem.columns, problem.rows, budget_s, bench, problem.mix_text, seed)
     spec = make_spec(
