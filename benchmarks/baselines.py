@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -15,11 +14,11 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from statsnet.blocks import recognise
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.correct import LARGEST_COUNT, MAX_DISTINCT
+from statsnet.synthesis.correct import LARGEST_COUNT
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.estimate import estimate_s
+from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.solve import Program, solve
-from statsnet.synthesis.synthesize import Problem
 from statsnet.synthesis.towers import Placed, build_towers, parameter_count
 
 MOST_TRIES = 10_000
@@ -71,7 +70,7 @@ def layer_histogram(problem: Problem) -> list[tuple[Placed, int]]:
         weight=np.ones(len(rows)),
         upper=np.full(len(blocks), LARGEST_COUNT),
     )
-    counts = solve(program, max_distinct=MAX_DISTINCT).counts
+    counts = solve(program, max_distinct=problem.design.max_distinct).counts
     return [(b, int(n)) for b, n in zip(blocks, counts, strict=True) if n]
 
 
@@ -97,13 +96,12 @@ NETWORKS: dict[str, Callable[[Problem], list[tuple[Placed, int]]]] = {
 }
 
 
-def write_network(problem: Problem, counted: list[tuple[Placed, int]], folder: Path, title: str) -> None:
-    """network.py alone: a baseline has neither spec nor fit."""
+def baseline_source(problem: Problem, choose: Callable[[Problem], list[tuple[Placed, int]]]) -> str:
+    """The network that one of NETWORKS chooses."""
     mode = problem.bench.mode
-    towers = build_towers(counted, training=mode == "training")
-    source = network_source(towers, title=title, spec_id="", mode=mode, dtype=problem.bench.dtype, seed=0)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "network.py").write_text(source, encoding="utf-8")
+    towers = build_towers(choose(problem), training=mode == "training")
+    title = f"{choose.__name__} for {problem.mix_text}"
+    return network_source(towers, title=title, spec_id="", mode=mode, dtype=problem.bench.dtype, seed=0)
 
 
 def representatives(

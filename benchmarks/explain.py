@@ -5,7 +5,8 @@
 Suite and proxy are profiled at the baseline and under the setting, in turn, in fresh processes. With shares q (suite)
 and p (proxy) of the baseline's step and factors g and f of each kernel class, F_P − F_S = Σ (p − q) g + Σ p (f − g):
 the first sum is what the shares are off by, the second what the proxy's own operators do otherwise than the suite's.
-Classes are those of the baseline. What lies between operators is the class "framework".
+Classes are those of the baseline. What lies between operators is the class "framework". Then the proxy's blocks, by
+how much of the factor is theirs beyond the suite's.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def main() -> None:
         [_times(a, b) for a, b in zip(before, after, strict=True)][:-1], [m.weight for m in members]
     )
     _print(suite, _times(before[-1], after[-1]))
+    factor = sum(there for _, there in suite.values())
+    _print_blocks(proxy.spec["towers"], before[-1], after[-1], factor)
 
 
 def _times(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Times:
@@ -103,6 +106,36 @@ def _print(suite: Times, proxy: Times) -> None:
     for name, q, p, g, f, share, own in rows[:SHOWN]:
         print(f"{name:88} {q:6.1%} {p:6.1%} {g:7.2f} {f:6.2f} {share:+7.3f} {own:+7.3f}")
     print(f"{'sum of all':88} {'':29} {sum(r[5] for r in rows):+7.3f} {sum(r[6] for r in rows):+7.3f}")
+
+
+def _print_blocks(
+    towers: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    suite_factor: float,
+) -> None:
+    """Blocks of which a copy has a factor far from the suite's."""
+    here, there = _block_times(before), _block_times(after)
+    total_s = sum(here.values())
+    rows = sorted(
+        ((t - suite_factor * here[place]) / total_s, here[place] / total_s, t / here[place], place)
+        for place, t in there.items()
+        if here[place] > 0
+    )
+    print(f"\n{'tower, block':12} {'share':>6} {'factor':>7} {'beyond':>7}")
+    for beyond, share, factor, (i, j) in [*rows[: SHOWN // 3], *rows[-SHOWN // 3 :]][::-1]:
+        block = towers[i]["blocks"][j]
+        print(f"{f'{i}, {j}':12} {share:6.1%} {factor:7.2f} {beyond:+7.3f} {block['kind']} {block['config']}")
+
+
+def _block_times(outcomes: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], float]:
+    """(tower, block) -> seconds of its operators, the mean over rounds."""
+    found: dict[tuple[int, int], float] = defaultdict(float)
+    for outcome in outcomes:
+        for i, tower in enumerate(outcome["blocks"]):
+            for j, part in enumerate(tower):
+                found[i, j] += sum(row["time_s"] for row in part["operators"]) / len(outcomes)
+    return found
 
 
 if __name__ == "__main__":

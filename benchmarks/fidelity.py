@@ -1,81 +1,67 @@
 """Fidelity: does a proxy's time change by the suite's factor when settings change?
 
-    python benchmarks/fidelity.py [--modes inference,training] [--mixes MIX ...] [--settings ...] [--baselines]
+    python benchmarks/fidelity.py [--mixes MIX ...] [--modes inference,training] [--settings ...] [--compression 100]
+                                  [--others MIX ...] [--rounds 2] [--most-rounds 8]
 
-For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before. Then
-every workload and every proxy runs in fresh processes, in turn, at the baseline and in each setting; a workload's run
-serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 % interval of ln F has a half-width
-over 1.5 %, up to --most-rounds. Every process is written to times.jsonl at once: started again, the benchmark goes on
-where it was stopped. Run nothing else meanwhile.
+For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before; for
+the mixes of --others also what else may stand for them (baselines.py), and the method with a part taken out
+(ablations.py). Then every workload and every network runs in fresh processes, in turn, at the baseline and in each
+setting; a workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 %
+interval of ln F has a half-width over 1.5 %, up to --most-rounds. Every process is written to times.jsonl at once:
+started again, the benchmark goes on where it was stopped. Run nothing else meanwhile.
 
 Suite factor F_S(e) = Σ w_i T_i(e) / T_i(e0), proxy factor F_P(e) = T_P(e) / T_P(e0), error F_P / F_S − 1. The suite's
-noise is its factor from the odd rounds against that from the even ones. With --baselines the mixes' other stand-ins
-(baselines.py) run too.
+noise is its factor from the odd rounds against that from the even ones.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
-from baselines import NETWORKS, representatives, write_network
+from contests import PROXY, Contest, Weighted, contests
 from timings import Subject, Timings, run_rounds
 
-from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment
 from statsnet.running.fidelity import interval_dict, known_well, relative_error
-from statsnet.running.proxy_folder import open_proxy
 from statsnet.running.settings import BASELINE, Setting, parse_settings
 from statsnet.running.statistics import Interval, Member, latency_with_ci, ratio_with_ci, suite_factor
-from statsnet.running.suite import SuiteMember, suite_of
 from statsnet.signatures.canonical import write_json_atomically
-from statsnet.synthesis.spec import write_proxy
-from statsnet.synthesis.synthesize import prepare, synthesize
 
-MIXES = ("recsys:0.5,cv:0.5", "cv:1", "nlp:0.7,recsys:0.3", "cv:1,nlp:1,recsys:1,speech:1")
-LIMITS = {"min_time_s": 0.5, "max_time_s": 8.0}
-MEDIAN_BAR, TAIL_BAR = 0.03, 0.10
-REPRESENTATIVES = 3
-"""Workloads in the subset that stands for a suite; AIBench takes 3 of 17."""
-
-Weighted = tuple[float, Subject]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
-    """A suite, and one way to stand for it: subjects with their weights."""
-
-    mix: str
-    mode: str
-    method: str
-    suite: Sequence[Weighted]
-    stand_in: Sequence[Weighted]
-
-    def subjects(self) -> Iterable[Subject]:
-        return (subject for _, subject in (*self.suite, *self.stand_in))
+MIXES = (
+    "recsys:0.5,cv:0.5",
+    "cv:1",
+    "nlp:0.7,recsys:0.3",
+    "cv:1,nlp:1,recsys:1,speech:1",
+    "recsys:1",
+    "cv/resnet50:1",
+)
+SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
+COMPRESSION = 100.0
+BARS = {20.0: (0.02, 0.07), 100.0: (0.03, 0.10)}
+"""Compression -> median and 95th percentile of the error; more compressed than the last: its."""
 
 
 def main() -> None:
     options = _options()
     settings = parse_settings(options.settings)
     timings = Timings(options.proxies / "times.jsonl")
-    rows: list[dict[str, Any]] = []
+    found: list[Contest] = []
     for mode in options.modes.split(","):
-        contests = [
-            c for mix in options.mixes for c in _contests(mix, mode, options.proxies, options.baselines)
-        ]
-        _measure(timings, contests, settings, options)
-        rows += [_row(timings, c, s) for c in contests for s in settings]
-        report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_json_atomically(options.output, report)
+        for mix in options.mixes:
+            others = mix in options.others
+            found += contests(mix, mode, options.compression, options.proxies, others=others, say=_say)
+    _measure(timings, found, settings, options)
+    rows = [_row(timings, c, s) for c in found for s in settings]
+    report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(options.output, report)
     _print(rows)
 
 
@@ -83,87 +69,41 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--modes", default="inference,training")
     parser.add_argument("--mixes", nargs="*", default=list(MIXES))
-    parser.add_argument("--settings", default="threads=1,onednn=sse41,mkl=compatible")
+    parser.add_argument("--others", nargs="*", default=list(MIXES[:2]))
+    parser.add_argument("--settings", default=SETTINGS)
+    parser.add_argument("--compression", type=float, default=COMPRESSION)
     parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
     parser.add_argument("--most-rounds", type=int, default=8)
     parser.add_argument(
         "--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest"
-    )
-    parser.add_argument(
-        "--baselines", action="store_true", help="measure other ways to stand for the mixes too"
     )
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fidelity.json"))
     return parser.parse_args()
 
 
-def _contests(mix: str, mode: str, proxies: Path, baselines: bool) -> list[Contest]:
-    """A mix's proxy, made now where it is not there yet, and, where wanted, what else may stand for its suite."""
-    folder = proxies / f"{mix_slug(mix)}.{mode}"
-    if not folder.exists():
-        _say(f"making the proxy of {mix}, {mode}")
-        write_proxy(synthesize(mix, mode=mode), folder, mix_text=mix)
-    spec = open_proxy(folder).spec
-    members = suite_of(spec)
-    suite = [(m.weight, _member(m, spec)) for m in members]
-    stand_ins = {"statsnet": [(1.0, _network(folder, f"{mode} {mix}, statsnet"))]}
-    if baselines:
-        known = [(m.signature, m.weight, s) for m, (_, s) in zip(members, suite, strict=True) if m.signature]
-        signatures, weights, subjects = zip(*known, strict=True)
-        chosen = representatives(signatures, weights, min(REPRESENTATIVES, len(known)))
-        stand_ins["subset"] = [(weight, subjects[i]) for i, weight in chosen.items()]
-        stand_ins |= {n: [(1.0, _baseline(n, mix, mode, proxies))] for n in NETWORKS}
-    return [
-        Contest(mix=mix, mode=mode, method=method, suite=suite, stand_in=stand_in)
-        for method, stand_in in stand_ins.items()
-    ]
-
-
-def _baseline(method: str, mix: str, mode: str, proxies: Path) -> Subject:
-    folder = proxies / f"{mix_slug(mix)}.{mode}.{method}"
-    if not (folder / "network.py").exists():
-        problem = prepare(mix, mode=mode)
-        write_network(problem, NETWORKS[method](problem), folder, f"Baseline '{method}' for {mix}")
-    return _network(folder, f"{mode} {mix}, {method}")
-
-
-def _network(folder: Path, label: str) -> Subject:
-    digest = hashlib.sha256((folder / "network.py").read_bytes()).hexdigest()
-    job = {"kind": "time_proxy", "folder": str(folder.resolve()), "network_sha256": digest, "device": "cpu"}
-    return Subject(
-        identity=digest, label=label, job=lambda setting: {**job, **LIMITS, "setting": setting.to_dict()}
-    )
-
-
-def _member(member: SuiteMember, spec: dict[str, Any]) -> Subject:
-    name = f"{spec['mode']} {member.name}"
-    return Subject(
-        identity=name, label=name, job=lambda setting: member.timing_job(spec, "cpu", setting, **LIMITS)
-    )
-
-
 def _measure(
-    timings: Timings, contests: list[Contest], settings: list[Setting], options: argparse.Namespace
+    timings: Timings, found: list[Contest], settings: list[Setting], options: argparse.Namespace
 ) -> None:
-    suites = {s.identity for c in contests for _, s in c.suite}
+    suites = {s.identity for c in found for _, s in c.suite}
 
     def may_run_on(subject: Subject, setting: Setting) -> bool:
         done = len(timings.of(subject, setting))
         return subject.identity not in suites or done < options.most_suite_rounds
 
     def uncertain() -> set[tuple[str, str]]:
-        found: set[tuple[str, str]] = set()
-        for contest in contests:
+        pairs: set[tuple[str, str]] = set()
+        for contest in found:
             for side in (contest.suite, contest.stand_in):
                 for setting in settings:
                     if not known_well([_factor(timings, side, setting)]):
-                        pairs = [(s, e) for _, s in side for e in (BASELINE, setting)]
-                        found |= {(s.identity, e.name) for s, e in pairs if may_run_on(s, e)}
-        return found
+                        both = [(s, e) for _, s in side for e in (BASELINE, setting)]
+                        pairs |= {(s.identity, e.name) for s, e in both if may_run_on(s, e)}
+        return pairs
 
     run_rounds(
         timings,
-        list({s.identity: s for c in contests for s in c.subjects()}.values()),
+        list({s.identity: s for c in found for s in c.subjects()}.values()),
         [BASELINE, *settings],
         fewest=options.rounds,
         most=options.most_rounds,
@@ -199,6 +139,7 @@ def _row(timings: Timings, contest: Contest, setting: Setting) -> dict[str, Any]
         "mix": contest.mix,
         "mode": contest.mode,
         "method": contest.method,
+        "wanted_compression": contest.compression,
         "setting": setting.name,
         "step_latency_s": _step_s(timings, contest.stand_in),
         "compression": _step_s(timings, contest.suite) / _step_s(timings, contest.stand_in),
@@ -206,13 +147,30 @@ def _row(timings: Timings, contest: Contest, setting: Setting) -> dict[str, Any]
         "factor": interval_dict(stand_in),
         "error": interval_dict(error),
         "suite_noise": noise,
-        "met": nearest <= MEDIAN_BAR or (noise is not None and nearest <= 2 * noise),
+        "least_error": 0.0 if noise is not None and nearest <= 2 * noise else nearest,
+        "generated_share": [
+            _generated_share(timings, side, setting) for side in (contest.suite, contest.stand_in)
+        ],
         "rounds": rounds,
         "members": {
             s.label: ratio_with_ci(timings.of(s, BASELINE), timings.of(s, setting)).value
             for _, s in contest.suite
         },
     }
+
+
+def _generated_share(timings: Timings, weighted: Sequence[Weighted], setting: Setting) -> float | None:
+    """Of the time under the setting, in kernels that a compiler generated."""
+    times, generated = 0.0, 0.0
+    for weight, subject in weighted:
+        after = timings.of(subject, setting)
+        shares = [p["generated_share"] for p in after if p["generated_share"] is not None]
+        if not shares:
+            return None
+        factor = latency_with_ci(after).value / latency_with_ci(timings.of(subject, BASELINE)).value
+        times += weight * factor
+        generated += weight * factor * fmean(shares)
+    return generated / times
 
 
 def _step_s(timings: Timings, weighted: Sequence[Weighted]) -> float:
@@ -241,15 +199,40 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f"{_text(row['suite_factor']):>12} {_text(row['factor']):>12} {error['value']:>+7.1%}  {interval:18} "
             f"{noise:>5} {row['compression']:>7.1f}"
         )
+        suite, found = row["generated_share"]
+        if suite is not None and found is not None:
+            print(f"{'':58} share of time in generated code: suite {suite:.1%}, stand-in {found:.1%}")
     for mode, method in dict.fromkeys((row["mode"], row["method"]) for row in rows):
-        found = [row for row in rows if (row["mode"], row["method"]) == (mode, method)]
-        errors = np.array([abs(row["error"]["value"]) for row in found])
+        _print_summary(f"{mode}, {method}", [r for r in rows if (r["mode"], r["method"]) == (mode, method)])
+    for mode in dict.fromkeys(row["mode"] for row in rows):
+        _print_against_others([row for row in rows if row["mode"] == mode])
+
+
+def _print_summary(title: str, rows: list[dict[str, Any]]) -> None:
+    errors = _errors(rows)
+    bars = [bar for compression, bar in BARS.items() if compression >= rows[0]["wanted_compression"]]
+    median_bar, tail_bar = bars[0] if bars else BARS[COMPRESSION]
+    met = [sum(row["least_error"] <= bar for row in rows) for bar in (median_bar, tail_bar)]
+    print(
+        f"{title}: median error {np.median(errors):.1%} (bar {median_bar:.0%}), 95th percentile "
+        f"{np.percentile(errors, 95):.1%} (bar {tail_bar:.0%}), mean {errors.mean():.1%}, worst {errors.max():.1%}; "
+        f"{met[0]} of {len(rows)} reach below {median_bar:.0%} within their interval, {met[1]} below {tail_bar:.0%}"
+    )
+
+
+def _print_against_others(rows: list[dict[str, Any]]) -> None:
+    """Mean errors over the mixes that all methods stand for."""
+    mixes = {row["mix"] for row in rows if row["method"] != PROXY}
+    for method in dict.fromkeys(row["method"] for row in rows) if mixes else ():
+        errors = _errors([row for row in rows if row["method"] == method and row["mix"] in mixes])
         print(
-            f"{mode}, {method}: median error {np.median(errors):.1%} (bar {MEDIAN_BAR:.0%}), 95th percentile "
-            f"{np.percentile(errors, 95):.1%} (bar {TAIL_BAR:.0%}), mean {errors.mean():.1%}, worst {errors.max():.1%};"
-            f" {sum(row['met'] for row in found)} of {len(found)} under {MEDIAN_BAR:.0%}, or twice the suite's noise, "
-            f"within their interval"
+            f"{rows[0]['mode']}, {len(mixes)} mixes, {method:10}: "
+            f"mean error {errors.mean():.1%}, worst {errors.max():.1%}"
         )
+
+
+def _errors(rows: list[dict[str, Any]]) -> np.ndarray:
+    return np.array([abs(row["error"]["value"]) for row in rows])
 
 
 def _text(interval: dict[str, float | None]) -> str:

@@ -17,14 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fidelity import MIXES
-
 from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
+
+MIXES = ("recsys:0.5,cv:0.5", "cv:1", "nlp:0.7,recsys:0.3", "cv:1,nlp:1,recsys:1,speech:1")
 
 Row = dict[str, Any]
 

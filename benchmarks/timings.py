@@ -48,7 +48,8 @@ class Timings:
 
     def _take(self, row: dict[str, Any]) -> None:
         if row["environment"] == self.here:
-            self.found[row["subject"], row["setting"]].append({"latency_s": [row["latency_s"]]})
+            kept = {"latency_s": [row["latency_s"]], "generated_share": row.get("generated_share")}
+            self.found[row["subject"], row["setting"]].append(kept)
 
     def of(self, subject: Subject, setting: Setting) -> list[Process]:
         """The processes measured so far, in their order."""
@@ -67,6 +68,8 @@ class Timings:
             "steps": len(result["latency_s"]),
             "stable": result["stable"],
         }
+        if "generated_share" in result:
+            row["generated_share"] = result["generated_share"]
         self._append(json.dumps(row) + "\n")
         self._take(row)
 

@@ -6,15 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ablations import solved, without_devices
 from baselines import expensive_operators, layer_histogram, random_blocks, representatives
 from test_correct import SimulatedBench, columns
 from test_rows import GEMM_S, RELU_S, small_signature
 
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
-from statsnet.synthesis.synthesize import Problem
 
 BUDGET_S = 0.01
+
+
+def test_a_part_of_the_method_is_taken_out() -> None:
+    once, usual = problem(), problem()
+    solved(once, rounds=1)
+    assert len(once.bench.sources) == 1  # type: ignore[attr-defined]
+    assert without_devices(usual) in usual.bench.sources  # type: ignore[attr-defined]
+    assert all(usual.rows.weights > 0)
 
 
 def problem(budget_s: float = BUDGET_S) -> Problem:
@@ -22,7 +31,7 @@ def problem(budget_s: float = BUDGET_S) -> Problem:
     target = target_of(small_signature())
     return Problem(
         mix_text="a mix", target=target, budget_s=budget_s, rows=Rows(target), columns=columns(), bench=bench,
-        replayed=(),
+        replayed=(), design=Design(),
     )  # fmt: skip
 
 

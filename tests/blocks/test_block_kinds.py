@@ -229,3 +229,14 @@ def test_a_short_batch_is_resized_by_the_height_of_its_maps() -> None:
     assert KINDS["conv"].resized(large, 1.5) == {**large, "batch": 3}
     assert KINDS["conv"].resized(large, 1.25) == {**large, "size": (70, 56)}
     assert KINDS["conv"].resized({**large, "size": (13, 13)}, 0.75) is None
+
+
+def test_a_pointwise_convolution_keeps_as_many_images_as_decide_its_kernel() -> None:
+    pointwise = {**CONV, "batch": 32, "size": (56, 56), "kernel": (1, 1), "padding": (0, 0)}
+    kind = KINDS["conv"]
+    assert kind.scaled(pointwise, 2) == {**pointwise, "batch": 16}
+    assert kind.scaled(pointwise, 8) == {**pointwise, "batch": 16, "size": (14, 56)}
+    assert kind.scaled(pointwise, 1024) is None
+    assert kind.resized({**pointwise, "batch": 16}, 0.5) == {**pointwise, "batch": 16, "size": (28, 56)}
+    assert kind.scaled({**pointwise, "batch": 8}, 2) == {**pointwise, "batch": 4}
+    assert kind.scaled({**pointwise, "kernel": (3, 3)}, 8) == {**pointwise, "kernel": (3, 3), "batch": 4}

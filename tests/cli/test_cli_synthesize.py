@@ -77,3 +77,16 @@ def test_an_output_folder_with_something_else_in_it(
 def test_the_default_folder_is_named_by_the_mix() -> None:
     assert mix_slug("recsys:0.5,cv:0.5") == "recsys-0.5-cv-0.5"
     assert mix_slug("/home/me/secret/model.json:1, cv/ResNet50:2") == "model.json-1-resnet50-2"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["--budget", "10ms", "--compression", "50"], "--budget and --compression were both given"),
+        (["--resume"], "say how far: --trials, --time-limit or both"),
+        (["--compression", "0.5"], "0.5 is not in the range"),
+        (["--trials", "0"], "0 is not in the range"),
+    ],
+)
+def test_options_that_do_not_go_together(failing: Callable[..., str], given: list[str], text: str) -> None:
+    assert text in failing("synthesize", "--mix", "cv:1", *given, code=2)

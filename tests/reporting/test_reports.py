@@ -94,3 +94,16 @@ def test_warnings_are_said_once() -> None:
 def test_text_of_a_file_is_made_harmless() -> None:
     assert tables.printable("a\x1b[31mb\x9bc") == "a?[31mb?c"
     assert "[red]x" in text_of([tables.line("[red]x")])
+
+
+def test_the_picture_of_a_search() -> None:
+    pytest.importorskip("matplotlib")
+    from statsnet.reporting.front import front_svg
+
+    tried = [{"number": n, "step_latency_s": s, "error": e} for n, s, e in ((0, 0.01, 0.5), (1, 0.005, 0.7))]
+    record = {"tried": tried, "front": [0, 1], "chosen": 0, "usual": None, "budget_s": 0.01}
+    picture = front_svg(record)
+    assert picture == front_svg(record)
+    for text in ("Pareto front", "step time, ms", "chosen"):
+        assert text in picture
+    assert "usual" not in picture

@@ -21,6 +21,14 @@ from statsnet.running.settings import BASELINE, Setting, parse_settings, setting
         ("mkldnn=off", Setting(name="mkldnn=off", in_process={"mkldnn": False})),
         ("dtype=bfloat16", Setting(name="dtype=bfloat16", in_process={"dtype": "bfloat16"})),
         ("channels_last", Setting(name="layout=channels_last", in_process={"layout": "channels_last"})),
+        (
+            "compile=inductor",
+            Setting(
+                name="compile=inductor",
+                env={"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"},
+                in_process={"compile": "inductor"},
+            ),
+        ),
         ("precision=medium", Setting(name="precision=medium", in_process={"precision": "medium"})),
     ],
 )

@@ -19,7 +19,7 @@ BUDGET_S = 0.01
 def part(kernel_class: str, time_s: float, framework_s: float = 0.0) -> dict[str, Any]:
     row = {
         "category": "gemm", "kernel_class": kernel_class, "shape_class": "s", "phase": "forward",
-        "time_s": time_s, "flops": 1e6, "bytes": 1e5, "calls": 1,
+        "time_s": time_s, "flops": 1e6, "bytes": 1e5, "weights": 0, "calls": 1,
     }  # fmt: skip
     return {"operators": [row], "framework_s": framework_s}
 
@@ -136,3 +136,10 @@ def test_a_product_of_few_rows_takes_as_long_for_its_weights() -> None:
     for resized in columns.resize([placed(40)]):
         ratio = resized.config["rows"] / 40
         assert seconds(columns, rows, resized) == pytest.approx(0.001 * (0.75 + 0.25 * ratio))
+
+
+def test_candidates_are_left_out_unless_none_would_be_left(columns: Columns) -> None:
+    columns.leave_out(lambda load: load.time_s > 0.0015)
+    assert columns.placed == [placed(4)]
+    columns.leave_out(lambda load: True)
+    assert columns.placed == [placed(4)]

@@ -10,12 +10,13 @@ import torch
 from test_rows import cluster, small_signature, tensor
 
 from statsnet.signatures.model import Cluster, Signature
-from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.correct import ROUNDS, correct
 from statsnet.synthesis.measure import Whole, _together
+from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
 
 BUDGET_S = 0.01
@@ -48,7 +49,8 @@ def part(rows: int, seconds: dict[str, float]) -> dict[str, Any]:
             shape = shape_class(op.op, list(op.args), list(op.outputs))
             found.append({
                 "category": op.category, "kernel_class": name, "shape_class": shape, "phase": "forward",
-                "time_s": seconds[name], "flops": op.flops, "bytes": nbytes, "calls": 1,
+                "time_s": seconds[name], "flops": op.flops, "bytes": nbytes,
+                "weights": weight_bytes(op.op, "forward", op.args), "calls": 1,
             })  # fmt: skip
     return {"operators": found, "framework_s": 1e-6}
 
@@ -119,9 +121,16 @@ def columns() -> Columns:
     return Columns([c for c, _ in found], [m for _, m in found])
 
 
+def problem(rows: Rows, bench: Any, design: Design = Design()) -> Problem:  # noqa: B008 - it is frozen
+    return Problem(
+        mix_text="a mix", target=target_of(small_signature()), budget_s=BUDGET_S, rows=rows, columns=columns(),
+        bench=bench, replayed=(), design=design,
+    )  # fmt: skip
+
+
 def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
     bench: Any = SimulatedBench()
-    best, history = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
+    best, history = correct(problem(rows, bench))
     errors = [h["measured_error"] for h in history]
     assert 2 <= len(errors) <= ROUNDS
     assert min(errors) < 0.95 * errors[0]
@@ -133,16 +142,14 @@ def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
 
 def test_no_network_is_measured_twice_before_the_end(rows: Rows) -> None:
     bench: Any = SimulatedBench()
-    best, history = correct(columns(), rows, BUDGET_S, bench, "a mix", seed=0)
+    best, history = correct(problem(rows, bench))
     *rounds, last = bench.sources
     assert len(set(rounds)) == len(rounds) == len(history)
     assert last == best.source
 
 
 def test_the_same_measurements_give_the_same_network(rows: Rows) -> None:
-    first, second = (
-        correct(columns(), rows, BUDGET_S, SimulatedBench(), "a mix", seed=3)[0] for _ in range(2)
-    )  # type: ignore[arg-type]
+    first, second = (correct(problem(rows, SimulatedBench(), Design(seed=3)))[0] for _ in range(2))
     assert first.source == second.source
 
 

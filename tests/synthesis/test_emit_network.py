@@ -201,3 +201,25 @@ def test_mixed_towers_keep_numbers_sane(seed: int, write_source: Callable[..., s
     counts = torch.randint(1, 5, (12,), generator=generator).tolist()
     rows = [(Placed(kind=LONG[n][0], config=LONG[n][1]), c) for n, c in zip(names, counts, strict=True)]
     check_sizes(load(write_source("training", build_towers(rows))))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_under_autocast_activations_come_in_its_dtype(
+    mode: str, write_source: Callable[..., str], load: Any
+) -> None:
+    """And go back to float32 afterwards: no tower begins with a conversion that no model makes."""
+    network = load(write_source(mode))
+    proxy = network.build()
+    step = network.make_step(proxy)
+    seen: list[torch.dtype] = []
+    for tower in proxy.towers:
+        tower[0].register_forward_pre_hook(lambda _module, args: seen.append(args[0].dtype))
+    for dtype in (torch.bfloat16, torch.float32):
+        seen.clear()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            outputs = step()
+        assert {d for d in seen if d.is_floating_point} == {dtype}
+        held = [p for n, p in proxy.named_parameters() if n.rpartition(".")[2] in network.KEPT]
+        assert held
+        assert {p.dtype for p in held} == {dtype}
+        assert all(torch.isfinite(y.float()).all() for y in outputs)

@@ -125,7 +125,14 @@ def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
 
 def test_what_the_target_does_not_have_is_elsewhere(target: Target, value: Callable[..., float]) -> None:
     work = Work(
-        category="sort", kernel_class="sort", shape_class="L2", time_s=0.3, flops=0.0, bytes=9.0, calls=1.0
+        category="sort",
+        kernel_class="sort",
+        shape_class="L2",
+        time_s=0.3,
+        flops=0.0,
+        bytes=9.0,
+        weights=0.0,
+        calls=1.0,
     )
     vector = Rows(target).vector(Load(works=(work,), framework_s=0.0))
     assert value(vector, "category", "elsewhere") == pytest.approx(0.3)
@@ -133,10 +140,25 @@ def test_what_the_target_does_not_have_is_elsewhere(target: Target, value: Calla
     assert value(vector, "category", "gemm") == 0.0
 
 
+def test_shapes_of_a_kernel_class_are_told_apart(target: Target, value: Callable[..., float]) -> None:
+    other = replace(load_of_target(target).works[0], shape_class="another", time_s=0.3)
+    vector = Rows(target).vector(Load(works=(other,), framework_s=0.0))
+    assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
+    assert value(vector, "kernel_shape", "elsewhere") == pytest.approx(0.3)
+
+
+def test_how_much_of_a_load_is_foreign(target: Target) -> None:
+    rows, load = Rows(target), load_of_target(target)
+    assert rows.foreign_share(load) == pytest.approx(0.0)
+    strange = replace(load.works[0], kernel_class="where|aten", time_s=0.2)
+    assert rows.foreign_share(replace(load, works=(*load.works, strange))) == pytest.approx(0.2)
+    assert rows.foreign_share(Load(works=(), framework_s=1.0)) == 0.0
+
+
 def test_a_column_with_and_without_the_optimizer() -> None:
     row = {
         "category": "gemm", "kernel_class": "k", "shape_class": "s", "phase": "forward", "time_s": 0.002,
-        "flops": 6.0, "bytes": 3.0, "calls": 2,
+        "flops": 6.0, "bytes": 3.0, "weights": 0, "calls": 2,
     }  # fmt: skip
     step = {**row, "category": "optimizer", "time_s": 0.001}
     column = {
@@ -156,6 +178,7 @@ def work(**changes: Any) -> Work:
         "time_s": 1.0,
         "flops": 0.0,
         "bytes": 0.0,
+        "weights": 0.0,
     }
     return Work(**{**fields, "calls": 0.0, **changes})
 

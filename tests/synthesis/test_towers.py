@@ -114,4 +114,4 @@ def test_what_is_joined_ends_a_chain() -> None:
     """Its gradient is to arrive as a part of a wider one: only a chain's end is handed such a gradient."""
     table = Placed(kind="embedding", config={**POOL[9][1], "joined": True})
     towers = build_towers([(table, 1), (linear(8, 4, 4), 1)])
-    assert [t.blocks for t in towers] == [(table,), (linear(8, 4, 4),)]
+    assert [t.blocks for t in towers] == [(linear(8, 4, 4),), (table,)]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from statsnet.blocks.base import Block, BlockKind, Config, divided, held, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.shapes import MANY_IMAGES
 
 
 class Conv(Block):
@@ -81,10 +82,16 @@ class ConvKind(BlockKind):
         return config
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        batch = divided(config["batch"], divisor)
-        return None if batch is None else {**config, "batch": batch}
+        """Fewer images; of a pointwise convolution not fewer than MANY_IMAGES, but lower maps: it has no windows."""
+        batch = config["batch"]
+        if batch / divisor < MANY_IMAGES <= batch and _pointwise(config):
+            return _lower(config, batch / divisor / MANY_IMAGES)
+        kept = divided(batch, divisor)
+        return None if kept is None else {**config, "batch": kept}
 
     def resized(self, config: Config, factor: float) -> Config | None:
+        if config["batch"] * factor < MANY_IMAGES <= config["batch"] and _pointwise(config):
+            return _lower(config, config["batch"] * factor / MANY_IMAGES)
         return resized_map(config, factor)
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
@@ -105,6 +112,17 @@ class ConvKind(BlockKind):
         if filters < 16 * factor:
             return None
         return {**narrow, "filters": filters // factor // 16 * 16}
+
+
+def _pointwise(config: Config) -> bool:
+    return {*config["kernel"], *config["stride"]} == {1}
+
+
+def _lower(config: Config, factor: float) -> Config | None:
+    """MANY_IMAGES maps, `factor` times as high."""
+    height, *rest = config["size"]
+    higher = round(height * factor)
+    return {**config, "batch": MANY_IMAGES, "size": (higher, *rest)} if higher else None
 
 
 def _per_axis(value: Any, axes: int) -> tuple[int, ...]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
 from statsnet.cli import options, output
+from statsnet.errors import StatsNetError, UsageError
 
 
 @click.command(short_help="Make a proxy network for a mix of workloads.")
@@ -19,8 +22,24 @@ from statsnet.cli import options, output
     "--budget",
     type=options.Duration(),
     metavar="TIME",
-    help="Step time of the proxy (default: that of the suite / 53, but at least 5 ms).",
+    help="Step time of the proxy (default: that of the suite ÷ the compression, but at least 5 ms).",
 )
+@click.option(
+    "--compression",
+    type=click.FloatRange(min=1.0),
+    metavar="N",
+    help="How many times shorter than one step of every workload it is to be (default 53).",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Search over N designs: sizes of blocks, their number, order, shorter steps.",
+)
+@click.option(
+    "--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long."
+)
+@click.option("--resume", is_flag=True, help="Go on with the search that was begun for this folder.")
 @options.device()
 @options.profiles
 @options.seed
@@ -32,6 +51,10 @@ def synthesize(
     mix: str,
     mode: str,
     budget: float | None,
+    compression: float | None,
+    trials: int | None,
+    time_limit: float | None,
+    resume: bool,
     device: str,
     profiles: str | None,
     seed: int,
@@ -48,6 +71,8 @@ def synthesize(
     from statsnet.signatures.database import ProfilesDB
     from statsnet.signatures.mix import parse_mix, resolve_mix
 
+    searching = trials is not None or time_limit is not None
+    _check_together(budget, compression, searching, resume)
     parse_mix(mix)
     resolve_mix(mix, mode, ProfilesDB(profiles))  # wrong names are found out before torch is imported
     options.require_device(device)
@@ -57,18 +82,22 @@ def synthesize(
     from statsnet.synthesis.synthesize import synthesize as make
 
     check_output(path)
+    wanted: dict[str, Any] = {
+        "mode": mode,
+        "device": device,
+        "profiles": Path(profiles) if profiles else None,
+        "seed": seed,
+        **options.given(budget_s=budget, compression=compression),
+    }
+    files: dict[str, str] = {}
     with output.progress() as show:
-        proxy = make(
-            mix,
-            mode=mode,
-            budget_s=budget,
-            device=device,
-            profiles=Path(profiles) if profiles else None,
-            seed=seed,
-            report=lambda stage, done: show({"stage": stage, "done": done}),
-        )
+        wanted["report"] = lambda stage, done: show({"stage": stage, "done": done})
+        if searching:
+            proxy, files = _search(mix, path, trials, time_limit, resume, wanted)
+        else:
+            proxy = make(mix, **wanted)
     fit = proxy.fit()
-    write_proxy(proxy, path, mix_text=mix)
+    write_proxy(proxy, path, mix_text=mix, search=files)
     if as_json:
         output.print_json({"folder": str(path), "spec": proxy.spec, "fit": fit})
         return
@@ -76,6 +105,42 @@ def synthesize(
 
     output.print_report(proxy_report(proxy.spec, fit))
     output.print_written(path)
+
+
+def _check_together(budget: float | None, compression: float | None, searching: bool, resume: bool) -> None:
+    if budget is not None and compression is not None:
+        raise UsageError(
+            "--budget and --compression were both given",
+            cause="each says how long a step is to be",
+            hint="give one of them",
+        )
+    if resume and not searching:
+        raise UsageError("--resume goes on with a search", hint="say how far: --trials, --time-limit or both")
+
+
+def _search(
+    mix: str, path: Path, trials: int | None, time_limit_s: float | None, resume: bool, wanted: dict[str, Any]
+) -> tuple[Any, dict[str, str]]:
+    """The proxy, and the texts of search.json and front.svg."""
+    for name in ("optuna", "matplotlib"):
+        if find_spec(name) is None:
+            raise StatsNetError(
+                f"a search needs {name}", cause="it is not installed", hint="pip install 'statsnet[search]'"
+            )
+    from statsnet.reporting.front import front_svg
+    from statsnet.signatures.canonical import canonical_json
+    from statsnet.synthesis.search import search
+
+    journal = path.with_name(f"{path.name}.journal")
+    try:
+        found = search(
+            mix, journal=journal, trials=trials, time_limit_s=time_limit_s, resume=resume, **wanted
+        )
+    except KeyboardInterrupt:
+        click.echo(f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True)
+        raise
+    record = found.to_dict()
+    return found.proxy, {"search.json": canonical_json(record), "front.svg": front_svg(record)}
 
 
 def mix_slug(mix: str) -> str:

@@ -31,8 +31,12 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "dtype": {"bfloat16": "bfloat16", "float16": "float16"},
     "precision": {"highest": "highest", "high": "high", "medium": "medium"},
     "layout": {"channels_last": "channels_last"},
+    "compile": {"inductor": "inductor"},
 }
 """Key -> value by word, for what is switched inside the process."""
+
+_KERNEL_PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
+"""Has Inductor's C++ kernels name themselves to a profiler."""
 
 _KEYS = ("threads", *_ENVIRONMENT, *_IN_PROCESS)
 _MAX_THREADS = 4096
@@ -97,6 +101,7 @@ def _parse_one(text: str) -> Setting:
             env[variable] = _lookup(key, value, words)
         elif key in _IN_PROCESS:
             in_process[key] = _lookup(key, value, _IN_PROCESS[key])
+            env |= _KERNEL_PROFILE if key == "compile" else {}
         else:
             raise _unknown(f"'{key}' is not a setting", key, [*_KEYS, "channels_last"])
     name = "+".join(f"{key}={value}" for key, value in terms)
@@ -154,11 +159,14 @@ def apply(setting: Setting) -> None:
 
 
 def convert_module(setting: Setting, module: Any) -> Any:
-    """The module in the setting's memory format; convolutions pass the format of their weights on."""
+    """The module in the setting's memory format (convolutions pass the format of their weights on), and compiled where
+    it says so."""
     if setting.in_process.get("layout") == "channels_last":
         import torch
 
-        return module.to(memory_format=torch.channels_last)
+        module = module.to(memory_format=torch.channels_last)
+    if "compile" in setting.in_process:
+        module.compile(backend=setting.in_process["compile"])
     return module
 
 

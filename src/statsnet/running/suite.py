@@ -19,7 +19,7 @@ from statsnet.signatures.storage import load_signature
 
 Job = dict[str, Any]
 
-MODEL_SETTINGS = ("dtype", "layout")
+MODEL_SETTINGS = ("dtype", "layout", "compile")
 """Settings that act on a model, so that a replay of its operators can not follow them."""
 
 NOISY = 0.1

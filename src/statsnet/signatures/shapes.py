@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 
+MANY_IMAGES = 16
+"""On one thread ATen gives a pointwise convolution of fewer images to its own matrix product, one of more to oneDNN
+(`ConvParams::use_mkldnn` in aten/src/ATen/native/Convolution.cpp): four times its time on two threads, or twice."""
+
 
 def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
-    """Convolutions by kernel, stride and grouping; matrix products by depth and rows (powers of four);
-    everything else by the cache level that its tensors would fill."""
+    """Convolutions by kernel, stride and grouping, pointwise ones by their batch too; matrix products by depth and
+    rows (powers of four); everything else by the cache level that its tensors would fill."""
     base = base_name(op)
     if base.startswith("convolution"):
         return _convolution(base, args)
@@ -26,6 +31,17 @@ def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     return f"{level}"
 
 
+_WEIGHTS = {"convolution": (1,), "addmm": (2,), "mm": (1,), "linear": (1,), "mkldnn_rnn_layer": (1, 2)}
+"""Base name of a product -> places of its weights among its arguments."""
+
+
+def weight_bytes(op: str, phase: str, args: Sequence[Any]) -> int:
+    """Bytes of the weights that a forward product reads, however many rows it has; 0 for everything else. Two batched
+    operands are no weights."""
+    places = _WEIGHTS.get(base_name(op), ()) if phase == "forward" else ()
+    return sum(TensorSpec.from_dict(args[i]).nbytes for i in places if is_tensor(args[i]))
+
+
 def _convolution(base: str, args: list[Any]) -> str:
     if base == "convolution_backward":
         weight, stride, groups = args[2], args[4], args[9]
@@ -33,7 +49,13 @@ def _convolution(base: str, args: list[Any]) -> str:
         weight, stride, groups = args[1], args[3], args[8]
     kernel = "x".join(str(k) for k in weight["shape"][2:])
     strided = " strided" if any(s > 1 for s in (stride if isinstance(stride, list) else [stride])) else ""
-    return f"kernel {kernel}{strided}{' grouped' if groups > 1 else ''}"
+    grouped = " grouped" if groups > 1 else ""
+    few = not strided and {*kernel.split("x")} == {"1"} and _images(base, args) < MANY_IMAGES
+    return f"kernel {kernel}{strided}{grouped}{' few images' if few else ''}"
+
+
+def _images(base: str, args: list[Any]) -> int:
+    return int(args[1 if base == "convolution_backward" else 0]["shape"][0])
 
 
 def _quarter(value: int) -> int:

@@ -16,11 +16,14 @@ DIVISORS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 2, 4, 8, 16, 32, 64, 128, 256, 512, 
 """Of the safe axis. Those below 1 join several small calls, such as look-ups in many tables, into one."""
 
 NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-NARROWING_PENALTY = 0.25
-"""A narrowed block (fewer channels) is taken where it is nearer to a wanted time by this much in ln per halving."""
+PENALTIES = ((0.25, 0.05), (0.05, 0.25))
+"""Of narrowing a block (fewer channels) and of dividing its safe axis, by a half each: it is taken where it is nearer
+to a wanted time by this much in ln. A divided product keeps its weights, so that it reads more of them for each FLOP;
+a narrowed one runs a smaller kernel. Blocks with weights are candidates both ways, others the first."""
 
-DIVIDING_PENALTY = 0.05
-"""The same for the safe axis, halved or doubled: of sizes that take about as long, the one most like the original."""
+WITH_WEIGHTS = frozenset({"conv", "linear", "recurrent"})
+COARSE = 3
+"""So many of SIZES are wanted the second way."""
 
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
@@ -140,7 +143,7 @@ def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
     kind = KINDS[source.kind]
     full_forward = estimate_s(source.kind, source.config, training=False)
     machine = min(max(source.time_s / full_forward, 0.2), 5.0)
-    found: list[tuple[float, Candidate]] = []
+    found: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)
         if narrow is None:
@@ -157,16 +160,25 @@ def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
                 scale=1 / (divisor * narrowing),
                 time_s=time_s,
             )
-            penalty = NARROWING_PENALTY * math.log2(narrowing) + DIVIDING_PENALTY * abs(math.log2(divisor))
-            found.append((penalty, candidate))
+            found.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < SIZES[-1] / 4 * budget_s:
                 break  # what is smaller still is of no use
-    chosen = [
-        min(found, key=lambda f: (f[0] + abs(math.log(f[1].time_s / (size * budget_s))), f[1].key))[1]
-        for size in SIZES
-    ]
-    original = next((c for _, c in found if c.scale == 1.0), None)
+    chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in SIZES]
+    if source.kind in WITH_WEIGHTS:
+        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in SIZES[:COARSE]]
+    original = next((c for _, _, c in found if c.scale == 1.0), None)
     if original is not None and original.time_s <= LARGEST * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
         chosen[chosen.index(nearest)] = original
     return list({c.key: c for c in chosen}.values())
+
+
+def _nearest(
+    found: list[tuple[float, float, Candidate]], time_s: float, penalties: tuple[float, float]
+) -> Candidate:
+    def away(entry: tuple[float, float, Candidate]) -> tuple[float, str]:
+        narrowed, divided, candidate = entry
+        penalty = penalties[0] * narrowed + penalties[1] * divided
+        return penalty + abs(math.log(candidate.time_s / time_s)), candidate.key
+
+    return min(found, key=away)[2]

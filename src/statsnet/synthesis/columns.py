@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,10 @@ class Columns:
                 self._known[stepped.key] = stepped
         self.placed = [self._known[key] for key in sorted(self._known)]
         """All candidates, with and without their optimizer's step."""
+
+    def leave_out(self, unwanted: Callable[[Load], bool]) -> None:
+        """Go on without the candidates whose load is unwanted, unless none would be left."""
+        self.placed = [p for p in self.placed if not unwanted(self._load(p, {}))] or self.placed
 
     def resize(self, blocks: Iterable[Placed]) -> list[Placed]:
         """These blocks in other sizes, whose columns are derived from theirs."""
@@ -195,7 +199,12 @@ def _corrected(works: tuple[Work, ...], corrections: dict[str, float]) -> tuple[
 def _scaled(works: tuple[Work, ...], factor: float, calls: float = 1.0) -> tuple[Work, ...]:
     return tuple(
         replace(
-            w, time_s=w.time_s * factor, flops=w.flops * factor, bytes=w.bytes * factor, calls=w.calls * calls
+            w,
+            time_s=w.time_s * factor,
+            flops=w.flops * factor,
+            bytes=w.bytes * factor,
+            weights=w.weights * factor,
+            calls=w.calls * calls,
         )
         for w in works
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -11,15 +12,18 @@ import numpy as np
 
 from statsnet.errors import StatsNetError
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.columns import Columns, Counts
+from statsnet.synthesis.columns import Counts
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.measure import ROUND_PROCESSES, Bench, Whole
+from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rows import Rows, load_of_target
 from statsnet.synthesis.solve import Program, Solution, dives, polish
 from statsnet.synthesis.towers import Placed, Tower, build_towers
 
 LARGEST_COUNT = 96
-MAX_DISTINCT = 44
+LARGEST_SHARE = 1 / 6
+"""Of the budget that one block may take: what is peculiar to a block is not to become the network's."""
+
 ROUNDS = 6
 FREE_ROUNDS = 2
 STEP_TOLERANCE = 0.03
@@ -83,25 +87,27 @@ def _best_of(trials: list[Trial], rows: Rows, budget_s: float) -> Trial | None:
 
 
 def correct(
-    columns: Columns, rows: Rows, budget_s: float, bench: Bench, mix_text: str, seed: int
+    problem: Problem, *, rounds: int = ROUNDS, confirm: bool = True
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """Solve, build, measure the whole, learn from it, again; the best network is measured once more, with care.
+    """Solve, build, measure the whole, learn from it, again; to confirm it, the best network is measured once more,
+    with care.
 
     What is learnt is each block's time in place and, on the right-hand side, what belongs to no block (framework
     time). The first rounds choose freely. The later ones make a few changes to the best network
     so far, among blocks that have been part of one: a wholly new network would bring new surprises.
     """
+    rows, budget_s, bench = problem.rows, problem.budget_s, problem.bench
     trials: list[Trial] = []
     solutions: list[Solution] = []
-    for number in range(ROUNDS):
-        bench.report(f"solving, round {number + 1}", number / ROUNDS)
-        choice = Choice(columns=columns, rows=rows, budget_s=budget_s, trials=trials, seed=seed)
+    for number in range(rounds):
+        bench.report(f"solving, round {number + 1}", number / rounds)
+        choice = Choice(problem=problem, trials=trials)
         counts, solution = choice.free() if number < FREE_ROUNDS else choice.near_the_best()
         if any(counts == t.counts for t in trials):  # nothing new would be learnt
             if number < FREE_ROUNDS:
                 continue
             break
-        trials.append(_try(columns, counts, budget_s, bench, mix_text, seed))
+        trials.append(_try(problem, counts))
         solutions.append(solution)
     drift = quiet_drift(trials)
     best = _best_of(trials, rows, budget_s)
@@ -117,7 +123,7 @@ def correct(
         }
         for number, (trial, solution) in enumerate(zip(trials, solutions, strict=True))
     ]
-    return replace(best, whole=_confirmed(best, drift, bench)), history
+    return replace(best, whole=_confirmed(best, drift, bench)) if confirm else best, history
 
 
 def _confirmed(best: Trial, drift: float, bench: Bench) -> Whole:
@@ -135,18 +141,15 @@ def _confirmed(best: Trial, drift: float, bench: Bench) -> Whole:
 class Choice:
     """The next network to measure, given those measured so far."""
 
-    columns: Columns
-    rows: Rows
-    budget_s: float
+    problem: Problem
     trials: list[Trial]
-    seed: int
 
     def free(self) -> tuple[Counts, Solution]:
         """From all candidates: every start is trimmed, for what is best in whole blocks need not be so in sizes."""
         outside = [self._outside(t) for t in self.trials]
-        wanted = self.rows.target - (np.median(outside, axis=0) if outside else 0.0)
-        blocks = self.columns.placed
-        vectors, bound = dives(self._program(blocks, wanted), max_distinct=MAX_DISTINCT)
+        wanted = self.problem.rows.target - (np.median(outside, axis=0) if outside else 0.0)
+        blocks = self.problem.columns.placed
+        vectors, bound = dives(self._program(blocks, wanted), max_distinct=self.problem.design.max_distinct)
         starts: list[Counts] = [_counts(v, blocks) for v in vectors]
         best = self._best()
         found = [self._trimmed(s, wanted) for s in (*starts, *([best.counts] if best else []))]
@@ -155,11 +158,13 @@ class Choice:
 
     def _trimmed(self, counts: Counts, wanted: np.ndarray) -> tuple[Counts, Solution]:
         """The sizes of a network's blocks first, then, with all other blocks at hand, again."""
-        for others in ([], *[self.columns.placed] * TRIMMINGS):
-            chosen = self.columns.named(counts)
-            blocks = _unique([*others, *chosen, *self.columns.resize(chosen)])
+        for others in ([], *[self.problem.columns.placed] * TRIMMINGS):
+            chosen = self.problem.columns.named(counts)
+            blocks = _unique([*others, *chosen, *self.problem.columns.resize(chosen)])
             program, start = self._program(blocks, wanted), _vector(counts, blocks)
-            found = polish(program, start, max_distinct=MAX_DISTINCT, seed=self.seed)
+            found = polish(
+                program, start, max_distinct=self.problem.design.max_distinct, seed=self.problem.design.seed
+            )
             counts = _counts(found.counts, blocks)
         return counts, found
 
@@ -168,33 +173,39 @@ class Choice:
         to one that was not measured yet."""
         best = self._best()
         assert best is not None, "free rounds come first"
-        own = self.columns.named(best.counts)
-        blocks = _unique([*self.columns.seen(), *own, *self.columns.resize(own)])
-        wanted = self.rows.target - self._outside(best)
+        own = self.problem.columns.named(best.counts)
+        blocks = _unique([*self.problem.columns.seen(), *own, *self.problem.columns.resize(own)])
+        wanted = self.problem.rows.target - self._outside(best)
         program = self._program(blocks, wanted)
         found = polish(
             program,
             _vector(best.counts, blocks),
-            max_distinct=MAX_DISTINCT,
+            max_distinct=self.problem.design.max_distinct,
             radius=RADIUS,
             tried=[_vector(t.counts, blocks) for t in self.trials],
-            seed=self.seed,
+            seed=self.problem.design.seed,
         )
         return _counts(found.counts, blocks), found
 
     def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        matrix = self.columns.matrix(self.rows, self.budget_s, quiet_drift(self.trials), blocks)
-        upper = np.full(len(blocks), LARGEST_COUNT)
-        return Program(matrix=matrix, target=wanted, weight=self.rows.weights, upper=upper)
+        matrix = self.problem.columns.matrix(
+            self.problem.rows, self.problem.budget_s, quiet_drift(self.trials), blocks
+        )
+        upper = np.where(matrix[self.problem.rows.index("total")] <= LARGEST_SHARE, LARGEST_COUNT, 0)
+        if not upper.any():
+            upper[:] = 1
+        return Program(matrix=matrix, target=wanted, weight=self.problem.rows.weights, upper=upper)
 
     def _outside(self, trial: Trial) -> np.ndarray:
         """What a measured network holds beyond its blocks."""
-        blocks = self.columns.named(trial.counts)
-        matrix = self.columns.matrix(self.rows, self.budget_s, trial.drift, blocks)
-        return trial.in_budget(self.rows, self.budget_s) - matrix @ _vector(trial.counts, blocks)
+        blocks = self.problem.columns.named(trial.counts)
+        matrix = self.problem.columns.matrix(self.problem.rows, self.problem.budget_s, trial.drift, blocks)
+        return trial.in_budget(self.problem.rows, self.problem.budget_s) - matrix @ _vector(
+            trial.counts, blocks
+        )
 
     def _best(self) -> Trial | None:
-        return _best_of(self.trials, self.rows, self.budget_s)
+        return _best_of(self.trials, self.problem.rows, self.problem.budget_s)
 
 
 def _unique(blocks: list[Placed]) -> list[Placed]:
@@ -209,18 +220,25 @@ def _counts(vector: np.ndarray, blocks: list[Placed]) -> Counts:
     return {b.key: int(n) for b, n in zip(blocks, vector, strict=True) if n > 0}
 
 
-def _try(columns: Columns, counts: Counts, budget_s: float, bench: Bench, mix_text: str, seed: int) -> Trial:
+def _try(problem: Problem, counts: Counts) -> Trial:
     if not counts:
         raise StatsNetError(
             "no network fits the time budget",
-            cause=f"the smallest block is longer than {budget_s:.3g} s",
+            cause=f"the smallest block is longer than {problem.budget_s:.3g} s",
             hint="give a longer --budget",
         )
-    towers = build_towers(
-        [(b, counts[b.key]) for b in columns.named(counts)], training=bench.mode == "training"
-    )
+    bench, design = problem.bench, problem.design
+    blocks = [(b, counts[b.key]) for b in problem.columns.named(counts)]
+    towers = build_towers(blocks, training=bench.mode == "training")
+    if design.order:
+        random.Random(design.order).shuffle(towers)
     source = network_source(
-        towers, title=f"Proxy for {mix_text}", spec_id="", mode=bench.mode, dtype=bench.dtype, seed=seed
+        towers,
+        title=f"Proxy for {problem.mix_text}",
+        spec_id="",
+        mode=bench.mode,
+        dtype=bench.dtype,
+        seed=design.seed,
     )
     whole = bench.whole(source, range(ROUND_PROCESSES))
     return Trial(
@@ -228,5 +246,5 @@ def _try(columns: Columns, counts: Counts, budget_s: float, bench: Bench, mix_te
         towers=towers,
         source=source,
         whole=whole,
-        drift=fmean([columns.learn(towers, blocks) for blocks in whole.blocks]),
+        drift=fmean([problem.columns.learn(towers, blocks) for blocks in whole.blocks]),
     )

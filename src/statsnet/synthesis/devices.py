@@ -25,13 +25,13 @@ RANDOM_SPREAD = 0.7
 class Operators(Protocol):
     """What a device needs to know of some operators of equal class."""
 
-    category: str
-    kernel_class: str
-    shape_class: str
     time_s: float
     flops: float
     bytes: float
     calls: float
+
+    @property
+    def kernel_shape(self) -> str: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Device:
 
     def time_s(self, work: Operators) -> float:
         if self.seed is not None:
-            return work.time_s * self._random_factor(f"{work.kernel_class}|{work.shape_class}")
+            return work.time_s * self._random_factor(work.kernel_shape)
         here = max(work.flops / self.ridge, work.bytes)
         there = max(work.flops / self.ridge / self.compute, work.bytes / self.bandwidth)
         factor = there / here if here > 0 else 1.0 / self.bandwidth

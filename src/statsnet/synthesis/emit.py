@@ -81,7 +81,7 @@ def _steps(mode: str, placed: list[Placed]) -> str:
         )
         before = [templates.GRADIENTS, *([templates.JOINED] if joined else [])]
     sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
-    parts = [sample, templates.BATCHES, *before, step]
+    parts = [sample, templates.BATCHES, templates.WORKING_DTYPE, *before, step]
     return "\n\n".join(parts).strip()
 
 
@@ -114,10 +114,7 @@ def _optimizers(placed: list[Placed]) -> str:
         options = "".join(f", {k}={v!r}" for k, v in settings.items())
         call = f"torch.optim.{kind}(weights, lr={LEARNING_RATE}{options})"
         rows.append(f'    "{name}": lambda weights: {call},\n')
-    return (
-        "OPTIMIZERS = {\n" + "".join(rows) + "}\n"
-        'KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step'
-    )
+    return "OPTIMIZERS = {\n" + "".join(rows) + "}"
 
 
 def _block_sources(placed: list[Placed]) -> str:

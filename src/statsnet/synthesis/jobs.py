@@ -24,7 +24,7 @@ from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.running.proxy_folder import load_network
 from statsnet.signatures.categories import categorize, is_metadata
-from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.synthesis.zipf import zipf_indices
 from statsnet.workloads.optimizers import make_optimizer
 
@@ -167,10 +167,13 @@ def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
             "phase": phase,
         }
         key = (*row.values(), f"{flops / nbytes if nbytes else 0:.3g}")
-        entry = merged.setdefault(key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "calls": 0})
+        entry = merged.setdefault(
+            key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "weights": 0, "calls": 0}
+        )
         entry["time_s"] += call.time_s or 0.0
         entry["flops"] += flops
         entry["bytes"] += nbytes
+        entry["weights"] += weight_bytes(call.op, phase, call.args)
         entry["calls"] += 1
         spent += call.time_s or 0.0
     return {"operators": list(merged.values()), "framework_s": max(segment_s - spent, 0.0) if calls else 0.0}

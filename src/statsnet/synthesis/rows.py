@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
 from statsnet.signatures.target import Target
 from statsnet.synthesis.devices import Device, modelled_devices
@@ -18,18 +19,23 @@ Key = tuple[str, str]
 WEIGHTS = {
     "total": 3.0,
     "category": 1.2,
-    "kernel_class": 2.0,
-    "shape_class": 0.25,
+    "kernel_class": 1.5,
+    "kernel_shape": 1.0,
     "intensity": 0.8,
     "flops": 2.0,
     "bytes": 2.0,
-    "framework": 0.3,
+    "weights": 0.5,
+    "framework": 2.5,
     "launches": 0.3,
     "device": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
-cumulative share per bin, of which the earth mover's distance is the sum; `device` is spread over all devices;
+cumulative share per bin, of which the earth mover's distance is the sum; `weights` is a category's share of time,
+times what is read of weights over what should be; `device` is spread over all devices;
 `launches` counts where launch and framework cost does, see LAUNCHES_MATTER."""
+
+SHARES = ("category", "kernel_class", "kernel_shape")
+"""Groups that split the time of all operators; what a target's have no class for goes `elsewhere`."""
 
 LAUNCHES_MATTER = 0.05
 """Share of framework time in the target above which calls per second are matched."""
@@ -37,7 +43,8 @@ LAUNCHES_MATTER = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block."""
+    """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block. `weights` are
+    those of the bytes that a product reads however few rows it has."""
 
     category: str
     kernel_class: str
@@ -45,7 +52,13 @@ class Work:
     time_s: float
     flops: float
     bytes: float
+    weights: float
     calls: float
+
+    @property
+    def kernel_shape(self) -> str:
+        """What one factor is assumed for, from device to device."""
+        return f"{self.kernel_class}|{self.shape_class}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +95,7 @@ def load_of_target(target: Target) -> Load:
             time_s=c.time_share * scale[c.member],
             flops=c.flops_per_s or 0.0,
             bytes=c.bytes_per_s or 0.0,
+            weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
         )
         for c in target.clusters
@@ -106,11 +120,14 @@ class Rows:
         self.calls = sum(w.calls for w in works)
         self.devices = modelled_devices(works)
         self.keys: list[Key] = [(g, "") for g in ("total", "framework", "flops", "bytes", "launches")]
-        for group in ("category", "kernel_class", "shape_class"):
-            self.keys += [(group, name) for name in sorted({_name(w, group) for w in works})]
+        for group in SHARES:
+            self.keys += [(group, name) for name in sorted({getattr(w, group) for w in works})]
+        self._weights = {c: n for c, n in _sums(works, "weights").items() if n > 0}
+        self._weighty_s = _sums(works, "time_s")
+        self.keys += [("weights", name) for name in sorted(self._weights)]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
-        for group in ("category", "kernel_class", "shape_class"):
+        for group in SHARES:
             self.keys.append((group, "elsewhere"))
         self._index = {key: i for i, key in enumerate(self.keys)}
         sizes = {"device": len(self.devices)}
@@ -123,9 +140,13 @@ class Rows:
         out = np.zeros(len(self.keys))
         cumulative: dict[int, float] = defaultdict(float)
         for work in load.works:
-            for group in ("category", "kernel_class", "shape_class"):
-                out[self._row(group, _name(work, group))] += work.time_s / seconds
+            for group in SHARES:
+                out[self._row(group, getattr(work, group))] += work.time_s / seconds
             cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
+        for name, found in _sums(load.works, "weights").items():
+            if name in self._weights:
+                row = self._index["weights", name]
+                out[row] = self._weighty_s[name] * found / (self._weights[name] * seconds)
         out[self.index("total")] = load.time_s / seconds
         out[self.index("framework")] = load.framework_s / seconds
         out[self.index("flops")] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
@@ -143,6 +164,12 @@ class Rows:
         """Place of a group that is one row."""
         return self._index[group, ""]
 
+    def foreign_share(self, load: Load) -> float:
+        """Share of a load's operator time in kernel classes that the target lacks."""
+        spent = sum(w.time_s for w in load.works)
+        known = sum(w.time_s for w in load.works if ("kernel_class", w.kernel_class) in self._index)
+        return 1.0 - known / spent if spent > 0 else 0.0
+
     def _row(self, group: str, name: str) -> int:
         return self._index.get((group, name), self._index[group, "elsewhere"])
 
@@ -152,10 +179,12 @@ def _device_time(device: Device, load: Load) -> float:
     return (sum(device.time_s(w) for w in load.works) + load.framework_s) / device.target_s
 
 
-def _name(work: Work, group: str) -> str:
-    if group == "shape_class":
-        return f"{work.category} {work.shape_class}"
-    return str(getattr(work, group))
+def _sums(works: Iterable[Work], what: str) -> dict[str, float]:
+    """By category."""
+    found: dict[str, float] = defaultdict(float)
+    for work in works:
+        found[work.category] += getattr(work, what)
+    return found
 
 
 def _ratio(value: float, reference: float) -> float:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from statsnet.synthesis.readme import proxy_readme
 from statsnet.synthesis.towers import Tower
 
 FILES = ("network.py", "spec.json", "fit.json", "README.md")
+SEARCH_FILES = ("search.json", "front.svg")
+"""Where designs were searched over: all that was tried, and a picture of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,21 +129,28 @@ def _title(spec: dict[str, Any]) -> str:
     return f"A proxy for {len(spec['mix'])} workloads, one {spec['mode']} step."
 
 
-def write_proxy(proxy: Proxy, folder: Path, *, mix_text: str) -> None:
-    """Write the four files: all of them or none. An existing proxy folder is replaced, anything else refused."""
+def write_proxy(
+    proxy: Proxy, folder: Path, *, mix_text: str, search: Mapping[str, str] | None = None
+) -> None:
+    """Write the four files, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
+    replaced, anything else refused."""
     check_output(folder)
     with _whole_folder(folder) as partial:
         (partial / "network.py").write_text(proxy.source(), encoding="utf-8")
         save_document(partial / "spec.json", proxy.spec)
         save_document(partial / "fit.json", proxy.fit())
         (partial / "README.md").write_text(proxy_readme(proxy.spec, proxy.fit(), mix_text), encoding="utf-8")
+        for name, text in (search or {}).items():
+            (partial / name).write_text(text, encoding="utf-8")
 
 
 def check_output(folder: Path) -> None:
     """Raise StatsNetError if a proxy cannot be written there: found out before the work, not after it."""
     if folder.exists() and not folder.is_dir():
         raise StatsNetError(f"'{folder}' is a file", hint="choose another folder with -o")
-    strangers = sorted({p.name for p in folder.iterdir()} - set(FILES)) if folder.exists() else []
+    strangers = (
+        sorted({p.name for p in folder.iterdir()} - {*FILES, *SEARCH_FILES}) if folder.exists() else []
+    )
     if strangers:
         raise StatsNetError(
             f"'{folder}' is not a proxy folder",

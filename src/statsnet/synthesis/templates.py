@@ -20,6 +20,7 @@ SPEC_ID = "$spec_id"
 MODE = "$mode"
 DTYPE = torch.$dtype
 SEED = $seed
+KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step
 $constants
 
 # ---- blocks -----------------------------------------------------------------------------------------------
@@ -104,12 +105,32 @@ def sample(head: nn.Module, generator: torch.Generator) -> Tensor:
     return zipf_indices(head.indices, head.rows, head.skew, generator)
 '''
 
+WORKING_DTYPE = '''\
+def working_dtype(device: str) -> torch.dtype:
+    """What layers hand on to each other: that of autocast where it is on."""
+    kind = device.partition(":")[0]
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else DTYPE
+
+
+def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
+    """What towers read, and the other branches that blocks hold, as layers before would hand them on."""
+    for name, weight in proxy.named_parameters():
+        if name.rpartition(".")[2] in KEPT:
+            weight.data = weight.data.to(dtype)
+    return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+'''
+
 INFERENCE_STEP = '''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One inference step, without gradients."""
-    rotation = itertools.cycle(batches(proxy, device))
+    given = batches(proxy, device)
+    dtype, rotation = DTYPE, itertools.cycle(given)
 
     def step() -> list[Tensor]:
+        nonlocal dtype, rotation
+        if dtype != working_dtype(device):
+            dtype = working_dtype(device)
+            rotation = itertools.cycle(handed_on(proxy, given, dtype))
         with torch.no_grad():
             return proxy(next(rotation))
 
@@ -142,10 +163,16 @@ def behind_joins(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
 TRAINING_STEP = Template('''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: $what"""
-    rotation = itertools.cycle(batches(proxy, device))
+    given = batches(proxy, device)
+    dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = $gradients
 $optimizers
     def step() -> list[Tensor]:
+        nonlocal dtype, rotation, gradients
+        if dtype != working_dtype(device):
+            dtype = working_dtype(device)
+            rotation = itertools.cycle(handed_on(proxy, given, dtype))
+            gradients = $gradients
         proxy.zero_grad(set_to_none=True)
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)

@@ -73,7 +73,9 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
 
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
     """Chain the blocks greedily, largest first: next comes the block that reads exactly what was written,
-    else the largest one that fits into it. Blocks that read indices can only begin a tower."""
+    else the largest one that fits into it. Blocks that read indices can only begin a tower, and those towers come last:
+    the kernel of a look-up may leave the processor's vector registers in a state in which legacy SSE code runs many
+    times slower, until another kernel clears them (FBGEMM's does)."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:
@@ -94,7 +96,7 @@ def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -
                 chain.append(following)
                 left[following.key] -= 1
             towers.append(Tower(blocks=tuple(chain)))
-    return towers
+    return sorted(towers, key=lambda t: _reads(t.blocks[0]) is None)
 
 
 def _reads(block: Placed) -> int | None:

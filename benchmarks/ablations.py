@@ -1,0 +1,66 @@
+"""The method with one part taken out: what does each part earn? Each gives the source of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from statsnet.signatures.target import Target
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.columns import Columns
+from statsnet.synthesis.correct import ROUNDS, correct
+from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.rows import Rows
+
+
+def solved(problem: Problem, rounds: int = ROUNDS) -> str:
+    """As `synthesize` does it."""
+    best, _ = correct(problem, rounds=rounds, confirm=False)
+    return best.source
+
+
+def without_devices(problem: Problem) -> str:
+    """No modelled devices."""
+    return solved(replace(problem, rows=_rows(problem.target, without={"device"})))
+
+
+def without_kernels(problem: Problem) -> str:
+    """Nobody asks which kernel of the library ran: categories, roofline devices and rates alone."""
+    rows = _rows(problem.target, without={"kernel_class", "kernel_shape"})
+    for i, (group, name) in enumerate(rows.keys):
+        if group == "device" and rows.devices[int(name)].seed is not None:
+            rows.weights[i] = 0.0  # these tell kernels apart
+    return solved(replace(problem, rows=rows, columns=_columns(problem, problem.target)))
+
+
+def without_motifs(problem: Problem) -> str:
+    """Blocks of one operator each."""
+    single = tuple(replace(m, clusters=(c,)) for m in problem.target.motifs for c in m.clusters)
+    return solved(replace(problem, columns=_columns(problem, replace(problem.target, motifs=single))))
+
+
+def without_rounds(problem: Problem) -> str:
+    """What the solver finds from blocks measured alone: no network is measured and corrected."""
+    return solved(problem, rounds=1)
+
+
+def _columns(problem: Problem, target: Target) -> Columns:
+    """Of all candidates for a target, also those that `prepare` leaves out."""
+    chosen = candidates(target, budget_s=problem.budget_s)
+    return Columns(chosen, problem.bench.columns(chosen), problem.bench.dtype)
+
+
+def _rows(target: Target, without: Collection[str]) -> Rows:
+    rows = Rows(target)
+    for i, (group, _) in enumerate(rows.keys):
+        if group in without:
+            rows.weights[i] = 0.0
+    return rows
+
+
+ABLATIONS: dict[str, Callable[[Problem], str]] = {
+    "no devices": without_devices,
+    "no kernels": without_kernels,
+    "no motifs": without_motifs,
+    "no rounds": without_rounds,
+}

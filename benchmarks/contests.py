@@ -1,0 +1,103 @@
+"""Who stands for a suite: its proxy, the ways of others, and the proxy's method with a part taken out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablations import ABLATIONS
+from baselines import NETWORKS, baseline_source, representatives
+from timings import Subject
+
+from statsnet.cli.synthesize import mix_slug
+from statsnet.running.proxy_folder import open_proxy
+from statsnet.running.suite import SuiteMember, suite_of
+from statsnet.synthesis.problem import Problem, prepare
+from statsnet.synthesis.spec import write_proxy
+from statsnet.synthesis.synthesize import synthesize
+
+PROXY = "statsnet"
+LIMITS = {"min_time_s": 0.5, "max_time_s": 4.0}
+REPRESENTATIVES = 3
+"""Workloads in the subset that stands for a suite; AIBench takes 3 of 17."""
+
+Weighted = tuple[float, Subject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """A suite, and one way to stand for it: subjects with their weights."""
+
+    mix: str
+    mode: str
+    compression: float
+    method: str
+    suite: Sequence[Weighted]
+    stand_in: Sequence[Weighted]
+
+    def subjects(self) -> Iterable[Subject]:
+        return (subject for _, subject in (*self.suite, *self.stand_in))
+
+
+def contests(
+    mix: str, mode: str, compression: float, folder: Path, *, others: bool, say: Callable[[str], None]
+) -> list[Contest]:
+    """A mix's proxy, made now where it is not in `folder` yet, and, where wanted, what else may stand for its suite."""
+    options: dict[str, Any] = {"mode": mode, "compression": compression}
+    name = f"{mix_slug(mix)}.{mode}.{compression:g}"
+    made = folder / name
+    if not made.exists():
+        say(f"making the proxy of {mix}, {mode}, {compression:g} times shorter")
+        write_proxy(synthesize(mix, **options), made, mix_text=mix)
+    spec = open_proxy(made).spec
+    members = suite_of(spec)
+    suite = [(m.weight, _member(m, spec)) for m in members]
+    stand_ins: dict[str, list[Weighted]] = {PROXY: [(1.0, _network(made, f"{name}, {PROXY}"))]}
+    if others:
+        known = [(m.signature, m.weight, s) for m, (_, s) in zip(members, suite, strict=True) if m.signature]
+        signatures, weights, subjects = zip(*known, strict=True)
+        chosen = representatives(signatures, weights, min(REPRESENTATIVES, len(known)))
+        stand_ins["subset"] = [(weight, subjects[i]) for i, weight in chosen.items()]
+        for method, source in _SOURCES.items():
+            network = folder / f"{name}.{method.replace(' ', '-')}"
+            if not (network / "network.py").exists():
+                say(f"making '{method}' for {mix}, {mode}")
+                _write(network, source(prepare(mix, **options)))
+            stand_ins[method] = [(1.0, _network(network, f"{name}, {method}"))]
+    return [
+        Contest(mix=mix, mode=mode, compression=compression, method=method, suite=suite, stand_in=stand_in)
+        for method, stand_in in stand_ins.items()
+    ]
+
+
+_SOURCES: dict[str, Callable[[Problem], str]] = {
+    **{
+        name: lambda problem, choose=choose: baseline_source(problem, choose)
+        for name, choose in NETWORKS.items()
+    },
+    **ABLATIONS,
+}
+
+
+def _write(folder: Path, source: str) -> None:
+    """network.py alone: these have neither spec nor fit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "network.py").write_text(source, encoding="utf-8")
+
+
+def _network(folder: Path, label: str) -> Subject:
+    digest = hashlib.sha256((folder / "network.py").read_bytes()).hexdigest()
+    job = {"kind": "time_proxy", "folder": str(folder.resolve()), "network_sha256": digest, "device": "cpu"}
+    return Subject(
+        identity=digest, label=label, job=lambda setting: {**job, **LIMITS, "setting": setting.to_dict()}
+    )
+
+
+def _member(member: SuiteMember, spec: dict[str, Any]) -> Subject:
+    name = f"{spec['mode']} {member.name}"
+    return Subject(
+        identity=name, label=name, job=lambda setting: member.timing_job(spec, "cpu", setting, **LIMITS)
+    )

@@ -1,0 +1,120 @@
+"""What a proxy is to be made of and for: the target, and measured blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from statsnet import environment
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.running.child import measuring_environment
+from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.signatures.target import Target, target_of_mix
+from statsnet.synthesis.cache import MeasurementCache
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.columns import Columns
+from statsnet.synthesis.measure import Bench, Report
+from statsnet.synthesis.rows import Rows
+
+DEFAULT_COMPRESSION = 53
+"""Fifty and some: machines drift by a few percent between one process and the next."""
+
+SHORTEST_STEP_S = 5e-3
+
+MOST_FOREIGN = 0.25
+"""Share of a block's time in kernel classes that the target lacks: beyond, it stands for nothing there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """What the integer program cannot choose, for it cannot see what it would change.
+
+    `size` multiplies the candidates' sizes, `max_distinct` is the number of different blocks at most, `order` shuffles
+    the towers (0: as they are built), `seed` is that of the local search and of the network's values.
+    """
+
+    size: float = 1.0
+    max_distinct: int = 44
+    order: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """`replayed` names the members whose times come from replay. `columns` learn: a problem is solved once."""
+
+    mix_text: str
+    target: Target
+    budget_s: float
+    rows: Rows
+    columns: Columns
+    bench: Bench
+    replayed: tuple[str, ...]
+    design: Design
+
+
+def prepare(
+    mix_text: str,
+    *,
+    mode: str = "inference",
+    budget_s: float | None = None,
+    compression: float = DEFAULT_COMPRESSION,
+    share: float = 1.0,
+    design: Design = Design(),
+    device: str = "cpu",
+    profiles: Path | None = None,
+    cache: MeasurementCache | None = None,
+    report: Report = lambda _stage, _share: None,
+) -> Problem:
+    """Resolve a mix, choose candidates and measure them. A step is to take `budget_s`, or the suite's ÷ `compression`
+    but not under SHORTEST_STEP_S; or `share` of that, from the same candidates. Raises as `synthesize` does."""
+    here = measuring_environment(device)
+    db = ProfilesDB(profiles) if profiles else ProfilesDB()
+    mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
+    bench = Bench(
+        environment=here,
+        mode=mode,
+        dtype=_common_dtype(mix),
+        device=device,
+        cache=cache or MeasurementCache(),
+        report=report,
+    )
+    replayed = bench.replays(mix)
+    target = target_of_mix(mix, replayed)
+    budget = budget_s or budget_of(target, compression)
+    chosen = candidates(target, budget_s=budget * design.size)
+    if not chosen:
+        raise StatsNetError(
+            "no block stands for any operator of this mix",
+            cause="its signatures hold only operators that StatsNet cannot rebuild",
+            hint="statsnet show FILE lists a signature's operators",
+        )
+    rows, columns = Rows(target), Columns(chosen, bench.columns(chosen), bench.dtype)
+    columns.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
+    return Problem(
+        mix_text=mix_text,
+        target=target,
+        budget_s=budget * share,
+        rows=rows,
+        columns=columns,
+        bench=bench,
+        replayed=tuple(sorted(replayed)),
+        design=design,
+    )
+
+
+def budget_of(target: Target, compression: float) -> float:
+    """Seconds: Σ T_i ÷ compression, not under SHORTEST_STEP_S."""
+    return max(sum(m.latency_s for m in target.members) / compression, SHORTEST_STEP_S)
+
+
+def _common_dtype(mix: Mix) -> str:
+    found = sorted({m.signature.dtype for m in mix.members})
+    if len(found) > 1:
+        raise UsageError(
+            f"the mix holds signatures of {' and '.join(found)}",
+            cause="one proxy computes in one dtype",
+            hint="profile all members with the same --dtype",
+        )
+    return found[0]

@@ -1,0 +1,207 @@
+"""A search over designs: what the integer program cannot see is tried, measured, and the best proxy is made.
+
+Optuna proposes, with two objectives: the measured error of the fit, and the length of a step. All that was tried is in
+a journal, so that a search can be gone on with.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import UsageError
+from statsnet.synthesis.correct import correct
+from statsnet.synthesis.measure import Report
+from statsnet.synthesis.problem import Design, Problem, prepare
+from statsnet.synthesis.spec import Proxy
+from statsnet.synthesis.synthesize import synthesize
+
+SIZES = (0.6, 1.0, 1.6)
+SHARES = (0.5, 0.7, 1.0)
+"""Of the budget: a shorter step that fits as well is the better proxy."""
+
+DISTINCT = (24, 34, 44, 60)
+ORDERS = 6
+SEEDS = 3
+ROUNDS = 2
+"""Networks measured for each design; the one that is chosen gets as many as `synthesize` takes."""
+
+IN_BUDGET = 1.1
+STUDY = "statsnet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One design: `error` is the measured objective of the fit, `share` the part of the budget that was asked for."""
+
+    number: int
+    design: Design
+    share: float
+    error: float
+    step_latency_s: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search came to. `tried` in their order; `front` are those that no other one beats in both objectives;
+    `chosen` has the least error of those that keep to the budget; `usual` is the design of a synthesis without
+    search."""
+
+    proxy: Proxy
+    budget_s: float
+    tried: tuple[Tried, ...]
+    front: tuple[Tried, ...]
+    chosen: Tried
+    usual: Tried | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": "statsnet.search",
+            "schema_version": 1,
+            "spec": self.proxy.spec["id"],
+            "budget_s": self.budget_s,
+            "tried": [t.to_dict() for t in self.tried],
+            "front": [t.number for t in self.front],
+            "chosen": self.chosen.number,
+            "usual": self.usual.number if self.usual else None,
+        }
+
+
+def search(
+    mix_text: str,
+    *,
+    journal: Path,
+    trials: int | None,
+    time_limit_s: float | None,
+    resume: bool = False,
+    seed: int = 0,
+    report: Report = lambda _stage, _share: None,
+    **options: Any,
+) -> Found:
+    """Try designs until `trials` are known, those of the journal counted, or `time_limit_s` is over (one at least is
+    tried); then make the proxy of the best. `options` are those of `prepare`.
+
+    Raises as `synthesize` does, UsageError where nothing limits the search or the journal is another problem's,
+    ImportError where optuna is not installed.
+    """
+    if trials is None and time_limit_s is None:
+        raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
+    begin = time.monotonic()
+    first = prepare(mix_text, design=Design(seed=seed), report=report, **options)
+    study = _study(journal, first, resume, seed)
+    done = [t for t in study.trials if t.values]
+    if not done:
+        usual = Design()
+        study.enqueue_trial(
+            {
+                "size": usual.size,
+                "max_distinct": usual.max_distinct,
+                "order": usual.order,
+                "seed": 0,
+                "share": 1.0,
+            },
+            skip_if_exists=True,
+        )
+
+    def objective(trial: Any) -> tuple[float, float]:
+        design, share = _proposed(trial, seed)
+        report(f"design {trial.number + 1}", _progress(trial.number, trials, begin, time_limit_s))
+        problem = prepare(mix_text, design=design, share=share, **options)
+        best, rounds = correct(problem, rounds=ROUNDS, confirm=False)
+        error = min(r["measured_error"] for r in rounds)
+        return error, best.whole.signature.measurements[0].latency_s
+
+    if not done:
+        study.optimize(objective, n_trials=1)
+    left = None if trials is None else trials - max(len(done), 1)
+    left_s = None if time_limit_s is None else time_limit_s - (time.monotonic() - begin)
+    if (left is None or left > 0) and (left_s is None or left_s > 0):
+        study.optimize(objective, n_trials=left, timeout=left_s)
+    return _found(study, first, mix_text, seed, report, options)
+
+
+def _study(journal: Path, problem: Problem, resume: bool, seed: int) -> Any:
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if not resume:
+        journal.unlink(missing_ok=True)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        study_name=STUDY,
+        directions=["minimize", "minimize"],
+        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=6, multivariate=True),
+        storage=JournalStorage(JournalFileBackend(str(journal))),
+        load_if_exists=True,
+    )
+    identity = _identity(problem)
+    if study.user_attrs.setdefault("problem", identity) != identity:
+        raise UsageError(
+            f"'{journal}' is the journal of another search",
+            cause="its mix, mode, budget or machine is another",
+            hint="leave --resume away, or choose another folder",
+        )
+    study.set_user_attr("problem", identity)
+    return study
+
+
+def _identity(problem: Problem) -> str:
+    return problem.bench.cache.key(
+        members=[(m.signature.id, m.weight) for m in problem.target.members],
+        mode=problem.bench.mode,
+        budget_s=problem.budget_s,
+        environment=problem.bench.environment,
+    )
+
+
+def _proposed(trial: Any, seed: int) -> tuple[Design, float]:
+    design = Design(
+        size=trial.suggest_categorical("size", SIZES),
+        max_distinct=trial.suggest_categorical("max_distinct", DISTINCT),
+        order=trial.suggest_int("order", 0, ORDERS - 1),
+        seed=seed + trial.suggest_int("seed", 0, SEEDS - 1),
+    )
+    return design, trial.suggest_categorical("share", SHARES)
+
+
+def _progress(number: int, trials: int | None, begin: float, time_limit_s: float | None) -> float:
+    shares = [number / trials] if trials else []
+    shares += [(time.monotonic() - begin) / time_limit_s] if time_limit_s else []
+    return min(max(shares), 1.0)
+
+
+def _found(
+    study: Any, first: Problem, mix_text: str, seed: int, report: Report, options: dict[str, Any]
+) -> Found:
+    tried = [_tried(t, seed) for t in study.trials if t.values]
+    front = {t.number for t in study.best_trials}
+    fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * first.budget_s] or tried
+    chosen = min(fitting, key=lambda t: t.error)
+    proxy = synthesize(
+        mix_text, seed=chosen.design.seed, design=chosen.design, share=chosen.share, report=report, **options
+    )
+    return Found(
+        proxy=proxy,
+        budget_s=first.budget_s,
+        tried=tuple(tried),
+        front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
+        chosen=chosen,
+        usual=next((t for t in tried if t.share == 1.0 and t.design == Design(seed=seed)), None),
+    )
+
+
+def _tried(trial: Any, seed: int) -> Tried:
+    values = dict(trial.params)
+    share = values.pop("share")
+    values["seed"] += seed
+    error, step_latency_s = trial.values
+    return Tried(
+        number=trial.number, design=Design(**values), share=share, error=error, step_latency_s=step_latency_s
+    )
