@@ -1,12 +1,12 @@
 """Fidelity: does a proxy's time change by the suite's factor when settings change?
 
     python benchmarks/fidelity.py [--mixes MIX ...] [--modes inference,training] [--settings ...] [--compression 100]
-                                  [--others MIX ...] [--rounds 2] [--most-rounds 8]
+                                  [--others MIX ...] [--ablations MIX ...] [--rounds 2] [--most-rounds 8]
 
 For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before; for
-the mixes of --others also what else may stand for them (baselines.py), and the method with a part taken out
-(ablations.py). Then every workload and every network runs in fresh processes, in turn, at the baseline and in each
-setting; a workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 %
+the mixes of --others also what else may stand for them (baselines.py), for those of --ablations the method with a part
+taken out (ablations.py). Then every workload and every network runs in fresh processes, in turn, at the baseline and
+in each setting; a workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 %
 interval of ln F has a half-width over 1.5 %, up to --most-rounds. Every process is written to times.jsonl at once:
 started again, the benchmark goes on where it was stopped. Run nothing else meanwhile.
 
@@ -17,15 +17,15 @@ noise is its factor from the odd rounds against that from the even ones.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-from contests import PROXY, Contest, Weighted, contests
+import tables
+from ablations import ABLATIONS
+from contests import OTHERS, Contest, Weighted, contests
 from timings import Subject, Timings, run_rounds
 
 from statsnet.running.child import measuring_environment
@@ -44,8 +44,6 @@ MIXES = (
 )
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
 COMPRESSION = 100.0
-BARS = {20.0: (0.02, 0.07), 100.0: (0.03, 0.10)}
-"""Compression -> median and 95th percentile of the error; more compressed than the last: its."""
 
 
 def main() -> None:
@@ -55,8 +53,11 @@ def main() -> None:
     found: list[Contest] = []
     for mode in options.modes.split(","):
         for mix in options.mixes:
-            others = mix in options.others
-            found += contests(mix, mode, options.compression, options.proxies, others=others, say=_say)
+            ways = [
+                *(OTHERS if mix in options.others else ()),
+                *(ABLATIONS if mix in options.ablations else ()),
+            ]
+            found += contests(mix, mode, options.compression, options.proxies, ways=ways, say=_say)
     _measure(timings, found, settings, options)
     rows = [_row(timings, c, s) for c in found for s in settings]
     report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
@@ -69,7 +70,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--modes", default="inference,training")
     parser.add_argument("--mixes", nargs="*", default=list(MIXES))
-    parser.add_argument("--others", nargs="*", default=list(MIXES[:2]))
+    parser.add_argument(
+        "--others", nargs="*", default=list(MIXES[:2]), help="mixes for which other ways are measured too"
+    )
+    parser.add_argument(
+        "--ablations", nargs="*", default=list(MIXES[:1]), help="and those for which ours is taken apart"
+    )
     parser.add_argument("--settings", default=SETTINGS)
     parser.add_argument("--compression", type=float, default=COMPRESSION)
     parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
@@ -186,61 +192,10 @@ def _nearest(error: Interval) -> float:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    print(
-        f"{'mode':9} {'mix':29} {'method':10} {'setting':15} {'suite':>12} {'stand-in':>12} {'error':>7}  "
-        f"{'95 %':18} {'noise':>5} {'shorter':>7}"
-    )
-    for row in rows:
-        error = row["error"]
-        interval = "" if error["low"] is None else f"[{error['low']:+.1%}, {error['high']:+.1%}]"
-        noise = "" if row["suite_noise"] is None else f"{row['suite_noise']:.1%}"
-        print(
-            f"{row['mode']:9} {row['mix']:29} {row['method']:10} {row['setting']:15} "
-            f"{_text(row['suite_factor']):>12} {_text(row['factor']):>12} {error['value']:>+7.1%}  {interval:18} "
-            f"{noise:>5} {row['compression']:>7.1f}"
-        )
-        suite, found = row["generated_share"]
-        if suite is not None and found is not None:
-            print(f"{'':58} share of time in generated code: suite {suite:.1%}, stand-in {found:.1%}")
-    for mode, method in dict.fromkeys((row["mode"], row["method"]) for row in rows):
-        _print_summary(f"{mode}, {method}", [r for r in rows if (r["mode"], r["method"]) == (mode, method)])
-    for mode in dict.fromkeys(row["mode"] for row in rows):
-        _print_against_others([row for row in rows if row["mode"] == mode])
-
-
-def _print_summary(title: str, rows: list[dict[str, Any]]) -> None:
-    errors = _errors(rows)
-    bars = [bar for compression, bar in BARS.items() if compression >= rows[0]["wanted_compression"]]
-    median_bar, tail_bar = bars[0] if bars else BARS[COMPRESSION]
-    met = [sum(row["least_error"] <= bar for row in rows) for bar in (median_bar, tail_bar)]
-    print(
-        f"{title}: median error {np.median(errors):.1%} (bar {median_bar:.0%}), 95th percentile "
-        f"{np.percentile(errors, 95):.1%} (bar {tail_bar:.0%}), mean {errors.mean():.1%}, worst {errors.max():.1%}; "
-        f"{met[0]} of {len(rows)} reach below {median_bar:.0%} within their interval, {met[1]} below {tail_bar:.0%}"
-    )
-
-
-def _print_against_others(rows: list[dict[str, Any]]) -> None:
-    """Mean errors over the mixes that all methods stand for."""
-    mixes = {row["mix"] for row in rows if row["method"] != PROXY}
-    for method in dict.fromkeys(row["method"] for row in rows) if mixes else ():
-        errors = _errors([row for row in rows if row["method"] == method and row["mix"] in mixes])
-        print(
-            f"{rows[0]['mode']}, {len(mixes)} mixes, {method:10}: "
-            f"mean error {errors.mean():.1%}, worst {errors.max():.1%}"
-        )
-
-
-def _errors(rows: list[dict[str, Any]]) -> np.ndarray:
-    return np.array([abs(row["error"]["value"]) for row in rows])
-
-
-def _text(interval: dict[str, float | None]) -> str:
-    value, low, high = interval["value"], interval["low"], interval["high"]
-    assert value is not None
-    if low is None or high is None:
-        return f"{value:.2f}"
-    return f"{value:.2f} ±{50 * math.log(high / low):.1f}%"
+    for method in dict.fromkeys(row["method"] for row in rows):
+        print(f"\n{method}\n")
+        print("\n".join(tables.factors([row for row in rows if row["method"] == method])))
+    print("\n" + "\n".join(tables.summary(rows)))
 
 
 def _say(text: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
 from statsnet.running import run
+from statsnet.running.child import run_job
 from statsnet.running.jobs import time_proxy, time_workload
 from statsnet.running.proxy_folder import load_network, open_proxy
 from statsnet.running.run import merge_processes, run_proxy
@@ -167,3 +168,14 @@ def test_time_workload(tmp_path: Path, mode: str) -> None:
     assert len(found["latency_s"]) >= 3
     assert min(found["latency_s"]) > 0
     assert found["environment"]["device"] == "cpu"
+
+
+def test_under_a_compiler_the_share_of_generated_code_is_known(proxy_folder: Path) -> None:
+    """A convolution stays the library's; what a compiler fuses around it, here relu and a product, is generated."""
+    text = (proxy_folder / "network.py").read_text()
+    (proxy_folder / "network.py").write_text(text.replace("self.layer(x)", "self.layer(x).relu() * 2"))
+    (setting,) = parse_settings("compile=inductor")
+    job = {"kind": "time_proxy", "folder": str(proxy_folder), "setting": setting.to_dict(), **QUICK}
+    result = run_job(job)
+    assert 0.0 < result["generated_share"] < 1.0
+    assert result["environment"]["settings"]["compile"] == "inductor"

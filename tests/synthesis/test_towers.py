@@ -18,6 +18,7 @@ from statsnet.synthesis.towers import (
     Placed,
     Tower,
     build_towers,
+    in_order,
     shapes,
 )
 
@@ -114,4 +115,16 @@ def test_what_is_joined_ends_a_chain() -> None:
     """Its gradient is to arrive as a part of a wider one: only a chain's end is handed such a gradient."""
     table = Placed(kind="embedding", config={**POOL[9][1], "joined": True})
     towers = build_towers([(table, 1), (linear(8, 4, 4), 1)])
-    assert [t.blocks for t in towers] == [(linear(8, 4, 4),), (table,)]
+    assert [t.blocks for t in towers] == [(table,), (linear(8, 4, 4),)]
+
+
+def test_look_ups_stand_before_matrix_products_in_any_order() -> None:
+    table = Placed(kind="embedding", config=POOL[9][1])
+    norms = [Placed(kind="norm", config={"kind": "layer", "shape": (8, n)}) for n in (5, 50, 500, 5000)]
+    products = [linear(8, n, n) for n in (3, 3000)]
+    towers = build_towers([(b, 1) for b in (table, *norms, *products)])
+    orders = [[t.blocks[0].kind for t in in_order(towers, seed)] for seed in range(6)]
+    assert orders == [sorted(orders[0], key=["norm", "embedding", "linear"].index)] * 6
+    shuffled = {tuple(t.blocks[0].key for t in in_order(towers, seed)) for seed in range(6)}
+    assert len(shuffled) > 1
+    assert in_order(towers) == towers

@@ -25,6 +25,10 @@ WITH_WEIGHTS = frozenset({"conv", "linear", "recurrent"})
 COARSE = 3
 """So many of SIZES are wanted the second way."""
 
+ROOM = 4.0
+"""A motif that does not lead its family is wanted in sizes up to so many times its own share of the time: what is larger
+would stand for others, and the leader does that."""
+
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
 
@@ -68,8 +72,10 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
     """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
     training = any(m.signature.mode == "training" for m in target.members)
-    for source in _by_importance(_sources(target)):
-        for candidate in _sizes(source, budget_s, training):
+    leaders, others = _by_importance(_sources(target))
+    wanted = [*((s, SIZES) for s in leaders), *((s, _room(s)) for s in others)]
+    for source, sizes in wanted:
+        for candidate in _sizes(source, sizes, budget_s, training):
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
     return [chosen[key] for key in sorted(chosen)]
@@ -119,15 +125,18 @@ def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
     return [clusters, *([c] for c in clusters)] if len(clusters) > 1 else [clusters]
 
 
-def _by_importance(sources: list[_Source]) -> list[_Source]:
-    """The largest motif of every family (kind, functions, kernel) first, then all others by their share of time."""
+def _by_importance(sources: list[_Source]) -> tuple[list[_Source], list[_Source]]:
+    """The largest motif of every family (kind, functions, kernel), and all others; each by their share of time."""
     ordered = sorted(sources, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
     families: dict[str, _Source] = {}
     for source in ordered:
         families.setdefault(_family(source), source)
-    first = list(families.values())
-    chosen = {id(s) for s in first}
-    return [*first, *(s for s in ordered if id(s) not in chosen)]
+    leaders = {id(s) for s in families.values()}
+    return list(families.values()), [s for s in ordered if id(s) not in leaders]
+
+
+def _room(source: _Source) -> tuple[float, ...]:
+    return tuple(size for size in SIZES if size <= ROOM * source.share) or SIZES[-1:]
 
 
 def _family(source: _Source) -> str:
@@ -138,8 +147,8 @@ def _family(source: _Source) -> str:
     )
 
 
-def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
-    """The sizes whose estimated times are nearest to SIZES; the safe axis is divided before the others."""
+def _sizes(source: _Source, sizes: tuple[float, ...], budget_s: float, training: bool) -> list[Candidate]:
+    """Those whose estimated times are nearest to `sizes`, shares of the budget; and the motif itself where it fits."""
     kind = KINDS[source.kind]
     full_forward = estimate_s(source.kind, source.config, training=False)
     machine = min(max(source.time_s / full_forward, 0.2), 5.0)
@@ -163,13 +172,13 @@ def _sizes(source: _Source, budget_s: float, training: bool) -> list[Candidate]:
             found.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < SIZES[-1] / 4 * budget_s:
                 break  # what is smaller still is of no use
-    chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in SIZES]
+    chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:
-        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in SIZES[:COARSE]]
+        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in SIZES[:COARSE]]
     original = next((c for _, _, c in found if c.scale == 1.0), None)
     if original is not None and original.time_s <= LARGEST * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
-        chosen[chosen.index(nearest)] = original
+        chosen = [*(c for c in chosen if c is not nearest or sizes != SIZES), original]
     return list({c.key: c for c in chosen}.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -18,7 +18,7 @@ from statsnet.synthesis.measure import ROUND_PROCESSES, Bench, Whole
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rows import Rows, load_of_target
 from statsnet.synthesis.solve import Program, Solution, dives, polish
-from statsnet.synthesis.towers import Placed, Tower, build_towers
+from statsnet.synthesis.towers import Placed, Tower, build_towers, in_order
 
 LARGEST_COUNT = 96
 LARGEST_SHARE = 1 / 6
@@ -44,14 +44,26 @@ RADIUS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One measured network. `drift` is how much longer its blocks took than when they were learnt: the machine's
-    drift, and that of this network against the others."""
+    """One measured network, and the solution of the program that it comes from. `drift` is how much longer its blocks
+    took than when they were learnt: the machine's drift, and that of this network against the others."""
 
     counts: Counts
     towers: list[Tower]
     source: str
     whole: Whole
     drift: float
+    solution: Solution
+
+    def to_dict(self, number: int, problem: Problem, drift: float) -> dict[str, Any]:
+        """An entry of `rounds` in fit.json."""
+        return {
+            "round": number,
+            "predicted_error": self.solution.error,
+            "lower_bound": self.solution.bound,
+            "measured_error": self.error(problem.rows, problem.budget_s, drift),
+            "drift": self.drift,
+            "step_latency_s": self.whole.signature.measurements[0].latency_s,
+        }
 
     def in_budget(self, rows: Rows, budget_s: float) -> np.ndarray:
         """Its rows in the units of the program: what one step holds, as shares of the budget's."""
@@ -87,42 +99,31 @@ def _best_of(trials: list[Trial], rows: Rows, budget_s: float) -> Trial | None:
 
 
 def correct(
-    problem: Problem, *, rounds: int = ROUNDS, confirm: bool = True
+    problem: Problem, *, rounds: int = ROUNDS, confirm: bool = True, trials: Sequence[Trial] = ()
 ) -> tuple[Trial, list[dict[str, Any]]]:
     """Solve, build, measure the whole, learn from it, again; to confirm it, the best network is measured once more,
     with care.
 
     What is learnt is each block's time in place and, on the right-hand side, what belongs to no block (framework
     time). The first rounds choose freely. The later ones make a few changes to the best network
-    so far, among blocks that have been part of one: a wholly new network would bring new surprises.
+    so far, among blocks that have been part of one: a wholly new network would bring new surprises. Where `trials` are
+    given, which have made the problem's columns learn, these stand for the first rounds.
     """
-    rows, budget_s, bench = problem.rows, problem.budget_s, problem.bench
-    trials: list[Trial] = []
-    solutions: list[Solution] = []
+    bench, known = problem.bench, list(trials)
     for number in range(rounds):
         bench.report(f"solving, round {number + 1}", number / rounds)
-        choice = Choice(problem=problem, trials=trials)
-        counts, solution = choice.free() if number < FREE_ROUNDS else choice.near_the_best()
-        if any(counts == t.counts for t in trials):  # nothing new would be learnt
-            if number < FREE_ROUNDS:
+        choice = Choice(problem=problem, trials=known)
+        free = number < FREE_ROUNDS and not trials
+        counts, solution = choice.free() if free else choice.near_the_best()
+        if any(counts == t.counts for t in known):  # nothing new would be learnt
+            if free:
                 continue
             break
-        trials.append(_try(problem, counts))
-        solutions.append(solution)
-    drift = quiet_drift(trials)
-    best = _best_of(trials, rows, budget_s)
+        known.append(attempt(problem, counts, solution))
+    best = _best_of(known, problem.rows, problem.budget_s)
     assert best is not None, "the first round has measured one"
-    history = [
-        {
-            "round": number + 1,
-            "predicted_error": solution.error,
-            "lower_bound": solution.bound,
-            "measured_error": trial.error(rows, budget_s, drift),
-            "drift": trial.drift,
-            "step_latency_s": trial.whole.signature.measurements[0].latency_s,
-        }
-        for number, (trial, solution) in enumerate(zip(trials, solutions, strict=True))
-    ]
+    drift = quiet_drift(known)
+    history = [t.to_dict(number + 1, problem, drift) for number, t in enumerate(known)]
     return replace(best, whole=_confirmed(best, drift, bench)) if confirm else best, history
 
 
@@ -220,7 +221,11 @@ def _counts(vector: np.ndarray, blocks: list[Placed]) -> Counts:
     return {b.key: int(n) for b, n in zip(blocks, vector, strict=True) if n > 0}
 
 
-def _try(problem: Problem, counts: Counts) -> Trial:
+def attempt(problem: Problem, counts: Counts, solution: Solution) -> Trial:
+    """Build a network of these blocks, measure it, and have the problem's columns learn from it.
+
+    Raises StatsNetError where there are no blocks.
+    """
     if not counts:
         raise StatsNetError(
             "no network fits the time budget",
@@ -229,9 +234,7 @@ def _try(problem: Problem, counts: Counts) -> Trial:
         )
     bench, design = problem.bench, problem.design
     blocks = [(b, counts[b.key]) for b in problem.columns.named(counts)]
-    towers = build_towers(blocks, training=bench.mode == "training")
-    if design.order:
-        random.Random(design.order).shuffle(towers)
+    towers = in_order(build_towers(blocks, training=bench.mode == "training"), design.order)
     source = network_source(
         towers,
         title=f"Proxy for {problem.mix_text}",
@@ -246,5 +249,6 @@ def _try(problem: Problem, counts: Counts) -> Trial:
         towers=towers,
         source=source,
         whole=whole,
+        solution=solution,
         drift=fmean([problem.columns.learn(towers, blocks) for blocks in whole.blocks]),
     )

@@ -60,7 +60,6 @@ def prepare(
     mode: str = "inference",
     budget_s: float | None = None,
     compression: float = DEFAULT_COMPRESSION,
-    share: float = 1.0,
     design: Design = Design(),
     device: str = "cpu",
     profiles: Path | None = None,
@@ -68,7 +67,7 @@ def prepare(
     report: Report = lambda _stage, _share: None,
 ) -> Problem:
     """Resolve a mix, choose candidates and measure them. A step is to take `budget_s`, or the suite's ÷ `compression`
-    but not under SHORTEST_STEP_S; or `share` of that, from the same candidates. Raises as `synthesize` does."""
+    but not under SHORTEST_STEP_S. Raises as `synthesize` does."""
     here = measuring_environment(device)
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
@@ -95,7 +94,7 @@ def prepare(
     return Problem(
         mix_text=mix_text,
         target=target,
-        budget_s=budget * share,
+        budget_s=budget,
         rows=rows,
         columns=columns,
         bench=bench,

@@ -7,16 +7,18 @@ a journal, so that a search can be gone on with.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from statsnet.errors import UsageError
-from statsnet.synthesis.correct import correct
+from statsnet.synthesis.correct import Choice, Trial, attempt, quiet_drift
 from statsnet.synthesis.measure import Report
 from statsnet.synthesis.problem import Design, Problem, prepare
 from statsnet.synthesis.spec import Proxy
-from statsnet.synthesis.synthesize import synthesize
+from statsnet.synthesis.synthesize import finish
 
 SIZES = (0.6, 1.0, 1.6)
 SHARES = (0.5, 0.7, 1.0)
@@ -25,8 +27,8 @@ SHARES = (0.5, 0.7, 1.0)
 DISTINCT = (24, 34, 44, 60)
 ORDERS = 6
 SEEDS = 3
-ROUNDS = 2
-"""Networks measured for each design; the one that is chosen gets as many as `synthesize` takes."""
+FINAL_ROUNDS = 4
+"""Small changes to the best network, once the search is over."""
 
 IN_BUDGET = 1.1
 STUDY = "statsnet"
@@ -92,29 +94,16 @@ def search(
     if trials is None and time_limit_s is None:
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
     begin = time.monotonic()
-    first = prepare(mix_text, design=Design(seed=seed), report=report, **options)
-    study = _study(journal, first, resume, seed)
+    workshop = _Workshop(mix_text, seed, report, options)
+    study = _study(journal, workshop.problem(Design(seed=seed), 1.0), resume, seed)
     done = [t for t in study.trials if t.values]
     if not done:
-        usual = Design()
-        study.enqueue_trial(
-            {
-                "size": usual.size,
-                "max_distinct": usual.max_distinct,
-                "order": usual.order,
-                "seed": 0,
-                "share": 1.0,
-            },
-            skip_if_exists=True,
-        )
+        usual = {**asdict(Design()), "share": 1.0}
+        study.enqueue_trial(usual, skip_if_exists=True)
 
     def objective(trial: Any) -> tuple[float, float]:
-        design, share = _proposed(trial, seed)
         report(f"design {trial.number + 1}", _progress(trial.number, trials, begin, time_limit_s))
-        problem = prepare(mix_text, design=design, share=share, **options)
-        best, rounds = correct(problem, rounds=ROUNDS, confirm=False)
-        error = min(r["measured_error"] for r in rounds)
-        return error, best.whole.signature.measurements[0].latency_s
+        return workshop.try_out(*_proposed(trial, seed))
 
     if not done:
         study.optimize(objective, n_trials=1)
@@ -122,7 +111,51 @@ def search(
     left_s = None if time_limit_s is None else time_limit_s - (time.monotonic() - begin)
     if (left is None or left > 0) and (left_s is None or left_s > 0):
         study.optimize(objective, n_trials=left, timeout=left_s)
-    return _found(study, first, mix_text, seed, report, options)
+    tried = [_tried(t, seed) for t in study.trials if t.values]
+    budget_s = workshop.problem(Design(seed=seed), 1.0).budget_s
+    fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * budget_s] or tried
+    chosen = min(fitting, key=lambda t: t.error)
+    front = {t.number for t in study.best_trials}
+    return Found(
+        proxy=workshop.finish(chosen.design, chosen.share),
+        budget_s=budget_s,
+        tried=tuple(tried),
+        front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
+        chosen=chosen,
+        usual=next((t for t in tried if t.share == 1.0 and t.design == Design(seed=seed)), None),
+    )
+
+
+class _Workshop:
+    """Problems that share what is learnt of blocks in place: one for each size of candidates."""
+
+    def __init__(self, mix_text: str, seed: int, report: Report, options: dict[str, Any]) -> None:
+        self._prepare = partial(prepare, mix_text, report=report, **options)
+        self._seed = seed
+        self._problems: dict[float, Problem] = {}
+        self._trials: dict[float, list[Trial]] = defaultdict(list)
+
+    def problem(self, design: Design, share: float) -> Problem:
+        if design.size not in self._problems:
+            self._problems[design.size] = self._prepare(design=Design(size=design.size, seed=self._seed))
+        whole = self._problems[design.size]
+        return replace(whole, design=design, budget_s=share * whole.budget_s)
+
+    def try_out(self, design: Design, share: float) -> tuple[float, float]:
+        """Error and seconds of a design's network; the first of its size is measured twice, for nothing is known of
+        blocks in place before."""
+        problem, known = self.problem(design, share), self._trials[design.size]
+        for _ in range(1 if known else 2):
+            counts, solution = Choice(problem=problem, trials=known).free()
+            known.append(attempt(problem, counts, solution))
+        error = known[-1].error(problem.rows, problem.budget_s, quiet_drift(known))
+        return error, known[-1].whole.signature.measurements[0].latency_s
+
+    def finish(self, design: Design, share: float) -> Proxy:
+        """From all networks of its size that were tried."""
+        trials = self._trials[design.size]
+        problem = self.problem(design, share)
+        return finish(problem, rounds=FINAL_ROUNDS, trials=trials) if trials else finish(problem)
 
 
 def _study(journal: Path, problem: Problem, resume: bool, seed: int) -> Any:
@@ -175,26 +208,6 @@ def _progress(number: int, trials: int | None, begin: float, time_limit_s: float
     shares = [number / trials] if trials else []
     shares += [(time.monotonic() - begin) / time_limit_s] if time_limit_s else []
     return min(max(shares), 1.0)
-
-
-def _found(
-    study: Any, first: Problem, mix_text: str, seed: int, report: Report, options: dict[str, Any]
-) -> Found:
-    tried = [_tried(t, seed) for t in study.trials if t.values]
-    front = {t.number for t in study.best_trials}
-    fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * first.budget_s] or tried
-    chosen = min(fitting, key=lambda t: t.error)
-    proxy = synthesize(
-        mix_text, seed=chosen.design.seed, design=chosen.design, share=chosen.share, report=report, **options
-    )
-    return Found(
-        proxy=proxy,
-        budget_s=first.budget_s,
-        tried=tuple(tried),
-        front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
-        chosen=chosen,
-        usual=next((t for t in tried if t.share == 1.0 and t.design == Design(seed=seed)), None),
-    )
 
 
 def _tried(trial: Any, seed: int) -> Tried:

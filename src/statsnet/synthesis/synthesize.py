@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.correct import correct
-from statsnet.synthesis.problem import Design, prepare
+from statsnet.synthesis.correct import ROUNDS, Trial, correct
+from statsnet.synthesis.problem import Design, Problem, prepare
 from statsnet.synthesis.spec import Proxy, make_spec
 
 
-def synthesize(mix_text: str, *, seed: int = 0, design: Design | None = None, **options: Any) -> Proxy:
+def synthesize(mix_text: str, *, seed: int = 0, **options: Any) -> Proxy:
     """Make a proxy for a mix; `options` are those of `prepare`. Deterministic for the same signatures, seed and cached
     measurements.
 
     Raises UsageError for a bad mix or budget, DeviceError where the device is not there, MeasurementError where a
     measuring process fails.
     """
-    problem = prepare(mix_text, design=replace(design or Design(), seed=seed), **options)
+    return finish(prepare(mix_text, design=Design(seed=seed), **options))
+
+
+def finish(problem: Problem, *, rounds: int = ROUNDS, trials: Sequence[Trial] = ()) -> Proxy:
+    """The proxy of a problem, of which some `trials` may have been measured (see `correct`)."""
     bench = problem.bench
-    best, rounds = correct(problem)
+    best, history = correct(problem, rounds=rounds, trials=trials)
     spec = make_spec(
         problem.target,
         best.towers,
         mode=bench.mode,
         dtype=bench.dtype,
-        seed=seed,
+        seed=problem.design.seed,
         budget_s=problem.budget_s,
         environment=bench.environment,
     )
@@ -37,6 +41,6 @@ def synthesize(mix_text: str, *, seed: int = 0, design: Design | None = None, **
         achieved=target_of(best.whole.signature),
         signature=best.whole.signature,
         replayed=problem.replayed,
-        rounds=rounds,
+        rounds=history,
         build_s=best.whole.build_s,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,8 @@ computed all the same, but a compiler may leave the end of it out."""
 LARGEST_GRADIENT_SLICE = 100_000
 """In training, a slice of more elements than this is none: its gradient is one more pass over all of them, which no
 model of the mix makes."""
+
+PRODUCTS = ("linear", "batched_matmul")
 
 MOST_UNSTEADY = 3
 """Blocks in one tower at most that change the size of values or gradients much (see `BlockKind.steady`)."""
@@ -73,9 +76,7 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
 
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
     """Chain the blocks greedily, largest first: next comes the block that reads exactly what was written,
-    else the largest one that fits into it. Blocks that read indices can only begin a tower, and those towers come last:
-    the kernel of a look-up may leave the processor's vector registers in a state in which legacy SSE code runs many
-    times slower, until another kernel clears them (FBGEMM's does)."""
+    else the largest one that fits into it. Blocks that read indices can only begin a tower."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:
@@ -96,7 +97,26 @@ def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -
                 chain.append(following)
                 left[following.key] -= 1
             towers.append(Tower(blocks=tuple(chain)))
-    return sorted(towers, key=lambda t: _reads(t.blocks[0]) is None)
+    return in_order(towers)
+
+
+def in_order(towers: list[Tower], seed: int = 0) -> list[Tower]:
+    """As they are (seed 0) or shuffled, but look-ups between those that begin otherwise and those that begin with a
+    matrix product, as in the models that have look-ups.
+
+    What runs next matters: the kernel of a look-up may leave the processor's vector registers in a state in which
+    legacy SSE code takes thirty times as long (FBGEMM's embedding_bag does), until a kernel of AVX code clears it.
+    Matrix products do; a convolution held to SSE4.1 does not.
+    """
+    found = list(towers)
+    if seed:
+        random.Random(seed).shuffle(found)
+    return sorted(found, key=_turn)
+
+
+def _turn(tower: Tower) -> int:
+    first = tower.blocks[0]
+    return 1 if _reads(first) is None else 2 if first.kind in PRODUCTS else 0
 
 
 def _reads(block: Placed) -> int | None:

@@ -1,0 +1,80 @@
+"""Rows of a fidelity run as tables in Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+
+BARS = {20.0: (0.02, 0.07), 100.0: (0.03, 0.10)}
+"""Compression -> median and 95th percentile of the error that are wanted; for more compression, the last."""
+
+
+def factors(rows: Sequence[Row]) -> list[str]:
+    """One line a mix, one column a setting: the suite's factor, that of what stands for it, the error ± half its 95 %
+    interval, and in brackets by how many percent the suite's own factor differed between odd and even rounds."""
+    settings = list(dict.fromkeys(row["setting"] for row in rows))
+    lines = ["| | " + " | ".join(settings) + " |", "|---|" + "---|" * len(settings)]
+    for name in dict.fromkeys(_name(row) for row in rows):
+        cells = {row["setting"]: _cell(row) for row in rows if _name(row) == name}
+        lines.append(f"| {name} | " + " | ".join(cells.get(s, "–") for s in settings) + " |")
+    return lines
+
+
+def _name(row: Row) -> str:
+    return f"{row['mix']} {row['mode']}"
+
+
+def _cell(row: Row) -> str:
+    suite, found, error = row["suite_factor"]["value"], row["factor"]["value"], row["error"]
+    text = f"{suite:.2f}, {found:.2f}: **{_signed(error['value'])}**"
+    if error["low"] is not None:
+        text += f" ± {50 * math.log((1 + error['high']) / (1 + error['low'])):.1f}"
+    if row["suite_noise"] is not None:
+        text += f" ({100 * row['suite_noise']:.1f})"
+    shares = row.get("generated_share") or [None]
+    if None not in shares:
+        text += f"; generated {shares[0]:.0%}, {shares[1]:.0%}"
+    return text
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """For each mode a line for the proxy over all its mixes; then, for each set of mixes that other methods stand for,
+    one for the proxy and one for each of them."""
+    lines = [
+        "| | errors | median | 95th percentile | mean | worst | reach the median's bar | reach the other |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for mode in dict.fromkeys(row["mode"] for row in rows):
+        by_method: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            if row["mode"] == mode:
+                by_method[row["method"]].append(row)
+        ours, *others = by_method.items()
+        lines.append(_summary(f"{mode}, {ours[0]}", ours[1]))
+        for mixes in dict.fromkeys(tuple(sorted({r["mix"] for r in found})) for _, found in others):
+            same = [other for other in others if {r["mix"] for r in other[1]} == {*mixes}]
+            for method, found in (ours, *same):
+                there = [row for row in found if row["mix"] in mixes]
+                lines.append(_summary(f"{mode}, {' and '.join(mixes)}: {method}", there))
+    return lines
+
+
+def _summary(name: str, rows: Sequence[Row]) -> str:
+    errors = np.array([abs(row["error"]["value"]) for row in rows])
+    wanted = rows[0]["wanted_compression"]
+    bars = next((bar for compression, bar in BARS.items() if compression >= wanted), BARS[max(BARS)])
+    met = [sum(row["least_error"] <= bar for row in rows) for bar in bars]
+    kinds = (np.median(errors), np.percentile(errors, 95), errors.mean(), errors.max())
+    figures = [f"{100 * x:.1f} %" for x in kinds]
+    reached = [f"{n} (of {bar:.0%})" for n, bar in zip(met, bars, strict=True)]
+    return "| " + " | ".join([name, str(len(rows)), *figures, *reached]) + " |"
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+.1f} %".replace("-", "−")

@@ -1,0 +1,44 @@
+"""Who stands for a suite: what is there is taken as it is, and every way's subjects are told apart."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from ablations import ABLATIONS
+from contests import OTHERS, PROXY, REPRESENTATIVES, contests
+
+from statsnet.running.settings import BASELINE
+
+MADE = Path(__file__).parents[2] / "generated" / "recsys-cv"
+MIX = "recsys:0.5,cv:0.5"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A proxy and a network of another way, as a run before has left them."""
+    name = "recsys-0.5-cv-0.5.inference.50"
+    shutil.copytree(MADE, tmp_path / name)
+    (tmp_path / f"{name}.no-rounds").mkdir()
+    (tmp_path / f"{name}.no-rounds" / "network.py").write_text("# another network\n")
+    return tmp_path
+
+
+def test_what_is_there_is_not_made_again(folder: Path) -> None:
+    said: list[str] = []
+    found = contests(MIX, "inference", 50.0, folder, ways=("subset", "no rounds"), say=said.append)
+    assert [c.method for c in found] == [PROXY, "subset", "no rounds"]
+    assert said == []
+    suite = {s.identity for _, s in found[0].suite}
+    assert sum(w for w, _ in found[0].suite) == pytest.approx(1.0)
+    assert sum(w for w, _ in found[1].stand_in) == pytest.approx(1.0)
+    assert len(found[1].stand_in) == REPRESENTATIVES
+    assert {s.identity for _, s in found[1].stand_in} <= suite
+    networks = [found[i].stand_in[0][1] for i in (0, 2)]
+    assert len({n.identity for n in networks} | suite) == len(suite) + 2
+    assert networks[0].job(BASELINE)["network_sha256"] == networks[0].identity
+
+
+def test_ways_have_names_of_their_own() -> None:
+    assert len({PROXY, *OTHERS, *ABLATIONS}) == 1 + len(OTHERS) + len(ABLATIONS)

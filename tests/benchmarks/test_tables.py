@@ -1,0 +1,36 @@
+"""Tables of a fidelity run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tables import factors, summary
+
+
+def row(mix: str, method: str, off: float, **more: Any) -> dict[str, Any]:
+    usual = {
+        "mix": mix, "mode": "inference", "method": method, "setting": "threads=1", "wanted_compression": 100.0,
+        "suite_factor": {"value": 2.0}, "factor": {"value": 2.0 * (1 + off)},
+        "error": {"value": off, "low": None, "high": None}, "suite_noise": None, "least_error": abs(off),
+    }  # fmt: skip
+    return {**usual, **more}
+
+
+def test_a_line_for_each_mix() -> None:
+    known = {"value": -0.05, "low": -0.06, "high": -0.04}
+    lines = factors([row("a", "m", -0.05, error=known, suite_noise=0.004), row("b", "m", 0.1, setting="x")])
+    assert lines[0] == "| | threads=1 | x |"
+    assert lines[2:] == [
+        "| a inference | 2.00, 1.90: **−5.0 %** ± 1.1 (0.4) | – |",
+        "| b inference | – | 2.00, 2.20: **+10.0 %** |",
+    ]
+
+
+def test_methods_are_compared_on_the_mixes_that_all_stand_for() -> None:
+    rows = [row("a", "ours", 0.02), row("b", "ours", -0.2), row("a", "other", 0.5, least_error=0.0)]
+    all_of_ours, ours, other = summary(rows)[2:]
+    assert "| 2 | 11.0 % |" in all_of_ours
+    assert "| 20.0 % | 1 (of 3%) | 1 (of 10%) |" in all_of_ours
+    assert "a: ours | 1 | 2.0 % | 2.0 % | 2.0 % | 2.0 % | 1 (of 3%)" in ours
+    assert "a: other | 1 | 50.0 %" in other
+    assert other.endswith("| 1 (of 3%) | 1 (of 10%) |")
