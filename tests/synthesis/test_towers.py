@@ -76,7 +76,8 @@ def test_the_order_of_the_blocks_does_not_matter(counted: list[tuple[Placed, int
 def test_what_fits_exactly_comes_next() -> None:
     wide, narrow = POOL[1], POOL[2]
     both = [Placed(kind=k, config=c) for k, c in (narrow, wide)]
-    (tower,) = build_towers([(b, 1) for b in both[::-1]] + [(Placed(kind="norm", config=POOL[5][1]), 1)])[:1]
+    norm = Placed(kind="norm", config=POOL[5][1])
+    _, tower, *_ = build_towers([(b, 1) for b in both[::-1]] + [(norm, 1)])
     assert [b.config.get("inputs") for b in tower.blocks] == [32]
     first, second = build_towers([(b, 1) for b in both])
     assert {t.blocks[0].config["inputs"] for t in (first, second)} == {32, 8}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,11 @@ COARSE = 3
 """So many of SIZES are wanted the second way."""
 
 ROOM = 4.0
-"""A motif that does not lead its family is wanted in sizes up to so many times its own share of the time: what is larger
-would stand for others, and the leader does that."""
+"""A motif is wanted in sizes up to so many times its own share of the time, the leader of a family up to so many times
+the family's: what is larger would stand for something else."""
+
+FEWEST = 2
+"""But in so many sizes at least."""
 
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
@@ -72,9 +76,8 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
     """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
     training = any(m.signature.mode == "training" for m in target.members)
-    leaders, others = _by_importance(_sources(target))
-    wanted = [*((s, SIZES) for s in leaders), *((s, _room(s)) for s in others)]
-    for source, sizes in wanted:
+    for source, share in _by_importance(_sources(target)):
+        sizes = max(tuple(z for z in SIZES if z <= ROOM * share), SIZES[-FEWEST:], key=len)
         for candidate in _sizes(source, sizes, budget_s, training):
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
@@ -125,22 +128,21 @@ def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
     return [clusters, *([c] for c in clusters)] if len(clusters) > 1 else [clusters]
 
 
-def _by_importance(sources: list[_Source]) -> tuple[list[_Source], list[_Source]]:
-    """The largest motif of every family (kind, functions, kernel), and all others; each by their share of time."""
+def _by_importance(sources: list[_Source]) -> list[tuple[_Source, float]]:
+    """The largest motif of every family (kind, functions, kernel) first, with its family's share of the time; then all
+    others with their own; each by share."""
     ordered = sorted(sources, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
-    families: dict[str, _Source] = {}
+    families: dict[str, list[_Source]] = defaultdict(list)
     for source in ordered:
-        families.setdefault(_family(source), source)
-    leaders = {id(s) for s in families.values()}
-    return list(families.values()), [s for s in ordered if id(s) not in leaders]
-
-
-def _room(source: _Source) -> tuple[float, ...]:
-    return tuple(size for size in SIZES if size <= ROOM * source.share) or SIZES[-1:]
+        families[_family(source)].append(source)
+    leaders = [(members[0], sum(s.share for s in members)) for members in families.values()]
+    others = {id(s) for members in families.values() for s in members[1:]}
+    return [*sorted(leaders, key=lambda x: -x[1]), *((s, s.share) for s in ordered if id(s) in others)]
 
 
 def _family(source: _Source) -> str:
-    what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function", "joined")
+    what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function", "joined",
+            "weight_first_axis_in", "transposed")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True
