@@ -1,9 +1,10 @@
 """Fit: how near a proxy comes to its target where it was made, and how long it takes to make one from nothing.
 
-    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--proxies DIR] [-o FILE]
+    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--compression 53] [--proxies DIR] [--kept]
+                             [-o FILE]
 
-Every proxy is made with an empty cache of measurements, and kept in DIR; what FILE holds already is not made again.
-Prints a table in Markdown. Run nothing else meanwhile.
+Every proxy is made with an empty cache of measurements and kept in DIR; what FILE holds already is not made again. With
+--kept those that fidelity.py has left in DIR are read instead. Prints a table in Markdown. Run nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any
 from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
+from statsnet.signatures.storage import load_document
 from statsnet.synthesis.cache import MeasurementCache
+from statsnet.synthesis.problem import DEFAULT_COMPRESSION
 from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
 
@@ -44,7 +47,10 @@ LINES: dict[str, tuple[str, Callable[[Row], str]]] = {
         "matched over 5 %",
         lambda r: f"{100 * r['framework_share_target']:.1f} %",
     ),
-    "synthesis from nothing, s": ("≤ 300", lambda r: f"{r['synthesis_s']:.0f}"),
+    "synthesis from nothing, s": (
+        "≤ 300",
+        lambda r: f"{r['synthesis_s']:.0f}" if "synthesis_s" in r else "–",
+    ),
 }
 """What a line of the table is called, what is wanted, and how it reads."""
 
@@ -53,6 +59,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--modes", default="inference,training")
     parser.add_argument("--mixes", nargs="*", default=list(MIXES))
+    parser.add_argument("--compression", type=float, default=DEFAULT_COMPRESSION)
+    parser.add_argument("--kept", action="store_true", help="read the fits of proxies that are there")
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fit.json"))
     options = parser.parse_args()
@@ -62,19 +70,24 @@ def main() -> None:
             if any((row["mix"], row["mode"]) == (mix, mode) for row in rows):
                 continue
             print(f"{mode} {mix}", file=sys.stderr, flush=True)
-            rows.append({"mix": mix, "mode": mode, **_made(mix, mode, options.proxies)})
+            folder = options.proxies / f"{mix_slug(mix)}.{mode}.{options.compression:g}"
+            found = _read(folder) if options.kept else _made(mix, mode, options.compression, folder)
+            rows.append({"mix": mix, "mode": mode, **found})
             options.output.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomically(options.output, {"environment": measuring_environment(), "rows": rows})
     _print(rows)
 
 
-def _made(mix: str, mode: str, proxies: Path) -> Row:
+def _read(folder: Path) -> Row:
+    return dict(load_document(folder / "fit.json", "statsnet.fit")["summary"])
+
+
+def _made(mix: str, mode: str, compression: float, folder: Path) -> Row:
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()
-        proxy = synthesize(mix, mode=mode, cache=MeasurementCache(Path(cache)))
+        proxy = synthesize(mix, mode=mode, compression=compression, cache=MeasurementCache(Path(cache)))
         synthesis_s = time.perf_counter() - begin
-    proxies.mkdir(parents=True, exist_ok=True)
-    write_proxy(proxy, proxies / f"{mix_slug(mix)}.{mode}", mix_text=mix)
+    write_proxy(proxy, folder, mix_text=mix)
     return {"synthesis_s": synthesis_s, **proxy.fit()["summary"]}
 
 

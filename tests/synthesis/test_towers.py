@@ -116,16 +116,25 @@ def test_what_is_joined_ends_a_chain() -> None:
     """Its gradient is to arrive as a part of a wider one: only a chain's end is handed such a gradient."""
     table = Placed(kind="embedding", config={**POOL[9][1], "joined": True})
     towers = build_towers([(table, 1), (linear(8, 4, 4), 1)])
-    assert [t.blocks for t in towers] == [(table,), (linear(8, 4, 4),)]
+    assert [t.blocks for t in towers] == [(linear(8, 4, 4),), (table,)]
 
 
-def test_look_ups_stand_before_matrix_products_in_any_order() -> None:
+def test_a_step_begins_with_atens_own_operators_and_ends_with_look_ups() -> None:
     table = Placed(kind="embedding", config=POOL[9][1])
     norms = [Placed(kind="norm", config={"kind": "layer", "shape": (8, n)}) for n in (5, 50, 500, 5000)]
     products = [linear(8, n, n) for n in (3, 3000)]
     towers = build_towers([(b, 1) for b in (table, *norms, *products)])
     orders = [[t.blocks[0].kind for t in in_order(towers, seed)] for seed in range(6)]
-    assert orders == [sorted(orders[0], key=["norm", "embedding", "linear"].index)] * 6
+    assert orders == [sorted(orders[0], key=["norm", "linear", "embedding"].index)] * 6
     shuffled = {tuple(t.blocks[0].key for t in in_order(towers, seed)) for seed in range(6)}
     assert len(shuffled) > 1
     assert in_order(towers) == towers
+
+
+def test_no_library_runs_right_behind_a_bag() -> None:
+    bag = Placed(kind="embedding_bag", config={"rows": 9, "width": 4, "indices": 8, "bags": 8, "mode": "sum"})
+    norm = Placed(kind="norm", config={"kind": "layer", "shape": (8, 4)})
+    towers = build_towers([(bag, 1), (linear(8, 4, 4), 1)])
+    assert [[b.kind for b in t.blocks] for t in towers] == [["linear"], ["embedding_bag"]]
+    (tower,) = build_towers([(bag, 1), (norm, 1)])
+    assert [b.kind for b in tower.blocks] == ["embedding_bag", "norm"]

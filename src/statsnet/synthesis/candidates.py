@@ -26,7 +26,7 @@ WITH_WEIGHTS = frozenset({"conv", "linear", "recurrent"})
 COARSE = 3
 """So many of SIZES are wanted the second way."""
 
-ROOM = 4.0
+ROOM = 16.0
 """A motif is wanted in sizes up to so many times its own share of the time, the leader of a family up to so many times
 the family's: what is larger would stand for something else."""
 

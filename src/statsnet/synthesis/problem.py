@@ -42,7 +42,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`replayed` names the members whose times come from replay. `columns` learn: a problem is solved once."""
+    """`replayed` names the members whose times come from replay. `columns` learn while it is solved."""
 
     mix_text: str
     target: Target
