@@ -28,7 +28,7 @@ def front_svg(search: Mapping[str, Any]) -> str:
         axes.axvline(1e3 * search["budget_s"], color="0.3", linestyle=":", label="budget", zorder=1)
         axes.set_xlabel("step time, ms")
         axes.set_ylabel("measured error of the fit (weighted L1)")
-        axes.set_ylim(bottom=0.0)
+        axes.set_ylim(0.0, 1.1 * max(errors))
         axes.legend(frameon=False)
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
