@@ -24,6 +24,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.shapes import weight_bytes
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.synthesize import synthesize
 from statsnet.units import parse_duration_s
@@ -70,9 +71,8 @@ def layers_of(clusters: Iterable[tuple[Cluster, float]]) -> Layers:
     weights, others, moved = 0.0, 0.0, 0.0
     for cluster, calls in clusters:
         name = base_name(cluster.op)
-        if name in ("mm", "addmm", "linear") and cluster.phase == "forward":
-            others += calls * math.prod(cluster.args[-1 if name != "linear" else 1]["shape"])
         if name != "convolution":
+            others += calls * weight_bytes(cluster.op, cluster.phase, cluster.args) / 4
             continue
         weight, shape = cluster.args[1]["shape"], cluster.outputs[0]["shape"]
         macs, written = (cluster.flops or 0.0) / 2 * calls, math.prod(shape) * calls

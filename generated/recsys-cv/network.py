@@ -29,10 +29,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:20896a4e0b4d5c147018f3f573d147fdd7f1c575d90dddcba7b699c2aa356f57"
+SPEC_ID = "sha256:888d5d7e3507bbfe0134d48ee4f918e9c8e3c4bc482e82ac925854d7b3cf8a06"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
+KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step
 
 
 # ---- blocks -----------------------------------------------------------------------------------------------
@@ -169,25 +170,6 @@ class EmbeddingBag(nn.Module):
         return self.table(indices.view(self.bags, -1))
 
 
-class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
-
-    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
-        super().__init__(*shape)
-        if kind == "layer":
-            self.norm = nn.LayerNorm(shape[-1])
-        elif kind == "group":
-            self.norm = nn.GroupNorm(groups, shape[1])
-        else:
-            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-            self.norm = norms[len(shape) - 2](shape[1])
-        self.activation = getattr(F, activation) if activation else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.enter(x))
-        return y if self.activation is None else self.activation(y)
-
-
 class Pool(Block):
     """Max or average pooling of batch × channels × size; without a kernel, the average of the whole map."""
 
@@ -239,10 +221,8 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "relu": lambda x, _: F.relu(x),
-    "sigmoid": lambda x, _: torch.sigmoid(x),
-    "hardtanh": lambda x, _: F.hardtanh(x),
-    "add": lambda x, other: x + other,
+    "square": lambda x, _: x.pow(2),
+    "mul": lambda x, other: x * other,
 }
 
 
@@ -273,118 +253,92 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 
 def towers() -> list[nn.Sequential]:
     return [
+        nn.Sequential(Concat(shape=(109, 100, 512), axis=2, pieces=4)),
         nn.Sequential(
-            Embedding(rows=109478, width=64, indices=51806, skew=0.34),
-            Conv(
-                batch=16, channels=256, size=(28, 28), filters=128, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), bias=True, activation="relu",
-            ),
-            Concat(shape=(96, 100, 512), axis=2, pieces=4),
-            Pointwise(shape=(16384, 256), functions=("relu",)),
-            Norm(kind="batch", shape=(8, 144, 56, 56)),
-            Linear(rows=10650, inputs=256, outputs=256, activation="relu"),
-            Conv(
-                batch=4, channels=96, size=(62, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96,
-            ),
-            Pool(kind="max", batch=1, channels=16, size=(168, 224), kernel=(2, 2), stride=(2, 2)),
             Pool(
-                kind="avg", batch=1, channels=1, size=(187, 784), kernel=(5, 1), stride=(1, 1),
+                kind="avg", batch=1, channels=1, size=(334, 196), kernel=(5, 1), stride=(1, 1),
                 padding=(2, 0),
             ),
-            Conv(
-                batch=1, channels=48, size=(52, 56), filters=48, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=48, norm=True, activation="relu6",
-            ),
-            Conv(
-                batch=1, channels=3, size=(95, 112), filters=64, kernel=(7, 7), stride=(2, 2),
-                padding=(3, 3), bias=True,
-            ),
-            Conv(
-                batch=1, channels=384, size=(23, 13), filters=256, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True,
-            ),
-            Linear(rows=8, inputs=9216, outputs=512),
-        ),
-        nn.Sequential(
-            EmbeddingBag(rows=5812, width=16, indices=8154, bags=8154, skew=0.85, sparse=True),
             Pool(
-                kind="max", batch=1, channels=4, size=(146, 112), kernel=(3, 3), stride=(2, 2),
-                ceil_mode=True,
+                kind="avg", batch=1, channels=1, size=(312, 196), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
             ),
-            BatchedMatMul(batch=111, rows=1, depth=100, columns=128),
-            Linear(rows=30, inputs=367, outputs=512, activation="relu"),
-            *repeat(3, Linear, rows=28, inputs=367, outputs=512, activation="relu"),
-        ),
-        nn.Sequential(
-            EmbeddingBag(rows=5142, width=16, indices=7213, bags=7213, skew=0.85, sparse=True),
-            Conv(
-                batch=1, channels=64, size=(35, 27), filters=96, kernel=(5, 5), stride=(1, 1),
-                padding=(2, 2), bias=True,
-            ),
-            Conv(
-                batch=1, channels=16, size=(56, 56), filters=48, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
-            ),
-        ),
-        nn.Sequential(EmbeddingBag(rows=5142, width=16, indices=7213, bags=7213, skew=0.85, sparse=True)),
-        nn.Sequential(
-            Pointwise(shape=(2, 96, 112, 112), functions=("hardtanh",)),
-            Linear(rows=14665, inputs=128, outputs=64),
-            Gather(shape=(1260, 729), axis=1, count=351, subscript=True),
-            Linear(rows=548, inputs=512, outputs=256),
+            *repeat(2, Linear, rows=90, inputs=367, outputs=512, activation="relu"),
+            *repeat(2, Linear, rows=64, inputs=367, outputs=512),
+            *repeat(2, Linear, rows=60, inputs=367, outputs=512, activation="relu"),
+            Linear(rows=54, inputs=367, outputs=512),
         ),
         nn.Sequential(
             Conv(
-                batch=1, channels=256, size=(168, 28), filters=32, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), bias=True, activation="relu",
-            ),
-        ),
-        nn.Sequential(Concat(shape=(75, 100, 512), axis=2, pieces=4)),
-        nn.Sequential(
-            Pointwise(shape=(105, 100, 80), functions=("sigmoid",)),
-            Conv(
-                batch=1, channels=256, size=(112, 28), filters=32, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), bias=True, activation="relu",
+                batch=3, channels=96, size=(112, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
             ),
             Conv(
-                batch=1, channels=16, size=(56, 56), filters=48, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
-            ),
-        ),
-        nn.Sequential(
-            Pointwise(shape=(1, 256, 56, 56), functions=("add",), operand=(1, 256, 56, 56)),
-            Linear(rows=2048, inputs=367, outputs=512),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=8, channels=384, size=(13, 13), filters=256, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True,
-            ),
-            Linear(rows=2048, inputs=128, outputs=64, activation="relu"),
-        ),
-        nn.Sequential(Pool(kind="max", batch=4, channels=64, size=(36, 55), kernel=(3, 3), stride=(2, 2))),
-        nn.Sequential(
-            Linear(rows=900, inputs=512, outputs=80),
-            Pool(
-                kind="max", batch=1, channels=4, size=(112, 112), kernel=(3, 3), stride=(2, 2),
-                ceil_mode=True,
-            ),
-        ),
-        nn.Sequential(BatchedMatMul(batch=1024, rows=27, depth=16, columns=27, transposed=True)),
-        *(nn.Sequential(Linear(rows=510, inputs=512, outputs=80)) for _ in range(2)),
-        nn.Sequential(
-            Pool(kind="max", batch=1, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
-            Conv(
-                batch=1, channels=64, size=(26, 27), filters=96, kernel=(5, 5), stride=(1, 1),
+                batch=16, channels=64, size=(27, 27), filters=16, kernel=(5, 5), stride=(1, 1),
                 padding=(2, 2), bias=True,
             ),
         ),
         nn.Sequential(
-            Linear(rows=340, inputs=512, outputs=80),
-            Linear(rows=2, inputs=9216, outputs=64),
+            Conv(
+                batch=8, channels=256, size=(28, 28), filters=16, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
+            ),
+            Conv(
+                batch=2, channels=3, size=(112, 112), filters=32, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), norm=True, activation="relu6",
+            ),
         ),
-        nn.Sequential(Linear(rows=2, inputs=9216, outputs=64)),
+        nn.Sequential(
+            Conv(
+                batch=27, channels=16, size=(56, 56), filters=48, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, activation="relu6",
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=256, size=(68, 56), filters=128, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(
+            Linear(rows=3584, inputs=256, outputs=256, activation="relu"),
+            Linear(rows=2649, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+        ),
+        nn.Sequential(Linear(rows=1792, inputs=367, outputs=512)),
+        nn.Sequential(BatchedMatMul(batch=89, rows=1, depth=100, columns=128)),
+        nn.Sequential(
+            Embedding(rows=117719, width=64, indices=55706, skew=0.34),
+            Conv(
+                batch=16, channels=256, size=(21, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
+            ),
+            Gather(shape=(1523, 729), axis=1, count=351, subscript=True),
+            *repeat(5, Linear, rows=2048, inputs=256, outputs=256, activation="relu"),
+            Concat(shape=(40, 100, 512), axis=2, pieces=4),
+            Linear(rows=21760, inputs=80, outputs=40, activation="sigmoid"),
+            Pool(kind="max", batch=1, channels=16, size=(224, 224), kernel=(2, 2), stride=(2, 2)),
+            Conv(
+                batch=1, channels=3, size=(224, 224), filters=32, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True,
+            ),
+            Conv(
+                batch=9, channels=3, size=(56, 56), filters=32, kernel=(7, 7), stride=(2, 2), padding=(3, 3),
+                bias=True, activation="relu",
+            ),
+            Linear(rows=602, inputs=367, outputs=512),
+            Pointwise(shape=(1, 96, 56, 56), functions=("square",)),
+            Linear(rows=2048, inputs=128, outputs=64),
+            Conv(
+                batch=16, channels=64, size=(2, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, residual=True, activation="relu",
+            ),
+            Pointwise(shape=(34, 100, 128), functions=("mul",), operand=(34, 100, 128)),
+            BatchedMatMul(batch=833, rows=27, depth=16, columns=27, transposed=True),
+        ),
+        nn.Sequential(
+            EmbeddingBag(rows=4471, width=16, indices=50176, bags=50176, skew=0.85, sparse=True),
+            Pool(kind="max", batch=4, channels=64, size=(47, 55), kernel=(3, 3), stride=(2, 2)),
+        ),
     ]
 
 
@@ -422,11 +376,30 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     return [[sample(head, generator).to(device) for head in heads] for _ in range(count)]
 
 
+def working_dtype(device: str) -> torch.dtype:
+    """What layers hand on to each other: that of autocast where it is on."""
+    kind = device.partition(":")[0]
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else DTYPE
+
+
+def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
+    """What towers read, and the other branches that blocks hold, as layers before would hand them on."""
+    for name, weight in proxy.named_parameters():
+        if name.rpartition(".")[2] in KEPT:
+            weight.data = weight.data.to(dtype)
+    return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+
+
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One inference step, without gradients."""
-    rotation = itertools.cycle(batches(proxy, device))
+    given = batches(proxy, device)
+    dtype, rotation = DTYPE, itertools.cycle(given)
 
     def step() -> list[Tensor]:
+        nonlocal dtype, rotation
+        if dtype != working_dtype(device):
+            dtype = working_dtype(device)
+            rotation = itertools.cycle(handed_on(proxy, given, dtype))
         with torch.no_grad():
             return proxy(next(rotation))
 
