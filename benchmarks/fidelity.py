@@ -63,7 +63,7 @@ def main() -> None:
     report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomically(options.output, report)
-    _print(rows)
+    print(tables.document(rows))
 
 
 def _options() -> argparse.Namespace:
@@ -189,13 +189,6 @@ def _nearest(error: Interval) -> float:
     if error.low is None or error.high is None:
         return abs(error.value)
     return 0.0 if error.low <= 0.0 <= error.high else min(abs(error.low), abs(error.high))
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    for method in dict.fromkeys(row["method"] for row in rows):
-        print(f"\n{method}\n")
-        print("\n".join(tables.factors([row for row in rows if row["method"] == method])))
-    print("\n" + "\n".join(tables.summary(rows)))
 
 
 def _say(text: str) -> None:

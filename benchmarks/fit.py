@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fidelity import MIXES
+
 from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
@@ -26,8 +28,6 @@ from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.problem import DEFAULT_COMPRESSION
 from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
-
-MIXES = ("recsys:0.5,cv:0.5", "cv:1", "nlp:0.7,recsys:0.3", "cv:1,nlp:1,recsys:1,speech:1")
 
 Row = dict[str, Any]
 
@@ -67,12 +67,13 @@ def main() -> None:
     rows: list[Row] = json.loads(options.output.read_text())["rows"] if options.output.exists() else []
     for mode in options.modes.split(","):
         for mix in options.mixes:
-            if any((row["mix"], row["mode"]) == (mix, mode) for row in rows):
+            wanted = {"mix": mix, "mode": mode, "wanted_compression": options.compression}
+            if any(wanted.items() <= row.items() for row in rows):
                 continue
             print(f"{mode} {mix}", file=sys.stderr, flush=True)
             folder = options.proxies / f"{mix_slug(mix)}.{mode}.{options.compression:g}"
             found = _read(folder) if options.kept else _made(mix, mode, options.compression, folder)
-            rows.append({"mix": mix, "mode": mode, **found})
+            rows.append({**wanted, **found})
             options.output.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomically(options.output, {"environment": measuring_environment(), "rows": rows})
     _print(rows)

@@ -1,10 +1,16 @@
-"""Rows of a fidelity run as tables in Markdown."""
+"""Rows of a fidelity run as tables in Markdown.
+
+python benchmarks/tables.py benchmarks/results/fidelity.json
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,5 +82,21 @@ def _summary(name: str, rows: Sequence[Row]) -> str:
     return "| " + " | ".join([name, str(len(rows)), *figures, *reached]) + " |"
 
 
+def document(rows: Sequence[Row]) -> str:
+    """Factors method by method, then the summary; rows of other states of the method apart."""
+    parts = []
+    for state in dict.fromkeys(row.get("state", "") for row in rows):
+        here = [row for row in rows if row.get("state", "") == state]
+        for method in dict.fromkeys(row["method"] for row in here):
+            title = f"{method}, {state}" if state else method
+            parts += [title, "", *factors([row for row in here if row["method"] == method]), ""]
+        parts += [*summary(here), ""]
+    return "\n".join(parts)
+
+
 def _signed(value: float) -> str:
     return f"{100 * value:+.1f} %".replace("-", "−")
+
+
+if __name__ == "__main__":
+    print(document(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["rows"]))

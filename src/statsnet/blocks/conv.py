@@ -90,9 +90,8 @@ class ConvKind(BlockKind):
         return None if kept is None else {**config, "batch": kept}
 
     def resized(self, config: Config, factor: float) -> Config | None:
-        if config["batch"] * factor < MANY_IMAGES <= config["batch"] and _pointwise(config):
-            return _lower(config, config["batch"] * factor / MANY_IMAGES)
-        return resized_map(config, factor)
+        lower = config["batch"] * factor < MANY_IMAGES <= config["batch"] and _pointwise(config)
+        return self.scaled(config, 1 / factor) if lower else resized_map(config, factor)
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters:

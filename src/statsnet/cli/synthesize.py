@@ -137,7 +137,10 @@ def _search(
             mix, journal=journal, trials=trials, time_limit_s=time_limit_s, resume=resume, **wanted
         )
     except KeyboardInterrupt:
-        click.echo(f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True)
+        if journal.exists():
+            click.echo(
+                f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True
+            )
         raise
     record = found.to_dict()
     return found.proxy, {"search.json": canonical_json(record), "front.svg": front_svg(record)}
