@@ -92,10 +92,13 @@ def fingerprint(env: Mapping[str, Any]) -> str:
 
 
 def slug(env: Mapping[str, Any]) -> str:
-    """Folder name such as `cpu-amd-epyc-2t-torch2.13`; settings other than the defaults are appended."""
+    """Folder name such as `cpu-amd-epyc-f26m2-2t-torch2.13`; settings other than the defaults are appended."""
     name = re.sub(r"\((r|tm)\)|\bcpu\b|\bprocessor\b|@.*$|\b\d+-core\b", " ", str(env["device_name"]).lower())
     parts = [str(env["device"]), name]
     if env["device"] == "cpu":
+        # Virtual machines often name all generations alike; family and model tell them apart.
+        if numbers := re.search(r"family (\d+) model (\d+)", str(env.get("cpu_model"))):
+            parts.append(f"f{numbers[1]}m{numbers[2]}")
         parts.append(f"{env.get('threads')}t")
     parts.append("torch" + ".".join(str(env.get("torch") or "none").split(".")[:2]))
     parts += [f"{k}.{v}" for k, v in sorted(_deciding(env).get("settings", {}).items())]

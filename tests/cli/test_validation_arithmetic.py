@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from statsnet.errors import UsageError
-from statsnet.running.fidelity import factors, relative_error, setting_row, suite_noise, widest_half_width
+from statsnet.running.fidelity import (
+    factors,
+    moved_row,
+    relative_error,
+    setting_row,
+    suite_noise,
+    widest_half_width,
+)
 from statsnet.running.settings import parse_settings
 from statsnet.running.statistics import Interval
 from statsnet.running.suite import SuiteMember, process_of
@@ -41,6 +48,17 @@ def test_a_setting_weighs_members_by_their_reference_time() -> None:
     assert row["suite_factor"]["value"] == pytest.approx(3.5)
     assert row["proxy_factor"]["value"] == pytest.approx(3.0)
     assert row["error"]["value"] == pytest.approx(3.0 / 3.5 - 1)
+    assert [m["value"] for m in row["members"]] == pytest.approx([2.0, 4.0])
+
+
+def test_a_proxy_that_moved_is_held_against_the_times_where_it_was_made() -> None:
+    members = [suite_member("a", 0.25, 1.0), suite_member("b", 0.75, 0.1)]
+    here = [[outcome(2.0), outcome(2.0)], [outcome(0.4), outcome(0.4)], [outcome(0.03), outcome(0.031)]]
+    row = moved_row(members, here, 0.01)
+    assert row["suite_factor"] == pytest.approx({"value": 3.5, "low": 3.5, "high": 3.5})
+    assert row["proxy_factor"]["value"] == pytest.approx(math.sqrt(3.0 * 3.1))
+    assert row["proxy_factor"]["low"] < 3.0 < 3.1 < row["proxy_factor"]["high"]
+    assert row["error"]["value"] == pytest.approx(math.sqrt(3.0 * 3.1) / 3.5 - 1)
     assert [m["value"] for m in row["members"]] == pytest.approx([2.0, 4.0])
 
 

@@ -119,13 +119,14 @@ def test_differences_are_readable(record: dict[str, Any]) -> None:
             {"device_name": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "threads": 4},
             "cpu-intel-xeon-platinum-8481c-4t-torch2.13",
         ),
+        ({"cpu_model": "AMD EPYC family 26 model 2 stepping 1"}, "cpu-amd-epyc-7b13-f26m2-2t-torch2.13"),
         ({"device": "cuda", "device_name": "NVIDIA H200"}, "cuda-nvidia-h200-torch2.13"),
         ({"settings": {"MKL_CBWR": "AVX2"}}, "cpu-amd-epyc-7b13-2t-torch2.13-mkl_cbwr.avx2"),
         ({"device_name": "../../x"}, "cpu-..-..-x-2t-torch2.13"),
     ],
 )
 def test_slugs(record: dict[str, Any], change: dict[str, Any], expected: str) -> None:
-    assert slug(record | change) == expected
+    assert slug(record | {"cpu_model": "A CPU"} | change) == expected
 
 
 def test_long_slugs_stay_unique(record: dict[str, Any]) -> None:

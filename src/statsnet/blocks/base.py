@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from statsnet.signatures.model import Cluster
 
@@ -91,11 +92,26 @@ class BlockKind(ABC):
         index_range = self.index_range(config)
         if index_range is not None:
             return index_range[0]
-        with torch.device("meta"):
-            return math.prod(self.build(config).shape)
+        return math.prod(self.on_meta(config).shape)
 
     def build(self, config: Config) -> nn.Module:
         return self.module(**config)
+
+    def on_meta(self, config: Config) -> nn.Module:
+        """The block without its numbers: for its shapes."""
+        with torch.device("meta"), _NoValues():
+            return self.build(config)
+
+
+class _NoValues(TorchFunctionMode):
+    """Functions that fill a tensor in place do nothing: on the meta device they take most of a module's making."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, options = getattr(func, "__name__", ""), kwargs or {}
+        tensor = args[0] if args else options.get("tensor")
+        if name.endswith("_") and not name.startswith("_") and isinstance(tensor, torch.Tensor):
+            return tensor
+        return func(*args, **options)
 
 
 def held(*shape: int) -> nn.Parameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from statsnet.blocks.base import BlockKind, Config, divided
@@ -10,6 +11,15 @@ from statsnet.signatures.model import Cluster
 
 LARGEST_TABLE_ELEMENTS = 2**26
 """Tables are cut at 256 MiB of float32: beyond any cache, and a proxy must fit next to its users' work."""
+
+
+def table_values(rows: int, width: int) -> Tensor:
+    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    drawn = torch.randn(min(rows, 2**16), width)
+    values = torch.empty(rows, width)
+    for part in values.split(len(drawn)):
+        part.copy_(drawn[: len(part)])
+    return values
 
 
 class Embedding(nn.Module):
@@ -22,7 +32,7 @@ class Embedding(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.rows, self.indices, self.skew, self.joined = rows, indices, skew, joined
-        self.table = nn.Embedding(rows, width, sparse=sparse)
+        self.table = nn.Embedding.from_pretrained(table_values(rows, width), freeze=False, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices)
@@ -37,7 +47,8 @@ class EmbeddingBag(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
-        self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse)
+        values = table_values(rows, width)
+        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices.view(self.bags, -1))
@@ -50,6 +61,7 @@ def _table(shape: list[int]) -> tuple[int, int]:
 class EmbeddingKind(BlockKind):
     name = "embedding"
     module: type[nn.Module] = Embedding
+    helpers = (table_values,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -16,7 +16,7 @@ from statsnet.profiling.memory import memory_record
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.model import Signature
+from statsnet.signatures.model import Measurement, Signature
 from statsnet.workloads import BuiltWorkload, Step, build, make_step
 
 Progress = Callable[[dict[str, Any]], None]
@@ -133,8 +133,10 @@ def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         progress=lambda done: progress({"stage": "replaying operators", "done": done}),
     )
     recorded = signature.measurements[0] if signature.measurements else None
-    per_step = _fill_gaps(signature, times, recorded)
-    framework = (recorded.framework_time_s or 0.0) if recorded else 0.0
+    slower = _slower(signature, times, recorded)
+    per_step = _fill_gaps(signature, times, recorded, slower)
+    # What lies between operators is the model's own and cannot be replayed: as much slower as its operators.
+    framework = (recorded.framework_time_s or 0.0) * slower if recorded else 0.0
     implementations = [k or "unknown" for k in kernels]
     measurement = {
         "environment": environment.describe(device),
@@ -157,18 +159,26 @@ def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return {"measurement": measurement, "failures": failures}
 
 
-def _fill_gaps(signature: Signature, times: list[float | None], recorded: Any) -> list[float | None]:
+def _slower(signature: Signature, times: list[float | None], recorded: Measurement | None) -> float:
+    """How many times as long the operators take here as where they were recorded."""
+    if recorded is None:
+        return 1.0
+    pairs = [
+        (t * c.calls, r)
+        for t, c, r in zip(times, signature.clusters, recorded.cluster_time_s, strict=True)
+        if t is not None and r is not None
+    ]
+    return sum(t for t, _ in pairs) / max(sum(r for _, r in pairs), 1e-12)
+
+
+def _fill_gaps(
+    signature: Signature, times: list[float | None], recorded: Measurement | None, slower: float
+) -> list[float | None]:
     """Seconds per step; a cluster that could not be replayed keeps its recorded time, scaled as the others were."""
     per_step = [None if t is None else t * c.calls for t, c in zip(times, signature.clusters, strict=True)]
     if recorded is None:
         return per_step
-    pairs = [
-        (t, r)
-        for t, r in zip(per_step, recorded.cluster_time_s, strict=True)
-        if t is not None and r is not None
-    ]
-    ratio = sum(t for t, _ in pairs) / max(sum(r for _, r in pairs), 1e-12)
     return [
-        r * ratio if t is None and r is not None else t
+        r * slower if t is None and r is not None else t
         for t, r in zip(per_step, recorded.cluster_time_s, strict=True)
     ]

@@ -30,11 +30,29 @@ def validation_report(result: Document) -> Report:
     """Everything that `validate` found, from its result."""
     found = result["validation"]
     report = result_report(result)
+    if found.get("moved"):
+        report += _moved(found["moved"])
     if found.get("fit"):
         report += _fit(found["fit"])
     if found.get("fidelity"):
         report += _fidelity(found["fidelity"])
     return [*report, *notes("notes:", found["notes"])]
+
+
+def _moved(moved: Document) -> Report:
+    factors = [member["value"] for member in moved["members"]]
+    columns = ("suite's factor", "proxy's factor", "error", "95 % interval", "single workloads")
+    row = (
+        _factor(moved["suite_factor"]),
+        _factor(moved["proxy_factor"]),
+        signed_percent(moved["error"]["value"]),
+        _interval(moved["error"]),
+        f"{min(factors):.3g}× to {max(factors):.3g}×",
+    )
+    return [
+        table("Fidelity: time here against that where the proxy was made", columns, [row]),
+        line("The interval is that of the times here; those where it was made are taken as exact."),
+    ]
 
 
 def _fit(fit: Document) -> Report:

@@ -128,6 +128,32 @@ def setting_row(
     }
 
 
+def moved_row(
+    members: Sequence[SuiteMember], outcomes: Outcomes, proxy_latency_s_reference: float
+) -> dict[str, Any]:
+    """Factors and error from the environment where the proxy was made to this one; the last entry of `outcomes` is the
+    proxy's. The times there are taken as exact: the intervals are those of the times here."""
+
+    def there(latency_s: float) -> list[dict[str, Any]]:
+        return [{"latency_s": [latency_s]}] * 2
+
+    here = [[process_of(o) for o in row] for row in outcomes]
+    before = [there(m.latency_s_reference) for m in members]
+    suite = suite_factor(
+        [Member(rate=m.rate, a=x, b=y) for m, x, y in zip(members, before, here[:-1], strict=True)]
+    )
+    proxy = ratio_with_ci(there(proxy_latency_s_reference), here[-1])
+    return {
+        "suite_factor": interval_dict(suite),
+        "proxy_factor": interval_dict(proxy),
+        "error": interval_dict(relative_error(suite, proxy)),
+        "members": [
+            {"name": m.name, "evidence": m.evidence, **interval_dict(ratio_with_ci(x, y))}
+            for m, x, y in zip(members, before, here[:-1], strict=True)
+        ],
+    }
+
+
 def relative_error(suite: Interval, proxy: Interval) -> Interval:
     """F_P / F_S - 1; the intervals are independent: their half widths add in squares, on the logarithm."""
     value = proxy.value / suite.value

@@ -10,7 +10,7 @@ from typing import Any
 from statsnet.environment import differences
 from statsnet.errors import UsageError
 from statsnet.running.child import Progress
-from statsnet.running.fidelity import measure_fidelity
+from statsnet.running.fidelity import measure_fidelity, moved_row
 from statsnet.running.interleave import interleave
 from statsnet.running.proxy_folder import ProxyFolder, open_proxy
 from statsnet.running.settings import Setting
@@ -44,7 +44,8 @@ def validate_proxy(
     """Measure a proxy's suite and the proxy in turn, A B A B; returns a result of the suite.
 
     Its key `validation` holds `fit` (every characteristic measured again), `fidelity` (factors under
-    `settings`) and `notes`. The fit is measured where there are no settings, or where `fit` is true. Without
+    `settings`), `moved` (factors from the environment where the proxy was made to this one, if it is another) and
+    `notes`. The fit is measured where there are no settings, or where `fit` is true. Without
     a number of `rounds` there are 2, and under settings up to MOST_ROUNDS, until every factor is known well.
     `limits` (min_time_s, max_time_s) bound a single measurement.
 
@@ -55,7 +56,7 @@ def validate_proxy(
         raise UsageError(f"{rounds} is not a number of rounds", hint="2 or more show the noise")
     proxy = open_proxy(folder, trust=trust)
     members = suite_of(proxy.spec, profiles)
-    validation: dict[str, Any] = {"fit": None, "fidelity": None, "notes": _notes(members)}
+    validation: dict[str, Any] = {"fit": None, "fidelity": None, "moved": None, "notes": _notes(members)}
     result: dict[str, Any] = {}
     if fit or (fit is None and not settings):
         result, validation["fit"], notes = _measure_fit(
@@ -75,7 +76,21 @@ def validate_proxy(
         )
     if changed := differences(proxy.spec["reference_environment"], result["environment"]):
         validation["notes"].append(f"the proxy was made in another environment ({'; '.join(changed)})")
+        validation["moved"] = _moved(proxy, members, result)
     return {**result, "validation": validation}
+
+
+def _moved(
+    proxy: ProxyFolder, members: Sequence[SuiteMember], result: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Whether the proxy has followed its suite from where it was made to here; None where its own time there is not
+    known."""
+    path = proxy.path / "fit.json"
+    if not path.is_file():
+        return None
+    latency_s = load_document(path, "statsnet.fit")["summary"]["step_latency_s"]
+    outcomes = [*(m["processes"] for m in result["members"]), result["proxy"]["processes"]]
+    return moved_row(members, outcomes, latency_s)
 
 
 def _notes(members: Sequence[SuiteMember]) -> list[str]:

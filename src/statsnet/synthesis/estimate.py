@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-
 from statsnet.blocks import KINDS, Config
 
 FLOP_RATE = 1e11
@@ -22,8 +20,7 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
     """Seconds of one use: roofline of products plus traffic; training adds backward and the optimizer's passes."""
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
-    with torch.device("meta"):
-        module = kind.build(config)
+    module = kind.on_meta(config)
     parameters = sum(p.numel() for n, p in module.named_parameters() if n not in ("other", "kept"))
     kept = sum(p.numel() for n, p in module.named_parameters() if n in ("other", "kept"))
     kept += 2 * sum(b.numel() for b in module.buffers())

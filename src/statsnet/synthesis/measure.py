@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -10,9 +11,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from statsnet import workloads
 from statsnet.environment import fingerprint
+from statsnet.errors import UsageError, WorkloadError
 from statsnet.running.child import run_job
-from statsnet.signatures.mix import Mix
+from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
@@ -23,6 +26,8 @@ CANDIDATE_PROCESSES = 2
 ROUND_PROCESSES = 2
 """One process is one sample, and samples of one network differ by several percent."""
 
+SAME_WORK = 0.01
+"""A model whose FLOPs differ from its signature's by more than this share is another version of it."""
 
 DISTURBED = 1.08
 """A process that is slower than the fastest by more than this had a busy neighbour."""
@@ -63,21 +68,52 @@ class Bench:
             **parts,
         )
 
-    def replays(self, mix: Mix) -> dict[str, Measurement]:
-        """Measurements by replay for the members that were not measured in this environment."""
+    def measured_here(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
+        """The mix, with members that were not measured in this environment measured now: profiled again where their
+        model is at hand, which is the better evidence; and measurements by replay for the others."""
         here = fingerprint(self.environment)
-        found: dict[str, Measurement] = {}
+        members: list[MixMember] = []
+        replayed: dict[str, Measurement] = {}
         for member in mix.members:
-            if member.signature.measurement_for(here) is not None:
-                continue
-            key = self._key(replay=member.signature.id)
-            data = self.cache.get(key)
-            if data is None:
-                result = self._job("replay", f"re-timing {member.name}", signature=member.signature.to_dict())
-                data = result["measurement"]
-                self.cache.put(key, data)
-            found[member.name] = Measurement.from_dict(data)
-        return found
+            known = member.signature.measurement_for(here) is not None
+            fresh = None if known else self._profiled(member)
+            members.append(member if fresh is None else replace(member, signature=fresh))
+            if not known and fresh is None:
+                replayed[member.name] = self._replayed(member)
+        return replace(mix, members=tuple(members)), replayed
+
+    def _profiled(self, member: MixMember) -> Signature | None:
+        """The signature of a member's model in this environment; None where its model is not at hand, or does other
+        work than the member's signature says."""
+        pinned = member.signature
+        if pinned.workload is None or pinned.name not in workloads.names():
+            return None
+        key = self._key(profile=pinned.id)
+        data = self.cache.get(key)
+        if data is None:
+            try:
+                data = self._job(
+                    "profile_workload",
+                    f"profiling {member.name} on this machine",
+                    target=pinned.name,
+                    preset=pinned.workload.preset or None,
+                    batch=pinned.batch,
+                    optimizer=pinned.optimizer if pinned.optimizer != "custom" else None,
+                )["signature"]
+            except (UsageError, WorkloadError):  # its library is not installed
+                return None
+            self.cache.put(key, data)
+        fresh = Signature.from_dict(data)
+        return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
+
+    def _replayed(self, member: MixMember) -> Measurement:
+        key = self._key(replay=member.signature.id)
+        data = self.cache.get(key)
+        if data is None:
+            result = self._job("replay", f"re-timing {member.name}", signature=member.signature.to_dict())
+            data = result["measurement"]
+            self.cache.put(key, data)
+        return Measurement.from_dict(data)
 
     def columns(self, wanted: list[Candidate]) -> list[dict[str, Any]]:
         """What each candidate costs. Those not in the cache are measured in several processes, one after the other,

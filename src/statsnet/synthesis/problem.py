@@ -79,7 +79,7 @@ def prepare(
         cache=cache or MeasurementCache(),
         report=report,
     )
-    replayed = bench.replays(mix)
+    mix, replayed = bench.measured_here(mix)
     target = target_of_mix(mix, replayed)
     budget = budget_s or budget_of(target, compression)
     chosen = candidates(target, budget_s=budget * design.size)

@@ -85,24 +85,26 @@ BATCHES = '''\
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
-    heads = [tower[0] for tower in proxy.towers]
-    return [[sample(head, generator).to(device) for head in heads] for _ in range(count)]
+    towers = [samples(tower[0], count, generator) for tower in proxy.towers]
+    return [[x.to(device) for x in batch] for batch in zip(*towers, strict=True)]
 '''
 
 SAMPLE = '''\
-def sample(head: Block, generator: torch.Generator) -> Tensor:
-    """Activations that a tower's first block reads."""
+def samples(head: Block, count: int, generator: torch.Generator) -> list[Tensor]:
+    """Activations that a tower's first block reads, in `count` places."""
     x = torch.randn(head.shape, generator=generator)
-    return (0.8 * x.sign() + 0.25 * x).to(DTYPE)
+    x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
+    return [x.clone() for _ in range(count)]
 '''
 
 SAMPLE_WITH_INDICES = '''\
-def sample(head: nn.Module, generator: torch.Generator) -> Tensor:
-    """Activations that a tower's first block reads, or the indices that it looks up."""
-    if isinstance(head, Block):
-        x = torch.randn(head.shape, generator=generator)
-        return (0.8 * x.sign() + 0.25 * x).to(DTYPE)
-    return zipf_indices(head.indices, head.rows, head.skew, generator)
+def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
+    """Activations that a tower's first block reads, in `count` places; or the indices that it looks up."""
+    if not isinstance(head, Block):
+        return [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
+    x = torch.randn(head.shape, generator=generator)
+    x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
+    return [x.clone() for _ in range(count)]
 '''
 
 WORKING_DTYPE = '''\

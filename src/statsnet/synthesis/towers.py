@@ -52,8 +52,7 @@ class Tower:
 
 
 def parameter_count(block: Placed) -> int:
-    with torch.device("meta"):
-        return sum(p.numel() for p in KINDS[block.kind].build(block.config).parameters())
+    return sum(p.numel() for p in KINDS[block.kind].on_meta(block.config).parameters())
 
 
 def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
@@ -67,8 +66,8 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
     loaded = json.loads(config_json)
     config = {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items()}
     index_range = kind.index_range(config)
+    module = kind.on_meta(config)
     with torch.device("meta"), torch.no_grad():
-        module = kind.build(config)
         if index_range is not None:
             return None, tuple(module(torch.empty(index_range[0], dtype=torch.long)).shape)
         shape = tuple(module.shape)  # type: ignore[arg-type]

@@ -1,0 +1,111 @@
+"""Members from another environment: profiled again where their model is at hand, replayed where it is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statsnet.errors import WorkloadError
+from statsnet.profiling.jobs import _slower
+from statsnet.running.child import run_job
+from statsnet.signatures.mix import Mix, MixMember
+from statsnet.signatures.model import Signature
+from statsnet.synthesis import measure
+from statsnet.synthesis.cache import MeasurementCache
+from statsnet.synthesis.measure import Bench
+
+TINY = {"kind": "profile_workload", "target": "recsys/ncf", "preset": "tiny", "batch": 8, "mode": "inference",
+        "dtype": "float32", "device": "cpu", "min_time_s": 0.01}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def profile() -> Signature:
+    """A tiny workload's signature."""
+    return Signature.from_dict(run_job(TINY)["signature"])
+
+
+@pytest.fixture(scope="module")
+def elsewhere(profile: Signature) -> Signature:
+    """The same, as if measured on another machine."""
+    (measurement,) = profile.measurements
+    moved = dataclasses.replace(measurement, environment={**measurement.environment, "cpu_model": "Z80"})
+    return dataclasses.replace(profile, measurements=(moved,))
+
+
+def mix_of(signature: Signature) -> Mix:
+    member = MixMember(name="recsys/ncf", weight=1.0, signature=signature, source="database", path=Path())
+    return Mix(mode="inference", members=(member,))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, profile: Signature) -> Bench:
+    return Bench(
+        environment=profile.measurements[0].environment, mode="inference", dtype="float32", device="cpu",
+        cache=MeasurementCache(tmp_path), report=lambda _stage, _share: None,
+    )  # fmt: skip
+
+
+def jobs_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kinds of the jobs that run from now on."""
+    kinds: list[str] = []
+
+    def run(job: dict[str, Any], **options: Any) -> dict[str, Any]:
+        kinds.append(job["kind"])
+        return run_job(job, **options)
+
+    monkeypatch.setattr(measure, "run_job", run)
+    return kinds
+
+
+def test_a_model_at_hand_is_profiled_once(
+    elsewhere: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = jobs_of(monkeypatch)
+    for _ in range(2):  # the second time from the cache
+        mix, replayed = bench.measured_here(mix_of(elsewhere))
+        (member,) = mix.members
+        assert member.signature.measurements[0].environment["cpu_model"] != "Z80"
+        assert member.signature.measurements[0].source == "profile"
+        assert replayed == {}
+    assert kinds == ["profile_workload"]
+    again, _ = bench.measured_here(mix)
+    assert again == mix
+
+
+@pytest.mark.parametrize("reason", ["unknown", "other work", "not installed"])
+def test_what_is_not_at_hand_is_replayed(
+    reason: str, elsewhere: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signature = elsewhere
+    if reason == "unknown":
+        signature = dataclasses.replace(elsewhere, workload=None)
+    if reason == "other work":
+        clusters = tuple(dataclasses.replace(c, calls=3 * c.calls) for c in elsewhere.clusters)
+        signature = dataclasses.replace(elsewhere, clusters=clusters)
+    kinds = jobs_of(monkeypatch)
+    if reason == "not installed":
+
+        def run(job: dict[str, Any], **options: Any) -> dict[str, Any]:
+            if job["kind"] == "profile_workload":
+                raise WorkloadError("no such library")
+            return run_job(job, **options)
+
+        monkeypatch.setattr(measure, "run_job", run)
+    mix, replayed = bench.measured_here(mix_of(signature))
+    assert mix == mix_of(signature)
+    assert replayed["recsys/ncf"].source == "replay"
+    assert reason == "not installed" or kinds[-1] == "replay"
+
+
+def test_what_lies_between_operators_slows_down_as_they_do(elsewhere: Signature) -> None:
+    (recorded,) = elsewhere.measurements
+    times = [
+        None if t is None else 3.0 * t / c.calls
+        for t, c in zip(recorded.cluster_time_s, elsewhere.clusters, strict=True)
+    ]
+    assert _slower(elsewhere, times, recorded) == pytest.approx(3.0)
+    assert _slower(elsewhere, [None, *times[1:]], recorded) == pytest.approx(3.0)
+    assert _slower(elsewhere, times, None) == 1.0
