@@ -65,8 +65,8 @@ def contests(
         write_proxy(synthesize(mix, **options), made, mix_text=mix)
     spec = open_proxy(made).spec
     members = suite_of(spec)
-    suite = [(m.weight, _member(m, spec)) for m in members]
-    stand_ins: dict[str, list[Weighted]] = {PROXY: [(1.0, _network(made, f"{name}, {PROXY}"))]}
+    suite = [(m.weight, member_subject(m, spec)) for m in members]
+    stand_ins: dict[str, list[Weighted]] = {PROXY: [(1.0, network_subject(made, f"{name}, {PROXY}"))]}
     if SUBSET in ways:
         known = [(m.signature, m.weight, s) for m, (_, s) in zip(members, suite, strict=True) if m.signature]
         signatures, weights, subjects = zip(*known, strict=True)
@@ -78,7 +78,7 @@ def contests(
             if not (network / "network.py").exists():
                 say(f"making '{way}' for {mix}, {mode}")
                 _write(network, _SOURCES[way](prepare(mix, **options)))
-            stand_ins[way] = [(1.0, _network(network, f"{name}, {way}"))]
+            stand_ins[way] = [(1.0, network_subject(network, f"{name}, {way}"))]
     return [
         Contest(mix=mix, mode=mode, compression=compression, method=method, suite=suite, stand_in=stand_in)
         for method, stand_in in stand_ins.items()
@@ -100,7 +100,8 @@ def _write(folder: Path, source: str) -> None:
     (folder / "network.py").write_text(source, encoding="utf-8")
 
 
-def _network(folder: Path, label: str) -> Subject:
+def network_subject(folder: Path, label: str) -> Subject:
+    """The network in a folder, told from others by its source."""
     digest = hashlib.sha256((folder / "network.py").read_bytes()).hexdigest()
     job = {"kind": "time_proxy", "folder": str(folder.resolve()), "network_sha256": digest, "device": "cpu"}
     return Subject(
@@ -108,7 +109,8 @@ def _network(folder: Path, label: str) -> Subject:
     )
 
 
-def _member(member: SuiteMember, spec: dict[str, Any]) -> Subject:
+def member_subject(member: SuiteMember, spec: dict[str, Any]) -> Subject:
+    """A workload of a proxy's suite in the proxy's mode; one that several suites share is one subject."""
     name = f"{spec['mode']} {member.name}"
     return Subject(
         identity=name, label=name, job=lambda setting: member.timing_job(spec, "cpu", setting, **LIMITS)

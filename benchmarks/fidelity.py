@@ -26,7 +26,7 @@ from typing import Any
 import tables
 from ablations import ABLATIONS
 from contests import OTHERS, Contest, Weighted, contests
-from timings import Subject, Timings, run_rounds
+from timings import Subject, Timings, results_file, run_rounds
 
 from statsnet.running.child import measuring_environment
 from statsnet.running.fidelity import interval_dict, known_well, relative_error
@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
         "--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest"
     )
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fidelity.json"))
+    parser.add_argument("-o", "--output", type=Path, default=results_file("fidelity.json"))
     return parser.parse_args()
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fidelity import MIXES
+from timings import results_file
 
 from statsnet.cli.synthesize import mix_slug
 from statsnet.running.child import measuring_environment
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--compression", type=float, default=DEFAULT_COMPRESSION)
     parser.add_argument("--kept", action="store_true", help="read the fits of proxies that are there")
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/fit.json"))
+    parser.add_argument("-o", "--output", type=Path, default=results_file("fit.json"))
     options = parser.parse_args()
     rows: list[Row] = json.loads(options.output.read_text())["rows"] if options.output.exists() else []
     for mode in options.modes.split(","):

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from timings import results_file
+
 from statsnet.running.child import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.signatures.categories import base_name
@@ -111,7 +113,7 @@ def _nearest(value: float, sizes: Iterable[int]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--budgets", default="1ms,10ms")
-    parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/statsnet_2018.json"))
+    parser.add_argument("-o", "--output", type=Path, default=results_file("statsnet_2018.json"))
     options = parser.parse_args()
     mix, suite = one_image_each()
     columns = {"three models": suite, "StatsNet-3c": STATSNET_3C}

@@ -1,6 +1,6 @@
 """Rows of a fidelity run as tables in Markdown.
 
-python benchmarks/tables.py benchmarks/results/fidelity.json
+python benchmarks/tables.py benchmarks/results/<environment>/fidelity.json
 """
 
 from __future__ import annotations

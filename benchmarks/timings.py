@@ -12,11 +12,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from statsnet.environment import fingerprint
+from statsnet.environment import fingerprint, slug
 from statsnet.running.child import measuring_environment, run_job
 from statsnet.running.settings import Setting
 
 Process = dict[str, Any]
+
+
+def results_file(name: str) -> Path:
+    """Where a benchmark's results of this environment are kept."""
+    return Path("benchmarks/results") / slug(measuring_environment()) / name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

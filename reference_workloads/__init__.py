@@ -5,6 +5,6 @@ The domain's `__init__.py` registers its models without importing torch, so that
 To add one: write the file, add its row, and the tests check it against the figures in the row.
 """
 
-from reference_workloads import cv, nlp, recsys, speech
+from reference_workloads import cv, detection, generation, graph, llm, micro, nlp, recsys, rl, speech
 
-__all__ = ["cv", "nlp", "recsys", "speech"]
+__all__ = ["cv", "detection", "generation", "graph", "llm", "micro", "nlp", "recsys", "rl", "speech"]

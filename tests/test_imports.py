@@ -24,14 +24,14 @@ LAYERS = (
     {"units", "environment"},
     {"signatures"},
     {"profiling", "blocks", "workloads"},
-    {"synthesis", "running"},
+    {"synthesis", "running", "analysis"},
     {"reporting", "exporting"},
     {"cli"},
 )
 SIDEWAYS = {("synthesis", "running"), ("profiling", "workloads")}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(ROOT.rglob("*.py"))
-NEEDS_NO_TORCH = ("signatures", "errors", "units", "environment")
+NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment")
 
 
 def part_of(path: Path) -> str:

@@ -15,11 +15,13 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 class VGG16(nn.Module):
     """`shrink` divides every channel count but the classes'."""
 
-    def __init__(self, shrink: int = 1, classes: int = 1000) -> None:
+    def __init__(
+        self, shrink: int = 1, classes: int = 1000, stages: tuple[tuple[int, int], ...] = STAGES
+    ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width = 3
-        for channels, depth in STAGES:
+        for channels, depth in stages:
             for _ in range(depth):
                 layers += [nn.Conv2d(width, channels // shrink, 3, padding=1), nn.ReLU(inplace=True)]
                 width = channels // shrink

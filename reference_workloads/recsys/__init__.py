@@ -13,7 +13,7 @@ register(
     sample={"batch": 1},
     presets={"standard": {"batch": 2048}, "small": {"batch": 1024}, "tiny": {"batch": 16, "max_rows": 1000}},
     optimizer="sgd",
-    tags=("embedding", "sparse gradients", "2019"),
+    tags=("MLPerf", "embedding", "sparse gradients", "2019"),
 )
 
 register(
@@ -26,7 +26,7 @@ register(
     sample={"batch": 1},
     presets={"standard": {"batch": 65536}, "small": {"batch": 8192}, "tiny": {"batch": 16, "max_rows": 1000}},
     optimizer="adam",
-    tags=("embedding", "2017"),
+    tags=("AI Matrix", "AIBench", "MLPerf", "embedding", "2017"),
 )
 
 register(
@@ -44,5 +44,109 @@ register(
         "tiny": {"batch": 16, "history": 12, "max_rows": 1000},
     },
     optimizer="sgd",
-    tags=("embedding", "attention over a history", "sparse gradients", "2017"),
+    tags=("AI Matrix", "embedding", "attention over a history", "sparse gradients", "2017"),
+)
+
+register(
+    "reference_workloads.recsys.dien:build",
+    name="dien",
+    domain="recsys",
+    title="Deep interest evolution network, Amazon Books",
+    source="Zhou et al., Deep interest evolution network for click-through rate prediction, arXiv "
+    "1809.03672; layers and sizes as in the authors' code, mouna99/dien, which AI Matrix runs",
+    parameters=16_514_487,  # none published; tables of 543,060 users, 367,983 items and 1,601 categories, 18 wide
+    sample={"batch": 1, "history": 100},
+    presets={
+        "standard": {"batch": 1024, "history": 100},
+        "small": {"batch": 512, "history": 100},
+        "tiny": {"batch": 16, "history": 12, "max_rows": 1000},
+    },
+    optimizer="adam",
+    tags=("AI Matrix", "embedding", "recurrent", "attention over a history", "2018"),
+)
+
+register(
+    "reference_workloads.recsys.wide_deep:build",
+    name="wide_deep",
+    domain="recsys",
+    title="Wide & Deep, census",
+    source="Cheng et al., Wide & deep learning for recommender systems, arXiv 1606.07792; columns and layers "
+    "as in TensorFlow's official model for the census data, which AI Matrix runs",
+    parameters=28_926,  # none published; the sizes give 28,926
+    sample={"batch": 1},
+    presets={"standard": {"batch": 4096}, "small": {"batch": 4096}, "tiny": {"batch": 16}},
+    optimizer="adagrad",
+    tags=("AI Matrix", "embedding", "crossed features", "2016"),
+)
+
+register(
+    "reference_workloads.recsys.dlrm_dcnv2:build",
+    name="dlrm_dcnv2",
+    domain="recsys",
+    title="DLRM-DCNv2, multi-hot Criteo 1TB (tables of at most 100,000 rows in `small`)",
+    source="Naumov et al., arXiv 1906.00091, and Wang et al., DCN V2, arXiv 2008.13535; sizes, and indices a "
+    "feature, as in MLPerf training v3.0",
+    parameters=26_151_671_809,  # tables as published by MLPerf: 204,184,588 rows of 128, 26.1 G
+    sample={"batch": 1},
+    presets={
+        "standard": {"batch": 8192, "max_rows": 40_000_000},  # one of eight devices
+        "small": {"batch": 512, "max_rows": 100_000},
+        "tiny": {"batch": 16, "max_rows": 1000, "width": 16},
+    },
+    optimizer="adagrad",
+    tags=("MLPerf", "embedding", "multi-hot", "sparse gradients", "cross layers", "2023"),
+)
+
+register(
+    "reference_workloads.recsys.ranking_distillation:build",
+    name="ranking_distillation",
+    domain="recsys",
+    title="Ranking distillation of Caser, Gowalla",
+    source="Tang and Wang, Ranking distillation, arXiv 1809.07428, and Personalized top-N sequential "
+    "recommendation, arXiv 1809.07426; sizes as in graytowne/rank_distill",
+    parameters=8_366_334,  # published: teacher 5.58 M, student 2.79 M (paper)
+    sample={"batch": 1},
+    presets={
+        "standard": {"batch": 512},
+        "small": {"batch": 512},
+        "tiny": {"batch": 16, "max_rows": 200, "width": 8},
+    },
+    optimizer="adam",
+    tags=("AIBench", "embedding", "convolution", "distillation", "2018"),
+)
+
+register(
+    "reference_workloads.recsys.two_tower:build",
+    name="two_tower",
+    domain="recsys",
+    title="Two-tower retrieval with a softmax over the batch",
+    source="Yi et al., Sampling-bias-corrected neural modeling for large corpus item recommendations, RecSys "
+    "2019; tables as in torchrec's retrieval example",
+    parameters=135_662_848,  # none published; the sizes give 136 M
+    sample={"batch": 1, "history": 50},
+    presets={
+        "standard": {"batch": 8192, "history": 50},
+        "small": {"batch": 1024, "history": 50},
+        "tiny": {"batch": 16, "history": 6, "max_rows": 1000},
+    },
+    optimizer="adagrad",
+    tags=("embedding", "retrieval", "sparse gradients", "2019"),
+)
+
+register(
+    "reference_workloads.recsys.sasrec:build",
+    name="sasrec",
+    domain="recsys",
+    title="SASRec, MovieLens-1M",
+    source="Kang and McAuley, Self-attentive sequential recommendation, arXiv 1808.09781; layers and sizes "
+    "as in the authors' code, kang205/SASRec",
+    parameters=206_850,  # none published; the sizes give 0.21 M
+    sample={"batch": 1, "history": 200},
+    presets={
+        "standard": {"batch": 128, "history": 200},
+        "small": {"batch": 128, "history": 200},
+        "tiny": {"batch": 4, "history": 12, "max_rows": 100},
+    },
+    optimizer="adam",
+    tags=("embedding", "causal attention", "2018"),
 )

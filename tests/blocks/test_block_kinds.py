@@ -240,3 +240,18 @@ def test_a_pointwise_convolution_keeps_as_many_images_as_decide_its_kernel() -> 
     assert kind.resized({**pointwise, "batch": 16}, 0.5) == {**pointwise, "batch": 16, "size": (28, 56)}
     assert kind.scaled({**pointwise, "batch": 8}, 2) == {**pointwise, "batch": 4}
     assert kind.scaled({**pointwise, "kernel": (3, 3)}, 8) == {**pointwise, "kernel": (3, 3), "batch": 4}
+
+
+def test_maps_are_handed_on_channels_last_without_a_copy() -> None:
+    """As by convolutions whose weights are channels last; a slice of such a map is one too."""
+    conv = KINDS["conv"].build(CONV).to(memory_format=torch.channels_last)
+    y = conv(torch.randn(8, 4, 6, 6).to(memory_format=torch.channels_last))
+    pool = KINDS["pool"].build({**POOL, "batch": 4, "channels": 8, "size": (6, 6)})
+    entered = pool.enter(y)
+    assert entered.shape == (4, 8, 6, 6)
+    assert entered.is_contiguous(memory_format=torch.channels_last)
+    linear = KINDS["linear"].build({"rows": 8, "inputs": 16, "outputs": 4})
+    for part in (entered, linear.enter(y)):
+        assert part.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+    assert torch.equal(entered, y[:4])
+    assert pool(y).is_contiguous(memory_format=torch.channels_last)

@@ -223,3 +223,22 @@ def test_under_autocast_activations_come_in_its_dtype(
         assert held
         assert {p.dtype for p in held} == {dtype}
         assert all(torch.isfinite(y.float()).all() for y in outputs)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_channels_last_weights_get_channels_last_maps(
+    mode: str, write_source: Callable[..., str], load: Any
+) -> None:
+    network = load(write_source(mode))
+    proxy = network.build().to(memory_format=torch.channels_last)
+    (batch,) = network.batches(proxy, "cpu", count=1)
+    maps = [
+        x
+        for x, tower in zip(batch, proxy.towers, strict=True)
+        if getattr(tower[0], "maps", False) and x.dim() == 4
+    ]
+    assert maps
+    assert all(x.is_contiguous(memory_format=torch.channels_last) for x in maps)
+    assert all(y.isfinite().all() for y in network.make_step(proxy)())
+    (usual,) = network.batches(network.build(), "cpu", count=1)
+    assert all(x.is_contiguous() for x in usual)

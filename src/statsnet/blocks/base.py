@@ -33,7 +33,10 @@ SMALLEST_MAP = 12
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`."""
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`. What reads
+    `maps` gets them channels last where the convolutions' weights are."""
+
+    maps = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -42,7 +45,12 @@ class Block(nn.Module):
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
-        return x.reshape(-1)[: math.prod(self.shape)].view(self.shape)
+        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
+        if not (last and self.maps and len(self.shape) == 4):
+            return flat.view(self.shape)
+        batch, channels, *size = self.shape
+        return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
 
 
 class BlockKind(ABC):

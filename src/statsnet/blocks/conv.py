@@ -16,6 +16,8 @@ from statsnet.signatures.shapes import MANY_IMAGES
 class Conv(Block):
     """Convolution over 1, 2 or 3 axes; then, where asked for, batch norm, an addition and an activation."""
 
+    maps = True
+
     def __init__(
         self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
         padding: tuple, dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,

@@ -59,6 +59,8 @@ class Pointwise(Block):
     shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
     its gradient comes back as a part of a wider one."""
 
+    maps = True
+
     def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
         super().__init__(*shape)
         self.functions, self.joined = functions, joined

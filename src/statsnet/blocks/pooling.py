@@ -16,6 +16,8 @@ from statsnet.signatures.operators import is_tensor
 class Pool(Block):
     """Max or average pooling of batch × channels × size; without a kernel, the average of the whole map."""
 
+    maps = True
+
     def __init__(
         self, kind: str, batch: int, channels: int, size: tuple, kernel: tuple = (), stride: tuple = (),
         padding: tuple = (0, 0), ceil_mode: bool = False,

@@ -30,6 +30,8 @@ class Concat(Block):
     """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length: one
     comes in, the others stand for other branches."""
 
+    maps = True
+
     def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
         lengths = [(shape[axis] + i) // pieces for i in range(pieces)]
         first, *others = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths[::-1]]

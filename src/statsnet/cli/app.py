@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from statsnet import __version__
-from statsnet.cli import compare, listing, profile, run, show, synthesize, validate
+from statsnet.cli import characterize, compare, listing, map, profile, run, show, synthesize, validate
 from statsnet.errors import StatsNetError
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE))
@@ -45,6 +45,8 @@ for command in (
     compare.compare,
     listing.list_,
     show.show,
+    characterize.characterize,
+    map.map_,
 ):
     statsnet.add_command(command)
 

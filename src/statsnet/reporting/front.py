@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import StringIO
 from typing import Any
+
+from statsnet.reporting.pictures import figure
 
 
 def front_svg(search: Mapping[str, Any]) -> str:
     """SVG of a search's record (search.json). The same record gives the same bytes. Raises ImportError where matplotlib
     is not installed."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     tried = {row["number"]: (1e3 * row["step_latency_s"], row["error"]) for row in search["tried"]}
     front = sorted(tried[number] for number in search["front"])
-    with rc_context({"svg.hashsalt": "statsnet", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        axes = figure.add_subplot()
+    with figure(6.4, 4.0) as (made, text):
+        axes = made.add_subplot()
         times, errors = zip(*tried.values(), strict=True)
         axes.scatter(times, errors, s=18, color="0.6", label="tried", zorder=2)
         axes.step(*zip(*front, strict=True), where="post", color="tab:blue", label="Pareto front", zorder=3)
@@ -30,6 +27,4 @@ def front_svg(search: Mapping[str, Any]) -> str:
         axes.set_ylabel("measured error of the fit (weighted L1)")
         axes.set_ylim(0.0, 1.1 * max(errors))
         axes.legend(frameon=False)
-        text = StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return text.getvalue()

@@ -20,6 +20,7 @@ def workload_row(entry: Workload) -> Row:
         "name": entry.full_name,
         "domain": entry.domain,
         "title": entry.title,
+        "suites": list(entry.suites),
         "parameters": entry.parameters,
         "flops": entry.flops,
         "flops_sample": dict(entry.sample),
@@ -34,11 +35,12 @@ def workload_table(rows: Sequence[Row]) -> Table:
     """FLOPs are of one forward pass of the sample in the source, 2 per multiply-add."""
     return table(
         "Workloads",
-        ("name", "title", "presets", "source", "parameters", "FLOPs"),
+        ("name", "title", "suites", "presets", "source", "parameters", "FLOPs"),
         (
             (
                 row["name"],
                 row["title"],
+                ", ".join(row["suites"]) or MISSING,
                 ", ".join(row["presets"]) or MISSING,
                 row["source"],
                 format_quantity(row["parameters"]),
@@ -46,7 +48,7 @@ def workload_table(rows: Sequence[Row]) -> Table:
             )
             for row in rows
         ),
-        left=4,
+        left=5,
     )
 
 

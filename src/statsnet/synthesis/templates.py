@@ -85,8 +85,12 @@ BATCHES = '''\
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
-    towers = [samples(tower[0], count, generator) for tower in proxy.towers]
-    return [[x.to(device) for x in batch] for batch in zip(*towers, strict=True)]
+    heads = [tower[0] for tower in proxy.towers]
+    last = any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters())  # set by whoever runs this
+    maps = [last and getattr(head, "maps", False) and len(head.shape) == 4 for head in heads]
+    layouts = [torch.channels_last if m else torch.preserve_format for m in maps]
+    given = zip(*(samples(head, count, generator) for head in heads), strict=True)
+    return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
 '''
 
 SAMPLE = '''\

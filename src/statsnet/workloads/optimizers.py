@@ -47,6 +47,8 @@ def make_optimizer(
                 cause="the model has embeddings with sparse gradients",
                 hint=f"--optimizer {' or '.join(TAKES_SPARSE)}, or --set sparse=false where it takes that",
             )
+        if sparse:  # its default, said aloud: else torch warns once an optimizer makes a sparse tensor
+            torch.sparse.check_sparse_tensor_invariants.disable()
         kind, settings = SETTINGS[optimizer]
         named: torch.optim.Optimizer = getattr(torch.optim, kind)(parameters, lr=LEARNING_RATE, **settings)
         return named

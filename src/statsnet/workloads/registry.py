@@ -20,6 +20,12 @@ ENTRY_POINT_GROUP = "statsnet.workloads"
 BUILTIN_PACKAGE = "reference_workloads"
 DEFAULT_PRESET = "small"
 
+SUITES = (
+    "AI Matrix", "AIBench", "MLPerf", "DeepBench", "DNNMark", "Fathom", "TBD", "DAWNBench", "convnet-benchmarks",
+    "TensorFlow benchmarks", "HPC workload analysis",
+)  # fmt: skip
+"""Published suites, as a workload's tags name them."""
+
 Factory = Callable[..., Any]
 FactoryT = TypeVar("FactoryT", bound=Factory)
 
@@ -55,6 +61,11 @@ class Workload:
         if isinstance(self.factory, str):
             return self.factory
         return f"{self.factory.__module__}:{self.factory.__qualname__}"
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """The published suites that measure it."""
+        return tuple(suite for suite in SUITES if suite in self.tags)
 
     @property
     def builtin(self) -> bool:

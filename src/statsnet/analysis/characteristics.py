@@ -1,0 +1,132 @@
+"""What each workload's step is made of: the figures that suites publish of their workloads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import quantiles
+from typing import Any
+
+from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.statistics import shares
+
+HOTSPOT = 0.1
+"""Share of its workload's time from which a function is called a hotspot: AIBench's."""
+
+MOST_OF_IT = 0.8
+"""And the share that the leading functions hold together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Characteristics:
+    """Of one workload's step. Shares are of the step's time: operators by category and by phase; what is left of 1 is
+    framework and idle time. `functions` are shares of operator time by operator and implementation (the kernel class),
+    largest first.
+
+    `spread` is the interquartile range of its steps' times over their median; `first_step` the first step's time over
+    the median.
+    """
+
+    name: str
+    parameters: int
+    flops: float
+    bytes: float
+    batch: int | None
+    latency_s: float
+    categories: dict[str, float]
+    phases: dict[str, float]
+    framework: float | None
+    idle: float | None
+    parameter_bytes: int
+    buffer_bytes: int
+    input_bytes: int
+    activation_bytes: int | None
+    peak_bytes: int | None
+    steps: int
+    coefficient_of_variation: float | None
+    spread: float | None
+    first_step: float | None
+    functions: dict[str, float]
+
+    @property
+    def hotspots(self) -> list[str]:
+        return [name for name, share in self.functions.items() if share > HOTSPOT]
+
+    @property
+    def leading(self) -> int:
+        """How many functions hold MOST_OF_IT of its operators' time."""
+        held = 0.0
+        for number, share in enumerate(self.functions.values(), 1):
+            held += share
+            if held >= MOST_OF_IT:
+                return number
+        return len(self.functions)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def characteristics_of(signature: Signature) -> Characteristics:
+    """From its first measurement. Raises MeasurementError where that has no undisturbed step."""
+    measurement, memory = signature.measurements[0], signature.memory
+    latency_s = measurement.latency_s
+    by_category: dict[str, float] = defaultdict(float)
+    by_phase: dict[str, float] = defaultdict(float)
+    by_function: dict[str, float] = defaultdict(float)
+    rows = zip(signature.clusters, measurement.cluster_time_s, measurement.kernel_class, strict=True)
+    for cluster, time_s, function in rows:
+        by_category[cluster.category] += (time_s or 0.0) / latency_s
+        by_phase[cluster.phase] += (time_s or 0.0) / latency_s
+        by_function[function or cluster.op] += time_s or 0.0
+    return Characteristics(
+        name=signature.name or signature.id,
+        parameters=memory.parameter_count,
+        flops=signature.flops_per_step,
+        bytes=signature.bytes_per_step,
+        batch=signature.batch,
+        latency_s=latency_s,
+        categories=_largest_first(by_category),
+        phases=dict(by_phase),
+        framework=_share(measurement.framework_time_s, latency_s),
+        idle=_share(measurement.idle_time_s, latency_s),
+        parameter_bytes=memory.parameter_bytes,
+        buffer_bytes=memory.buffer_bytes,
+        input_bytes=memory.input_bytes,
+        activation_bytes=memory.activation_bytes,
+        peak_bytes=memory.peak_bytes,
+        steps=len(measurement.step_latency_s),
+        coefficient_of_variation=measurement.coefficient_of_variation,
+        spread=_spread(measurement),
+        first_step=_share(next(iter(measurement.warmup_latency_s), None), latency_s),
+        functions=_largest_first(shares(by_function)),
+    )
+
+
+def hotspots_by_category(found: Sequence[Characteristics], signatures: Sequence[Signature]) -> dict[str, int]:
+    """How many hotspots (functions of some workload) there are in each category: AIBench's table 7."""
+    category_of: dict[str, str] = {}
+    for signature in signatures:
+        names = signature.measurements[0].kernel_class
+        for cluster, function in zip(signature.clusters, names, strict=True):
+            category_of.setdefault(function or cluster.op, cluster.category)
+    counts: dict[str, int] = defaultdict(int)
+    for one in found:
+        for name in one.hotspots:
+            counts[category_of[name]] += 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _largest_first(amounts: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(amounts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _share(time_s: float | None, latency_s: float) -> float | None:
+    return None if time_s is None else time_s / latency_s
+
+
+def _spread(measurement: Measurement) -> float | None:
+    if len(measurement.step_latency_s) < 2:
+        return None
+    low, middle, high = quantiles(measurement.step_latency_s, n=4, method="inclusive")
+    return (high - low) / middle

@@ -1,0 +1,42 @@
+"""The signatures that an analysis is about."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+
+from statsnet.errors import UsageError
+from statsnet.signatures.database import ProfileEntry, ProfilesDB
+from statsnet.signatures.model import Signature
+
+
+def measured_signatures(
+    pattern: str, mode: str, *, profiles: str | Path | None = None, environment: str | None = None
+) -> tuple[str, list[Signature]]:
+    """Name of an environment, and its measured signatures in a mode whose full or short name matches the pattern, by
+    name.
+
+    Times of two environments cannot be compared: without an `environment`, the one that holds most of them. Raises
+    UsageError where there are none.
+    """
+    db = ProfilesDB(profiles)
+    found = [e for e in db.entries if e.mode == mode and _matches(e, pattern)]
+    folders = sorted({e.environment for e in found})
+    if environment is not None and environment not in folders:
+        raise UsageError(
+            f"there is no {mode} profile of '{pattern}' in the environment '{environment}'",
+            hint=f"there are some in {', '.join(folders)}" if folders else "statsnet list profiles",
+        )
+    if not folders:
+        raise UsageError(
+            f"there is no {mode} profile of '{pattern}'",
+            cause=f"none in '{db.path}' matches",
+            hint="statsnet list profiles shows what there is",
+        )
+    chosen = environment or max(folders, key=lambda name: sum(e.environment == name for e in found))
+    signatures = [e.load() for e in found if e.environment == chosen]
+    return chosen, [s for s in signatures if s.measurements]
+
+
+def _matches(entry: ProfileEntry, pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (entry.name, entry.workload))

@@ -1,0 +1,162 @@
+"""How alike workloads are, by where their time goes; and a few of them that stand for all.
+
+A workload is a point: the square roots of its shares of operator time by kernel class, and by intensity. The Euclidean
+distance of two such points is, but for a factor, the Hellinger distance of their distributions, which is 0 for equal
+ones and at most √2 for those that have nothing in common; both halves count alike. Clusters are Ward's (hierarchical),
+their number is the one of the best silhouette (Rousseeuw 1987), and of each cluster the workload nearest to its centre
+stands for all, with the whole cluster's weight: the way in which AIBench chose its subset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from statsnet.errors import UsageError
+from statsnet.signatures.model import Signature
+from statsnet.signatures.statistics import shares, total_variation
+from statsnet.signatures.target import Target, target_of
+
+FEWEST = 3
+"""Workloads: among fewer there is nothing to group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Names of its workloads, and the one that stands for them."""
+
+    members: tuple[str, ...]
+    representative: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Similarity:
+    """`points` and `places` (a t-SNE's, in the plane) are in the order of `names`; `tree` is scipy's linkage matrix.
+
+    `cost` is the subset's step time over that of all; `missed` how far the subset's weighted shares are from those of
+    all, by category and by kernel class (total variation).
+    """
+
+    names: tuple[str, ...]
+    points: np.ndarray
+    tree: np.ndarray
+    places: np.ndarray
+    clusters: tuple[Cluster, ...]
+    silhouette: float
+    cost: float
+    missed: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "workloads": [
+                {"name": name, "place": [float(x) for x in place]}
+                for name, place in zip(self.names, self.places, strict=True)
+            ],
+            "clusters": [
+                {"members": list(c.members), "representative": c.representative} for c in self.clusters
+            ],
+            "silhouette": self.silhouette,
+            "subset_cost": self.cost,
+            "subset_total_variation": dict(self.missed),
+        }
+
+
+def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, seed: int = 0) -> Similarity:
+    """Group measured signatures; without a number of `clusters`, as many as have the best silhouette.
+
+    Raises UsageError for fewer than FEWEST signatures, or a number of clusters that they do not allow.
+    """
+    if len(signatures) < FEWEST:
+        raise UsageError(
+            f"{len(signatures)} workloads cannot be grouped",
+            cause=f"{FEWEST} are the fewest",
+            hint="give a wider pattern",
+        )
+    if clusters is not None and not 2 <= clusters < len(signatures):
+        raise UsageError(
+            f"{len(signatures)} workloads cannot be put into {clusters} clusters",
+            hint=f"give a number from 2 to {len(signatures) - 1}",
+        )
+    targets = [target_of(s, name=s.name or s.id) for s in signatures]
+    points = positions(targets)
+    tree = linkage(points, "ward")
+    labels, quality = _grouped(points, tree, clusters)
+    names = tuple(s.name or s.id for s in signatures)
+    chosen = representatives(points, labels)
+    return Similarity(
+        names=names,
+        points=points,
+        tree=tree,
+        places=_in_the_plane(points, seed),
+        clusters=tuple(
+            Cluster(
+                members=tuple(names[j] for j in np.flatnonzero(labels == labels[i])), representative=names[i]
+            )
+            for i in chosen
+        ),
+        silhouette=quality,
+        cost=sum(_latency_s(signatures[i]) for i in chosen) / sum(map(_latency_s, signatures)),
+        missed=_missed(targets, chosen),
+    )
+
+
+def positions(targets: Sequence[Target]) -> np.ndarray:
+    """Workloads × features, see above."""
+    halves = []
+    for found in ([t.kernel_class_shares for t in targets], [t.intensity_histogram for t in targets]):
+        keys = sorted({key for distribution in found for key in distribution})  # type: ignore[type-var]
+        halves.append(np.sqrt([[distribution.get(key, 0.0) for key in keys] for distribution in found]))
+    return np.concatenate(halves, axis=1) / np.sqrt(2.0)
+
+
+def representatives(points: np.ndarray, labels: np.ndarray) -> dict[int, float]:
+    """Of each cluster the point nearest to its centre -> the share of all points that it stands for."""
+    chosen: dict[int, float] = {}
+    for label in np.unique(labels):
+        inside = np.flatnonzero(labels == label)
+        away = np.linalg.norm(points[inside] - points[inside].mean(axis=0), axis=1)
+        chosen[int(inside[np.argmin(away)])] = len(inside) / len(points)
+    return chosen
+
+
+def _grouped(points: np.ndarray, tree: np.ndarray, clusters: int | None) -> tuple[np.ndarray, float]:
+    """Labels of the clusters, and their silhouette."""
+    from sklearn.metrics import silhouette_score
+
+    numbers = range(2, len(points)) if clusters is None else (clusters,)
+    found: list[tuple[float, int, np.ndarray]] = []
+    for number in numbers:
+        labels = fcluster(tree, number, "maxclust")
+        if 2 <= len(set(labels)) < len(points):
+            found.append((float(silhouette_score(points, labels)), -number, labels))
+    if not found:  # all alike
+        return np.ones(len(points), dtype=int), 0.0
+    quality, _, labels = max(found, key=lambda f: f[:2])
+    return labels, quality
+
+
+def _in_the_plane(points: np.ndarray, seed: int) -> np.ndarray:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    places: np.ndarray = TSNE(perplexity=perplexity, init="random", random_state=seed).fit_transform(points)
+    return places
+
+
+def _latency_s(signature: Signature) -> float:
+    return signature.measurements[0].latency_s
+
+
+def _missed(targets: Sequence[Target], chosen: Mapping[int, float]) -> dict[str, float]:
+    """Total variation between all workloads in equal shares and the subset with its weights."""
+    found = {}
+    for what in ("category", "kernel_class"):
+        every = [getattr(t, f"{what}_shares") for t in targets]
+        whole = shares((name, share) for one in every for name, share in one.items())
+        subset = shares((name, w * share) for i, w in chosen.items() for name, share in every[i].items())
+        found[what] = total_variation(whole, subset)
+    return found

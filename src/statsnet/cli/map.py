@@ -1,0 +1,72 @@
+"""`statsnet map`: which workloads are alike, and a few that stand for all. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from statsnet.cli import options, output
+from statsnet.errors import UsageError
+
+
+@click.command("map", short_help="Show which workloads are alike.")
+@click.argument("pattern", default="*")
+@options.mode
+@click.option(
+    "--clusters",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="How many groups (default: the best silhouette).",
+)
+@options.profiles
+@click.option(
+    "--environment", metavar="NAME", help="Folder of profiles (default: the one with most of them)."
+)
+@options.seed
+@click.option("-o", "--output", "folder", metavar="DIR", help="Write map.svg and tree.svg there.")
+@options.json_flag
+def map_(
+    pattern: str,
+    mode: str,
+    clusters: int | None,
+    profiles: str | None,
+    environment: str | None,
+    seed: int,
+    folder: str | None,
+    as_json: bool,
+) -> None:
+    """Group the profiled workloads that match PATTERN by where their time goes.
+
+    Of each group the workload nearest to its centre stands for all of it: the classical alternative to a proxy. What
+    running these costs, and what they miss, is shown.
+
+    Example: statsnet map 'cv/*' -o pictures
+    """
+    from statsnet.analysis.database import measured_signatures
+    from statsnet.analysis.similarity import similarity
+    from statsnet.reporting.similarity import similarity_report
+
+    if folder is not None:
+        output.check_folder(Path(folder))
+        if find_spec("matplotlib") is None:
+            raise UsageError(
+                "no picture can be drawn",
+                cause="matplotlib is not installed",
+                hint="pip install 'statsnet[search]'",
+            )
+    name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
+    found = similarity(signatures, clusters=clusters, seed=seed)
+    if as_json:
+        output.print_json({"environment": name, "mode": mode, **found.to_dict()})
+    else:
+        output.print_report(similarity_report(found, name, mode))
+    if folder is not None:
+        from statsnet.reporting.pictures import map_svg, tree_svg
+
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for file, text in (("map.svg", map_svg(found)), ("tree.svg", tree_svg(found))):
+            Path(folder, file).write_text(text, encoding="utf-8")
+        if not as_json:
+            output.print_written(folder)

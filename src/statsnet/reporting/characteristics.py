@@ -1,0 +1,150 @@
+"""The analysis of many workloads as tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from statsnet.analysis.characteristics import HOTSPOT, MOST_OF_IT, Characteristics, hotspots_by_category
+from statsnet.reporting.tables import MISSING, Report, line, percent, table, times
+from statsnet.signatures.model import Signature
+from statsnet.units import format_bytes, format_duration, format_quantity
+
+MOST_COLUMNS = 8
+"""Categories that have a column; the others are added up."""
+
+SHOWN_FUNCTIONS = 20
+
+
+def characteristics_report(
+    found: Sequence[Characteristics], signatures: Sequence[Signature], environment: str, mode: str
+) -> Report:
+    return [
+        line(f"{len(found)} workloads, {mode}, profiled on {environment}"),
+        _costs(found),
+        _categories(found),
+        _phases(found),
+        _memory(found),
+        _repeatability(found),
+        _functions(found),
+        _hotspots(found, signatures),
+    ]
+
+
+def _costs(found: Sequence[Characteristics]) -> Table:
+    return table(
+        "Costs of a step (2 FLOPs per multiply-add)",
+        ("workload", "parameters", "FLOPs", "FLOPs a sample", "bytes", "FLOP/B", "step", "FLOP/s"),
+        (
+            (
+                c.name,
+                format_quantity(c.parameters),
+                format_quantity(c.flops),
+                format_quantity(c.flops / c.batch if c.batch else None),
+                format_quantity(c.bytes, "B"),
+                f"{c.flops / c.bytes:.3g}" if c.bytes else MISSING,
+                format_duration(c.latency_s),
+                format_quantity(c.flops / c.latency_s, "FLOP/s"),
+            )
+            for c in found
+        ),
+    )
+
+
+def _categories(found: Sequence[Characteristics]) -> Table:
+    spent: dict[str, float] = defaultdict(float)
+    for c in found:
+        for name, share in c.categories.items():
+            spent[name] += share
+    ordered = sorted(spent, key=lambda name: (-spent[name], name))
+    shown, rest = ordered[:MOST_COLUMNS], ordered[MOST_COLUMNS:]
+    return table(
+        "Time by operator category",
+        ("workload", *shown, *(["others"] if rest else [])),
+        (
+            (
+                c.name,
+                *(percent(c.categories.get(name, 0.0)) for name in shown),
+                *([percent(sum(c.categories.get(name, 0.0) for name in rest))] if rest else []),
+            )
+            for c in found
+        ),
+    )
+
+
+def _phases(found: Sequence[Characteristics]) -> Table:
+    phases = [p for p in ("forward", "backward", "optimizer") if any(p in c.phases for c in found)]
+    return table(
+        "Time by phase",
+        ("workload", *phases, "framework", "idle"),
+        (
+            (c.name, *(percent(c.phases.get(p, 0.0)) for p in phases), percent(c.framework), percent(c.idle))
+            for c in found
+        ),
+    )
+
+
+def _memory(found: Sequence[Characteristics]) -> Table:
+    """What comes and goes within a step holds activations, gradients and the libraries' workspace."""
+    return table(
+        "Memory of a step",
+        ("workload", "parameters", "buffers", "inputs", "within a step", "peak", "share within a step"),
+        (
+            (
+                c.name,
+                format_bytes(c.parameter_bytes),
+                format_bytes(c.buffer_bytes),
+                format_bytes(c.input_bytes),
+                format_bytes(c.activation_bytes),
+                format_bytes(c.peak_bytes),
+                percent(c.activation_bytes / c.peak_bytes if c.activation_bytes and c.peak_bytes else None),
+            )
+            for c in found
+        ),
+    )
+
+
+def _repeatability(found: Sequence[Characteristics]) -> Table:
+    return table(
+        "Repeatability of a step, in one process",
+        ("workload", "steps", "coefficient of variation", "middle half", "first step"),
+        (
+            (
+                c.name,
+                str(c.steps),
+                percent(c.coefficient_of_variation),
+                percent(c.spread),
+                times(c.first_step),
+            )
+            for c in found
+        ),
+    )
+
+
+def _functions(found: Sequence[Characteristics]) -> Table:
+    """Over all workloads in equal shares."""
+    total: dict[str, float] = defaultdict(float)
+    hot: dict[str, int] = defaultdict(int)
+    for c in found:
+        for name, share in c.functions.items():
+            total[name] += share / len(found)
+            hot[name] += share > HOTSPOT
+    ordered = sorted(total, key=lambda name: (-total[name], name))[:SHOWN_FUNCTIONS]
+    return table(
+        "Functions that hold most of the operators' time (workloads in equal shares)",
+        ("function", "share", f"workloads where it holds over {HOTSPOT:.0%}"),
+        ((name, percent(total[name]), str(hot[name])) for name in ordered),
+    )
+
+
+def _hotspots(found: Sequence[Characteristics], signatures: Sequence[Signature]) -> Table:
+    counts = hotspots_by_category(found, signatures)
+    leading = sorted(c.leading for c in found)
+    median = leading[len(leading) // 2]
+    title = (
+        f"Hotspots: {sum(counts.values())} functions over {HOTSPOT:.0%} of their workload's time; "
+        f"{median} functions hold {MOST_OF_IT:.0%} of a workload's (median)"
+    )
+    return table(title, ("category", "hotspots"), ((name, str(n)) for name, n in counts.items()))

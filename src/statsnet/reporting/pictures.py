@@ -1,0 +1,99 @@
+"""Pictures as SVG text; the same data give the same bytes. Every function raises ImportError where matplotlib is not
+installed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from typing import Any
+
+from statsnet.analysis.characteristics import Characteristics
+from statsnet.analysis.similarity import Similarity
+
+_COLOURS = (
+    "#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#bab0ac",
+    "#1f3b57", "#8c4a00", "#7f1d1e", "#2f6b67", "#27581f",
+)  # fmt: skip
+STYLE: dict[Any, Any] = {"svg.hashsalt": "statsnet", "svg.fonttype": "none", "font.size": 9}
+
+
+@contextmanager
+def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
+    """A matplotlib figure in inches, and the text that it becomes."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        made, text = Figure(figsize=(width, height), layout="constrained"), StringIO()
+        yield made, text
+        made.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def map_svg(found: Similarity) -> str:
+    """Workloads in the plane (t-SNE): near each other are those whose time goes to the same places."""
+    with figure(7.0, 5.5) as (made, text):
+        axes = made.add_subplot()
+        for number, cluster in enumerate(found.clusters):
+            inside = [found.names.index(name) for name in cluster.members]
+            x, y = found.places[inside].T
+            axes.scatter(x, y, s=24, color=f"C{number % 10}", zorder=2)
+            centre = found.places[found.names.index(cluster.representative)]
+            axes.scatter(*centre, s=110, facecolors="none", edgecolors=f"C{number % 10}", zorder=3)
+        for name, (x, y) in zip(found.names, found.places, strict=True):
+            axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_title("Workloads by where their time goes (t-SNE); rings stand for their group", fontsize=9)
+    return text.getvalue()
+
+
+def tree_svg(found: Similarity) -> str:
+    """Dendrogram of the same workloads."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    with figure(7.0, 1.0 + 0.2 * len(found.names)) as (made, text):
+        axes = made.add_subplot()
+        dendrogram(found.tree, labels=list(found.names), orientation="right", ax=axes, leaf_font_size=7)
+        axes.set_xlabel("distance (Ward) of square roots of shares of time")
+    return text.getvalue()
+
+
+def categories_svg(found: Sequence[Characteristics]) -> str:
+    """Time of a step by operator category, a bar for each workload."""
+    spent: dict[str, float] = defaultdict(float)
+    for one in found:
+        for name, share in one.categories.items():
+            spent[name] += share
+    order = sorted(spent, key=lambda name: (-spent[name], name))
+    names = [one.name for one in found][::-1]
+    with figure(8.0, 1.6 + 0.2 * len(found)) as (made, text):
+        axes = made.add_subplot()
+        left = [0.0] * len(found)
+        for number, category in enumerate(order):
+            width = [one.categories.get(category, 0.0) for one in found][::-1]
+            axes.barh(names, width, left=left, label=category, color=_COLOURS[number % len(_COLOURS)])
+            left = [a + b for a, b in zip(left, width, strict=True)]
+        axes.set_xlim(0.0, 1.0)
+        axes.set_ylim(-0.6, len(found) - 0.4)
+        axes.set_xlabel("share of the step's time")
+        axes.tick_params(axis="y", labelsize=7)
+        made.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=7)
+    return text.getvalue()
+
+
+def costs_svg(found: Sequence[Characteristics]) -> str:
+    """FLOPs of a sample against parameters."""
+    with figure(7.0, 5.0) as (made, text):
+        axes = made.add_subplot()
+        for one in found:
+            if one.batch and one.flops and one.parameters:
+                x, y = one.flops / one.batch, one.parameters
+                axes.scatter([x], [y], s=20, color="C0")
+                axes.annotate(one.name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("FLOPs of a step ÷ batch")
+        axes.set_ylabel("parameters")
+    return text.getvalue()

@@ -1,0 +1,82 @@
+"""Groups of workloads: what a distance, a group and the few that stand for all must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statsnet.analysis.database import measured_signatures
+from statsnet.analysis.similarity import Similarity, positions, representatives, similarity
+from statsnet.errors import UsageError
+from statsnet.signatures.model import Signature
+from statsnet.signatures.target import target_of
+
+
+@pytest.fixture(scope="module")
+def signatures() -> list[Signature]:
+    """The shipped ones of inference."""
+    _, found = measured_signatures("*", "inference")
+    return found[:12]
+
+
+@pytest.fixture(scope="module")
+def found(signatures: list[Signature]) -> Similarity:
+    return similarity(signatures)
+
+
+def test_distances_are_those_of_distributions(signatures: list[Signature]) -> None:
+    points = positions([target_of(s) for s in signatures])
+    assert np.linalg.norm(points, axis=1) == pytest.approx(np.ones(len(points)))
+    away = np.linalg.norm(points[:, None] - points[None], axis=2)
+    assert away.max() <= np.sqrt(2.0) + 1e-9
+    assert positions([target_of(signatures[0])] * 2)[0] == pytest.approx(
+        positions([target_of(signatures[0])] * 2)[1]
+    )
+
+
+def test_every_workload_is_in_one_group_and_one_of_them_stands_for_it(found: Similarity) -> None:
+    assert sorted(name for cluster in found.clusters for name in cluster.members) == sorted(found.names)
+    assert all(cluster.representative in cluster.members for cluster in found.clusters)
+    assert 2 <= len(found.clusters) < len(found.names)
+    assert 0.0 < found.cost < 1.0
+    assert all(0.0 <= value <= 1.0 for value in found.missed.values())
+    assert found.places.shape == (len(found.names), 2)
+
+
+def test_more_groups_cost_more_and_miss_less(signatures: list[Signature]) -> None:
+    few, many = similarity(signatures, clusters=2), similarity(signatures, clusters=len(signatures) - 1)
+    assert few.cost < many.cost
+    assert few.missed["category"] > many.missed["category"]
+
+
+def test_the_same_signatures_give_the_same_map(signatures: list[Signature], found: Similarity) -> None:
+    again = similarity(signatures)
+    assert again.to_dict() == found.to_dict()
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=20))
+def test_representatives_stand_for_all(labels: list[int]) -> None:
+    points = np.random.default_rng(0).random((len(labels), 3))
+    chosen = representatives(points, np.array(labels))
+    assert sum(chosen.values()) == pytest.approx(1.0)
+    assert {labels[i] for i in chosen} == set(labels)
+
+
+@pytest.mark.parametrize("clusters", [1, 12])
+def test_an_impossible_number_of_groups(signatures: list[Signature], clusters: int) -> None:
+    with pytest.raises(UsageError, match="cannot be put into"):
+        similarity(signatures[:11], clusters=clusters)
+
+
+def test_two_workloads_are_too_few(signatures: list[Signature]) -> None:
+    with pytest.raises(UsageError, match="cannot be grouped"):
+        similarity(signatures[:2])
+
+
+def test_an_environment_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="in the environment 'moon'"):
+        measured_signatures("*", "inference", environment="moon")
+    with pytest.raises(UsageError, match="no inference profile of 'nothing'"):
+        measured_signatures("nothing", "inference")
