@@ -86,7 +86,8 @@ def test_list_proxies(cli: Cli, here: Path) -> None:
 
 def test_list_workloads_and_profiles(cli: Cli, here: Path) -> None:
     rows = json.loads(cli("list", "workloads", "resnet*", "--json").stdout)["workloads"]
-    assert [row["name"] for row in rows] == ["cv/resnet50"]
+    assert [row["name"] for row in rows] == ["cv/resnet152", "cv/resnet50"]
+    assert "AIBench" in rows[1]["suites"]
     assert rows[0]["presets"]["tiny"]
     data = read(GOLDEN)
     folder = here / "db" / "machine" / data["workload"]["domain"]

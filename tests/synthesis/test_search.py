@@ -15,12 +15,19 @@ from test_rows import small_signature
 from statsnet.errors import UsageError
 from statsnet.signatures.target import target_of
 from statsnet.synthesis import search as searching
+from statsnet.synthesis import solve
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.correct import attempt
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
 
 pytest.importorskip("optuna")
+
+
+@pytest.fixture(autouse=True)
+def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at here does not depend on how long the solver searches."""
+    monkeypatch.setattr(solve, "JUMPS", 40)
 
 
 class Workshop:

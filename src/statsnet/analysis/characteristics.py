@@ -25,7 +25,7 @@ class Characteristics:
     largest first.
 
     `spread` is the interquartile range of its steps' times over their median; `first_step` the first step's time over
-    the median.
+    the median; `unexplained` the share of the step that operators, framework and idle time do not add up to.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Characteristics:
     coefficient_of_variation: float | None
     spread: float | None
     first_step: float | None
+    unexplained: float | None
     functions: dict[str, float]
 
     @property
@@ -99,6 +100,7 @@ def characteristics_of(signature: Signature) -> Characteristics:
         coefficient_of_variation=measurement.coefficient_of_variation,
         spread=_spread(measurement),
         first_step=_share(next(iter(measurement.warmup_latency_s), None), latency_s),
+        unexplained=measurement.unexplained_share,
         functions=_largest_first(shares(by_function)),
     )
 

@@ -33,8 +33,10 @@ SMALLEST_MAP = 12
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`. What reads
-    `maps` gets them channels last where the convolutions' weights are."""
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
+
+    What reads `maps` gets them channels last where the convolutions' weights are.
+    """
 
     maps = False
 

@@ -109,7 +109,7 @@ def _memory(found: Sequence[Characteristics]) -> Table:
 def _repeatability(found: Sequence[Characteristics]) -> Table:
     return table(
         "Repeatability of a step, in one process",
-        ("workload", "steps", "coefficient of variation", "middle half", "first step"),
+        ("workload", "steps", "coefficient of variation", "middle half", "first step", "unexplained"),
         (
             (
                 c.name,
@@ -117,6 +117,7 @@ def _repeatability(found: Sequence[Characteristics]) -> Table:
                 percent(c.coefficient_of_variation),
                 percent(c.spread),
                 times(c.first_step),
+                percent(c.unexplained),
             )
             for c in found
         ),
