@@ -181,9 +181,8 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
     # Those of KMP that libraries set for themselves, and that change no speed, are left out.
-    settings = re.compile(
-        "(ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN)_[A-Z_]+=[A-Za-z0-9_=,.:;{}()+ -]{1,80}"
-    )
+    libraries = "ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN"
+    settings = re.compile(f"({libraries})_[A-Z_]+=[A-Za-z0-9_=,.:;{{}}()+ -]{{1,80}}")
     variables = sorted(os.environ.items())
     record = {
         "device": device.partition(":")[0],
