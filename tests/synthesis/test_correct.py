@@ -12,12 +12,19 @@ from test_rows import cluster, small_signature, tensor
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
+from statsnet.synthesis import solve
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.correct import ROUNDS, correct
 from statsnet.synthesis.measure import Whole, _together
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
+
+
+@pytest.fixture(autouse=True)
+def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve, "JUMPS", 100)
+
 
 BUDGET_S = 0.01
 INPUTS, OUTPUTS = 64, 32
