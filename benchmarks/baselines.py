@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from statsnet.analysis.similarity import representatives as nearest_to_centres
 from statsnet.blocks import recognise
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
@@ -113,9 +114,4 @@ def representatives(
     names = sorted({name for s in shares for name in s})
     points = np.array([[s.get(name, 0.0) for name in names] for s in shares])
     labels = fcluster(linkage(points, "ward"), count, "maxclust") if len(points) > 1 else np.ones(1)
-    chosen: dict[int, float] = {}
-    for label in np.unique(labels):
-        inside = np.flatnonzero(labels == label)
-        away = np.linalg.norm(points[inside] - points[inside].mean(axis=0), axis=1)
-        chosen[int(inside[np.argmin(away)])] = sum(weights[i] for i in inside)
-    return chosen
+    return nearest_to_centres(points, labels, weights)

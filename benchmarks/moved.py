@@ -10,12 +10,12 @@ Run nothing else meanwhile; started again, it goes on where it was stopped.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
 from contests import member_subject, network_subject
+from tables import spread
 from timings import Timings, run_rounds
 
 from statsnet.running.child import measuring_environment
@@ -76,11 +76,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| proxy | suite | proxy | error | single workloads |", "|---|---|---|---|---|"]
     for row in rows:
         suite, proxy, error = (row[key]["value"] for key in ("suite_factor", "proxy_factor", "error"))
-        low, high = row["error"]["low"], row["error"]["high"]
-        spread = "" if low is None else f" ± {50 * math.log((1 + high) / (1 + low)):.1f}"
         each = [member["value"] for member in row["members"]]
         lines.append(
-            f"| {row['proxy']} | {suite:.2f} | {proxy:.2f} | **{100 * error:+.1f} %**{spread} "
+            f"| {row['proxy']} | {suite:.2f} | {proxy:.2f} | **{100 * error:+.1f} %**{spread(row['error'])} "
             f"| {min(each):.2f} to {max(each):.2f} |"
         )
     return "\n".join(lines)

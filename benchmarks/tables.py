@@ -39,14 +39,20 @@ def _name(row: Row) -> str:
 def _cell(row: Row) -> str:
     suite, found, error = row["suite_factor"]["value"], row["factor"]["value"], row["error"]
     text = f"{suite:.2f}, {found:.2f}: **{_signed(error['value'])}**"
-    if error["low"] is not None:
-        text += f" ± {50 * math.log((1 + error['high']) / (1 + error['low'])):.1f}"
+    text += spread(error)
     if row["suite_noise"] is not None:
         text += f" ({100 * row['suite_noise']:.1f})"
     shares = row.get("generated_share") or [None]
     if None not in shares:
         text += f"; generated {shares[0]:.0%}, {shares[1]:.0%}"
     return text
+
+
+def spread(error: Row) -> str:
+    """Half of an error's 95 % interval in percent; nothing where it is not known."""
+    if error["low"] is None:
+        return ""
+    return f" ± {50 * math.log((1 + error['high']) / (1 + error['low'])):.1f}"
 
 
 def summary(rows: Sequence[Row]) -> list[str]:

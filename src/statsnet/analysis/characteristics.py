@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import quantiles
 from typing import Any
 
-from statsnet.signatures.model import Measurement, Signature
-from statsnet.signatures.statistics import shares
+from statsnet.signatures.model import Signature
+from statsnet.signatures.statistics import interquartile_share, shares
 
 HOTSPOT = 0.1
 """Share of its workload's time from which a function is called a hotspot: AIBench's."""
@@ -98,7 +97,7 @@ def characteristics_of(signature: Signature) -> Characteristics:
         peak_bytes=memory.peak_bytes,
         steps=len(measurement.step_latency_s),
         coefficient_of_variation=measurement.coefficient_of_variation,
-        spread=_spread(measurement),
+        spread=interquartile_share(measurement.step_latency_s),
         first_step=_share(next(iter(measurement.warmup_latency_s), None), latency_s),
         unexplained=measurement.unexplained_share,
         functions=_largest_first(shares(by_function)),
@@ -125,10 +124,3 @@ def _largest_first(amounts: dict[str, float]) -> dict[str, float]:
 
 def _share(time_s: float | None, latency_s: float) -> float | None:
     return None if time_s is None else time_s / latency_s
-
-
-def _spread(measurement: Measurement) -> float | None:
-    if len(measurement.step_latency_s) < 2:
-        return None
-    low, middle, high = quantiles(measurement.step_latency_s, n=4, method="inclusive")
-    return (high - low) / middle

@@ -113,13 +113,16 @@ def positions(targets: Sequence[Target]) -> np.ndarray:
     return np.concatenate(halves, axis=1) / np.sqrt(2.0)
 
 
-def representatives(points: np.ndarray, labels: np.ndarray) -> dict[int, float]:
-    """Of each cluster the point nearest to its centre -> the share of all points that it stands for."""
+def representatives(
+    points: np.ndarray, labels: np.ndarray, weights: Sequence[float] | None = None
+) -> dict[int, float]:
+    """Of each cluster the point nearest to its centre -> the cluster's weight; points weigh alike unless given."""
+    shares = np.full(len(points), 1.0 / len(points)) if weights is None else np.asarray(weights)
     chosen: dict[int, float] = {}
     for label in np.unique(labels):
         inside = np.flatnonzero(labels == label)
         away = np.linalg.norm(points[inside] - points[inside].mean(axis=0), axis=1)
-        chosen[int(inside[np.argmin(away)])] = len(inside) / len(points)
+        chosen[int(inside[np.argmin(away)])] = float(shares[inside].sum())
     return chosen
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from statsnet.cli import options, output
-from statsnet.errors import UsageError
 
 
 @click.command(short_help="Show what profiled workloads are made of.")
 @click.argument("pattern", default="*")
 @options.mode
 @options.profiles
-@click.option(
-    "--environment", metavar="NAME", help="Folder of profiles (default: the one with most of them)."
-)
+@options.environment
 @click.option("-o", "--output", "folder", metavar="DIR", help="Write categories.svg and costs.svg there.")
 @options.json_flag
 def characterize(
@@ -37,14 +33,7 @@ def characterize(
     from statsnet.analysis.database import measured_signatures
     from statsnet.reporting.characteristics import characteristics_report
 
-    if folder is not None:
-        output.check_folder(Path(folder))
-        if find_spec("matplotlib") is None:
-            raise UsageError(
-                "no picture can be drawn",
-                cause="matplotlib is not installed",
-                hint="pip install 'statsnet[search]'",
-            )
+    output.check_pictures(folder)
     name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
     found = [characteristics_of(s) for s in signatures]
     if as_json:
@@ -53,9 +42,9 @@ def characterize(
         output.print_report(characteristics_report(found, signatures, name, mode))
     if folder is not None:
         from statsnet.reporting.pictures import categories_svg, costs_svg
+        from statsnet.signatures.canonical import write_text_atomically
 
-        Path(folder).mkdir(parents=True, exist_ok=True)
         for file, text in (("categories.svg", categories_svg(found)), ("costs.svg", costs_svg(found))):
-            Path(folder, file).write_text(text, encoding="utf-8")
+            write_text_atomically(Path(folder, file), text)
         if not as_json:
             output.print_written(folder)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from statsnet.cli import options, output
-from statsnet.errors import UsageError
 
 
 @click.command("map", short_help="Show which workloads are alike.")
@@ -21,9 +19,7 @@ from statsnet.errors import UsageError
     help="How many groups (default: the best silhouette).",
 )
 @options.profiles
-@click.option(
-    "--environment", metavar="NAME", help="Folder of profiles (default: the one with most of them)."
-)
+@options.environment
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Write map.svg and tree.svg there.")
 @options.json_flag
@@ -48,14 +44,7 @@ def map_(
     from statsnet.analysis.similarity import similarity
     from statsnet.reporting.similarity import similarity_report
 
-    if folder is not None:
-        output.check_folder(Path(folder))
-        if find_spec("matplotlib") is None:
-            raise UsageError(
-                "no picture can be drawn",
-                cause="matplotlib is not installed",
-                hint="pip install 'statsnet[search]'",
-            )
+    output.check_pictures(folder)
     name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
     found = similarity(signatures, clusters=clusters, seed=seed)
     if as_json:
@@ -64,9 +53,9 @@ def map_(
         output.print_report(similarity_report(found, name, mode))
     if folder is not None:
         from statsnet.reporting.pictures import map_svg, tree_svg
+        from statsnet.signatures.canonical import write_text_atomically
 
-        Path(folder).mkdir(parents=True, exist_ok=True)
         for file, text in (("map.svg", map_svg(found)), ("tree.svg", tree_svg(found))):
-            Path(folder, file).write_text(text, encoding="utf-8")
+            write_text_atomically(Path(folder, file), text)
         if not as_json:
             output.print_written(folder)

@@ -18,6 +18,9 @@ mode = click.option(
 profiles = click.option(
     "--profiles", metavar="DIR", help="Folder of signatures (default: those that come with StatsNet)."
 )
+environment = click.option(
+    "--environment", metavar="NAME", help="Folder of the profiles (default: the one with most of them)."
+)
 seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,22 @@ def check_folder(folder: Path) -> None:
     if not os.access(existing, os.W_OK | os.X_OK):
         raise StatsNetError(
             f"'{existing}' can not be written to", cause="permission denied", hint="choose another folder"
+        )
+
+
+def check_pictures(folder: str | None) -> None:
+    """Find out before the work whether pictures can be drawn, and written to a folder (None: none are asked for).
+
+    Raises UsageError where the folder or the drawing library is missing, StatsNetError as check_folder does.
+    """
+    if folder is None:
+        return
+    check_folder(Path(folder))
+    if find_spec("matplotlib") is None:
+        raise UsageError(
+            "no picture can be drawn",
+            cause="matplotlib is not installed",
+            hint="pip install 'statsnet[pictures]', or leave -o out",
         )
 
 

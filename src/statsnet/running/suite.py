@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import quantiles
 from typing import Any, Literal
 
 from statsnet import workloads
@@ -15,6 +14,7 @@ from statsnet.running.settings import Setting
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import default_profiles_dir
 from statsnet.signatures.model import KIND, Signature
+from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.storage import load_signature
 
 Job = dict[str, Any]
@@ -142,7 +142,7 @@ def process_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in outcome.items() if key != "environment"}
     measurement = measurement_of(outcome)
     samples = list(measurement["step_latency_s"])
-    spread = _interquartile_share(samples)
+    spread = interquartile_share(samples) or 0.0
     warnings = []
     if spread > NOISY:
         warnings.append(f"the middle half of the steps spans {spread:.0%} of their median: raise --min-time")
@@ -152,13 +152,6 @@ def process_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
         "stable": spread <= NOISY,
         "warnings": warnings,
     }
-
-
-def _interquartile_share(samples: Sequence[float]) -> float:
-    if len(samples) < 2:
-        return 0.0
-    low, middle, high = quantiles(samples, n=4, method="inclusive")
-    return (high - low) / middle
 
 
 def environment_of(outcome: Mapping[str, Any]) -> dict[str, Any]:

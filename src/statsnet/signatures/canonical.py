@@ -81,16 +81,20 @@ def _pretty(value: Any, indent: int) -> str:
 
 
 def write_json_atomically(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
-    """Write the canonical form of `data`: afterwards the file holds all of it, or what it held before.
+    """The canonical form of `data` by `write_text_atomically`."""
+    write_text_atomically(path, canonical_json(data))
+
+
+def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file: afterwards it holds all of the text, or what it held before.
 
     Folders are made as needed. Raises StatsNetError if the file can not be written.
     """
     target = Path(path)
-    text = canonical_json(data)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "x", encoding="ascii", newline="\n") as file:
+        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

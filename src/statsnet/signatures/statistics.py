@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from statistics import quantiles
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -60,6 +61,14 @@ def earth_movers_distance(p: Mapping[int, float], q: Mapping[int, float]) -> flo
         ahead += p.get(here, 0.0) - q.get(here, 0.0)
         distance += abs(ahead) * (after - here)
     return distance
+
+
+def interquartile_share(samples: Sequence[float]) -> float | None:
+    """The middle half's width over the median; None for a single sample."""
+    if len(samples) < 2:
+        return None
+    low, middle, high = quantiles(samples, n=4, method="inclusive")
+    return (high - low) / middle
 
 
 def intensity_bin(flops: float, nbytes: float) -> int:

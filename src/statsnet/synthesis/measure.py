@@ -13,7 +13,7 @@ from typing import Any
 
 from statsnet import workloads
 from statsnet.environment import fingerprint
-from statsnet.errors import UsageError, WorkloadError
+from statsnet.errors import DeviceError, UsageError, WorkloadError
 from statsnet.running.child import run_job
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
@@ -100,7 +100,7 @@ class Bench:
                     batch=pinned.batch,
                     optimizer=pinned.optimizer if pinned.optimizer != "custom" else None,
                 )["signature"]
-            except (UsageError, WorkloadError):  # its library is not installed
+            except (UsageError, WorkloadError, DeviceError):  # its library is not there, or not enough memory
                 return None
             self.cache.put(key, data)
         fresh = Signature.from_dict(data)
