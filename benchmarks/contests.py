@@ -10,6 +10,7 @@ from typing import Any
 
 from ablations import ABLATIONS
 from baselines import NETWORKS, baseline_source, representatives
+from core import spelled_out
 from timings import Subject
 
 from statsnet.cli.synthesize import mix_slug
@@ -62,7 +63,7 @@ def contests(
     made = folder / name
     if not made.exists():
         say(f"making the proxy of {mix}, {mode}, {compression:g} times shorter")
-        write_proxy(synthesize(mix, **options), made, mix_text=mix)
+        write_proxy(synthesize(spelled_out(mix), **options), made, mix_text=spelled_out(mix))
     spec = open_proxy(made).spec
     members = suite_of(spec)
     suite = [(m.weight, member_subject(m, spec)) for m in members]
@@ -77,7 +78,7 @@ def contests(
             network = folder / f"{name}.{way.replace(' ', '-')}"
             if not (network / "network.py").exists():
                 say(f"making '{way}' for {mix}, {mode}")
-                _write(network, _SOURCES[way](prepare(mix, **options)))
+                _write(network, _SOURCES[way](prepare(spelled_out(mix), **options)))
             stand_ins[way] = [(1.0, network_subject(network, f"{name}, {way}"))]
     return [
         Contest(mix=mix, mode=mode, compression=compression, method=method, suite=suite, stand_in=stand_in)

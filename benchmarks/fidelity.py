@@ -26,6 +26,7 @@ from typing import Any
 import tables
 from ablations import ABLATIONS
 from contests import OTHERS, Contest, Weighted, contests
+from core import MIXES
 from timings import Subject, Timings, results_file, run_rounds
 
 from statsnet.running.child import measuring_environment
@@ -34,14 +35,6 @@ from statsnet.running.settings import BASELINE, Setting, parse_settings
 from statsnet.running.statistics import Interval, Member, latency_with_ci, ratio_with_ci, suite_factor
 from statsnet.signatures.canonical import write_json_atomically
 
-MIXES = (
-    "recsys:0.5,cv:0.5",
-    "cv:1",
-    "nlp:0.7,recsys:0.3",
-    "cv:1,nlp:1,recsys:1,speech:1",
-    "recsys:1",
-    "cv/resnet50:1",
-)
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
 COMPRESSION = 100.0
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fidelity import MIXES
+from core import MIXES, spelled_out
 from timings import results_file
 
 from statsnet.cli.synthesize import mix_slug
@@ -87,9 +87,11 @@ def _read(folder: Path) -> Row:
 def _made(mix: str, mode: str, compression: float, folder: Path) -> Row:
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()
-        proxy = synthesize(mix, mode=mode, compression=compression, cache=MeasurementCache(Path(cache)))
+        proxy = synthesize(
+            spelled_out(mix), mode=mode, compression=compression, cache=MeasurementCache(Path(cache))
+        )
         synthesis_s = time.perf_counter() - begin
-    write_proxy(proxy, folder, mix_text=mix)
+    write_proxy(proxy, folder, mix_text=spelled_out(mix))
     return {"synthesis_s": synthesis_s, **proxy.fit()["summary"]}
 
 

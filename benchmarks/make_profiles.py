@@ -1,62 +1,141 @@
-"""Profile every reference workload in both modes on this machine: fills profiles_db/<environment>/.
+"""Profile every reference workload in both modes: fills profiles_db/<environment>/, or profiles_db/meta/ with counts.
 
-    python benchmarks/make_profiles.py [PATTERN] [--modes inference,training] [--device cpu] [--preset small] [-o DIR]
+    python benchmarks/make_profiles.py [PATTERN] [--modes inference,training] [--device cpu] [--preset small]
+                                       [--missing | --again] [-o DIR]
+    python benchmarks/make_profiles.py --device meta --preset standard
 
-Each profile is made in a fresh process. Run nothing else meanwhile. Prints one line per profile with the bars it has
-to meet: formula coverage by time, unexplained time, and the cost of profiling in steps.
+Each profile is made in a fresh process. Run nothing else meanwhile, unless nothing is timed (--device meta). Prints one
+line per profile with the bars it has to meet: formula coverage by time, unexplained time, and the cost of profiling in
+steps. What fails is named at the end, and the others are made all the same. With --again those that are there are
+profiled once more and left as they are; the last column then shows how far the new one's time by operator category is
+from theirs (total variation), of which 5 points are allowed on a quiet machine, and all are kept in
+benchmarks/results/<environment>/profiled_again.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import sys
 import time
 from pathlib import Path
+from typing import Any
+
+from timings import results_file
 
 from statsnet import environment
-from statsnet.running.child import run_job
+from statsnet.errors import StatsNetError
+from statsnet.running.child import measuring_environment, run_job
+from statsnet.signatures.canonical import canonical_json, write_json_atomically
+from statsnet.signatures.database import COUNTS
 from statsnet.signatures.model import Signature
-from statsnet.signatures.storage import save_signature
-from statsnet.workloads import all_workloads
+from statsnet.signatures.statistics import total_variation
+from statsnet.signatures.storage import load_signature, save_signature
+from statsnet.signatures.target import target_of
+from statsnet.workloads import Workload, all_workloads
+
+IMPORTS_S = 15.0
+"""Of a profile's time, roughly what starting Python, libraries and the model takes."""
 
 
-def main() -> None:
+HEADER = (
+    f"{'workload':34} {'step ms':>9} {'CoV':>6} {'covered':>8} {'unexplained':>11} {'steps':>6} {'KB':>5} "
+    f"{'moved':>6}"
+)
+
+
+def main() -> int:
+    options = _options()
+    here = COUNTS if options.device == "meta" else environment.slug(measuring_environment(options.device))
+    failed: list[str] = []
+    again: list[dict[str, Any]] = []
+    print(HEADER)
+    for mode, workload in itertools.product(options.modes.split(","), all_workloads(options.pattern)):
+        path = options.output / here / workload.domain / f"{workload.name}.{mode}.json"
+        if (options.missing and path.exists()) or (options.again and not path.exists()):
+            continue
+        begin = time.perf_counter()
+        name = f"{workload.full_name} {mode}"
+        try:
+            found, measured_s = _profiled(workload, mode, options.device, options.preset)
+        except StatsNetError as error:
+            failed.append(f"{name}: {error}")
+            print(f"{name:34.34} failed", flush=True)
+            continue
+        line = _line(found, measured_s)
+        if options.again:
+            again.append(
+                {"workload": workload.full_name, "mode": mode, **_moved(load_signature(path), found)}
+            )
+            line += f" {again[-1]['category_total_variation']:6.1%}"
+            _keep(again)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_signature(path, found)
+        print(f"{name:34.34} {line}   ({time.perf_counter() - begin:.0f} s in all)", flush=True)
+    for text in failed:
+        print(text, file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _keep(rows: list[dict[str, Any]]) -> None:
+    path = results_file("profiled_again.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(path, {"environment": measuring_environment(), "rows": rows})
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pattern", nargs="?", default="*")
     parser.add_argument("--modes", default="inference,training")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--preset", default="small")
-    parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db"))
-    options = parser.parse_args()
-    print(
-        f"{'workload':28} {'step ms':>9} {'CoV':>6} {'covered':>8} {'unexplained':>11} {'steps':>6} {'KB':>5}"
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--missing", action="store_true", help="only those that are not there yet")
+    which.add_argument(
+        "--again", action="store_true", help="compare with those that are there, change nothing"
     )
-    for mode in options.modes.split(","):
-        for workload in all_workloads(options.pattern):
-            begin = time.perf_counter()
-            result = run_job(
-                {
-                    "kind": "profile_workload",
-                    "target": workload.full_name,
-                    "mode": mode,
-                    "device": options.device,
-                    "preset": options.preset,
-                }
-            )
-            signature = Signature.from_dict(result["signature"])
-            measurement = signature.measurements[0]
-            folder = options.output / environment.slug(measurement.environment) / workload.domain
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{workload.name}.{mode}.json"
-            save_signature(path, signature)
-            steps = (result["measured_s"] - 15) / measurement.latency_s
-            print(
-                f"{workload.full_name + ' ' + mode:28.28} {1e3 * measurement.latency_s:9.1f} "
-                f"{measurement.coefficient_of_variation:6.1%} {signature.coverage():8.2%} "
-                f"{measurement.unexplained_share:11.1%} {steps:6.1f} {path.stat().st_size / 1024:5.0f}"
-                f"   ({time.perf_counter() - begin:.0f} s in all)",
-                flush=True,
-            )
+    parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db"))
+    return parser.parse_args()
+
+
+def _profiled(workload: Workload, mode: str, device: str, preset: str) -> tuple[Signature, float]:
+    """Its signature, and the seconds that measuring took."""
+    result = run_job(
+        {
+            "kind": "profile_workload",
+            "target": workload.full_name,
+            "mode": mode,
+            "device": device,
+            "preset": preset,
+        }
+    )
+    return Signature.from_dict(result["signature"]), float(result["measured_s"])
+
+
+def _line(signature: Signature, measured_s: float) -> str:
+    kilobytes = len(canonical_json(signature.to_dict())) / 1000
+    if not signature.measurements:
+        return f"{'–':>9} {'–':>6} {'–':>8} {'–':>11} {'–':>6} {kilobytes:5.0f}"
+    measurement = signature.measurements[0]
+    steps = (measured_s - IMPORTS_S) / measurement.latency_s
+    return (
+        f"{1e3 * measurement.latency_s:9.1f} {measurement.coefficient_of_variation or 0.0:6.1%} "
+        f"{signature.coverage() or 0.0:8.2%} {measurement.unexplained_share:11.1%} {steps:6.1f} {kilobytes:5.0f}"
+    )
+
+
+def _moved(kept: Signature, found: Signature) -> dict[str, float]:
+    """How far a second profile is from the first."""
+    before, after = target_of(kept), target_of(found)
+    return {
+        "category_total_variation": total_variation(before.category_shares, after.category_shares),
+        "kernel_class_total_variation": total_variation(
+            before.kernel_class_shares, after.kernel_class_shares
+        ),
+        "latency_ratio": found.measurements[0].latency_s / kept.measurements[0].latency_s,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,7 +14,11 @@ from cli_support import Cli
     ("command", "pictures", "words"),
     [
         ("map", ("map.svg", "tree.svg"), ("stands for all", "silhouette", "cv/resnet50")),
-        ("characterize", ("categories.svg", "costs.svg"), ("Hotspots", "Memory of a step", "cv/resnet50")),
+        (
+            "characterize",
+            ("categories.svg", "costs.svg", "memory.svg"),
+            ("Hotspots", "Memory against input size", "cv/resnet50"),
+        ),
     ],
 )
 def test_tables_and_pictures(

@@ -37,7 +37,10 @@ def test_counts_equal_those_of_a_real_step(name: str, mode: str) -> None:
     assert rows(counted) == rows(real)
     assert counted.measurements == ()
     assert counted.memory.parameter_count == real.memory.parameter_count
-    assert counted.memory.activation_bytes is None
+    assert counted.memory.activation_bytes is not None
+    assert real.memory.activation_bytes is not None
+    # A library's own workspace cannot be counted on fake tensors.
+    assert 0 < counted.memory.activation_bytes <= real.memory.activation_bytes
 
 
 def test_llama_70b_is_counted_without_its_memory() -> None:

@@ -80,6 +80,8 @@ def test_listing_reads_names_only(profiles: Path) -> None:
     (profiles / "machine-a" / "cv" / "notes.json").write_text("no mode in the name")
     (profiles / "machine-a" / "cv" / ".dense.inference.json").write_text("hidden")
     (profiles / "README.md").write_text("no profile")
+    (profiles / "meta" / "llm").mkdir(parents=True)
+    (profiles / "meta" / "llm" / "large.inference.json").write_text("counted, not measured")
     db = ProfilesDB(profiles)
     assert db.domains == ("cv", "recsys")
     assert db.names == ("cv/dense", "cv/wide", "recsys/sparse")
@@ -90,6 +92,8 @@ def test_listing_reads_names_only(profiles: Path) -> None:
     ]
     assert [e.environment for e in db.find("cv/dense", "training")] == ["machine-b"]
     assert db.find("nothing") == ()
+    assert [e.name for e in db.counts] == ["llm/large"]
+    assert db.find("large") == ()
 
 
 def test_an_absent_database_is_empty(tmp_path: Path) -> None:

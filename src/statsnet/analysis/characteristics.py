@@ -40,6 +40,7 @@ class Characteristics:
     parameter_bytes: int
     buffer_bytes: int
     input_bytes: int
+    optimizer_bytes: int | None
     activation_bytes: int | None
     peak_bytes: int | None
     steps: int
@@ -93,6 +94,7 @@ def characteristics_of(signature: Signature) -> Characteristics:
         parameter_bytes=memory.parameter_bytes,
         buffer_bytes=memory.buffer_bytes,
         input_bytes=memory.input_bytes,
+        optimizer_bytes=memory.optimizer_bytes,
         activation_bytes=memory.activation_bytes,
         peak_bytes=memory.peak_bytes,
         steps=len(measurement.step_latency_s),

@@ -38,5 +38,11 @@ def measured_signatures(
     return chosen, [s for s in signatures if s.measurements]
 
 
+def counted_signatures(pattern: str, mode: str, *, profiles: str | Path | None = None) -> list[Signature]:
+    """Signatures in a mode that were counted on fake tensors only; empty if none matches."""
+    found = ProfilesDB(profiles).counts
+    return [e.load() for e in found if e.mode == mode and _matches(e, pattern)]
+
+
 def _matches(entry: ProfileEntry, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in (entry.name, entry.workload))

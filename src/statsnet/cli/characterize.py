@@ -14,7 +14,9 @@ from statsnet.cli import options, output
 @options.mode
 @options.profiles
 @options.environment
-@click.option("-o", "--output", "folder", metavar="DIR", help="Write categories.svg and costs.svg there.")
+@click.option(
+    "-o", "--output", "folder", metavar="DIR", help="Write categories.svg, costs.svg and memory.svg there."
+)
 @options.json_flag
 def characterize(
     pattern: str,
@@ -24,27 +26,37 @@ def characterize(
     folder: str | None,
     as_json: bool,
 ) -> None:
-    """Show costs, time by category and phase, memory, repeatability and hotspots of the profiled workloads that match
-    PATTERN.
+    """Show costs, time by category and phase, memory, memory against input size, repeatability and hotspots of the
+    profiled workloads that match PATTERN.
 
     Example: statsnet characterize 'recsys/*' --mode training
     """
     from statsnet.analysis.characteristics import characteristics_of
-    from statsnet.analysis.database import measured_signatures
+    from statsnet.analysis.database import counted_signatures, measured_signatures
+    from statsnet.analysis.sizes import memory_by_size
     from statsnet.reporting.characteristics import characteristics_report
 
     output.check_pictures(folder)
     name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
     found = [characteristics_of(s) for s in signatures]
+    sizes = memory_by_size([*signatures, *counted_signatures(pattern, mode, profiles=profiles)])
     if as_json:
-        output.print_json({"environment": name, "mode": mode, "workloads": [c.to_dict() for c in found]})
+        listed = [size.to_dict() for each in sizes.values() for size in each]
+        output.print_json(
+            {"environment": name, "mode": mode, "workloads": [c.to_dict() for c in found], "sizes": listed}
+        )
     else:
-        output.print_report(characteristics_report(found, signatures, name, mode))
+        output.print_report(characteristics_report(found, signatures, sizes, name, mode))
     if folder is not None:
-        from statsnet.reporting.pictures import categories_svg, costs_svg
+        from statsnet.reporting.pictures import categories_svg, costs_svg, memory_svg
         from statsnet.signatures.canonical import write_text_atomically
 
-        for file, text in (("categories.svg", categories_svg(found)), ("costs.svg", costs_svg(found))):
+        pictures = (
+            ("categories.svg", categories_svg(found)),
+            ("costs.svg", costs_svg(found)),
+            ("memory.svg", memory_svg(sizes)),
+        )
+        for file, text in pictures:
             write_text_atomically(Path(folder, file), text)
         if not as_json:
             output.print_written(folder)

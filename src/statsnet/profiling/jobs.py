@@ -57,7 +57,7 @@ def _count(built: BuiltWorkload, step: Step, mode: str) -> tuple[Signature, floa
     trace = StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))
     signature = build_signature(
         [trace],
-        memory=memory_record(built.model, [built.inputs[0]], None, device="meta"),
+        memory=_memory(built, step, "meta"),
         environment=None,
         shares=[1.0],
         **_identity(built, step, mode),
@@ -87,11 +87,17 @@ def _measure(
     signature = build_signature(
         traces,
         shares=[len(group) / len(built.inputs) for group in variants],
-        memory=memory_record(built.model, built.inputs[:1], lambda: step(0), device=kind),
+        memory=_memory(built, step, kind),
         environment=environment.describe(built.device),
         **_identity(built, step, job["mode"]),
     )
     return signature, time.perf_counter() - begin
+
+
+def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None]:
+    return memory_record(
+        built.model, built.inputs[:1], lambda: step(0), device=kind, optimizer=step.optimizer
+    )
 
 
 def _use(device: str) -> str:

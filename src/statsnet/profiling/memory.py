@@ -1,12 +1,16 @@
-"""Memory of a step: what stays (parameters, buffers, inputs) and what comes and goes (activations, workspace)."""
+"""Memory of a step: what stays (parameters, buffers, inputs, the optimizer's state) and what comes and goes
+(activations, gradients, workspace)."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
 def memory_record(
@@ -15,21 +19,60 @@ def memory_record(
     step: Callable[[], Any] | None,
     *,
     device: str,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> dict[str, int | None]:
-    """Bytes of each part; peak and activation bytes are null where nothing ran (fake tensors)."""
+    """Bytes of each part; peak and activation bytes are null without a step to run, optimizer bytes without an
+    optimizer.
+
+    On "meta" the step's tensors are counted as they come and go; elsewhere it is the allocator that is asked, so that
+    operators' workspaces count too.
+    """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
-    resident = _bytes(parameters) + _bytes(buffers)
     input_bytes = _bytes(_tensors(list(inputs)))
+    for parameter in parameters:
+        parameter.grad = (
+            None  # what an earlier step left would be freed by this one, and hide as much of its own
+        )
     transient = None if step is None else _transient_peak(step, device)
+    state = None if optimizer is None else _bytes(_tensors(list(optimizer.state.values())))
+    resident = _bytes(parameters) + _bytes(buffers) + input_bytes + (state or 0)
     return {
         "parameter_count": sum(p.numel() for p in parameters),
         "parameter_bytes": _bytes(parameters),
         "buffer_bytes": _bytes(buffers),
         "input_bytes": input_bytes,
+        "optimizer_bytes": state,
         "activation_bytes": transient,
-        "peak_bytes": None if transient is None else transient + resident + input_bytes,
+        "peak_bytes": None if transient is None else transient + resident,
     }
+
+
+class StorageMeter(TorchDispatchMode):
+    """Bytes of the tensors made inside the `with` block: at present (`level`), and the most at any time (`peak`)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.level = self.peak = 0
+        self._alive: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = {_identity(t) for t in _stored((args, kwargs))}
+        result = func(*args, **(kwargs or {}))
+        for tensor in _stored(result):
+            identity, storage = _identity(tensor), tensor.untyped_storage()
+            if identity not in given and identity not in self._alive:
+                self._alive.add(identity)
+                self.level += storage.nbytes()
+                weakref.finalize(storage, self._free, identity, storage.nbytes())
+        self.peak = max(self.peak, self.level)
+        return result
+
+    def _free(self, identity: int, amount: int) -> None:
+        self._alive.discard(identity)
+        self.level -= amount
 
 
 def _transient_peak(step: Callable[[], Any], device: str) -> int:
@@ -40,6 +83,10 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
         step()
         torch.cuda.synchronize()
         return max(0, torch.cuda.max_memory_allocated() - before)
+    if device == "meta":
+        with StorageMeter() as meter:
+            step()
+        return meter.peak
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as session:
         step()
     level = peak = 0
@@ -50,15 +97,24 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
     return peak
 
 
+def _stored(value: Any) -> list[torch.Tensor]:
+    """The tensors that hold memory: of a sparse one its parts."""
+    found: list[torch.Tensor] = []
+    for tensor in _tensors(value):
+        if tensor.layout is torch.sparse_coo:
+            found += [tensor._indices(), tensor._values()]
+        elif tensor.layout is torch.strided:
+            found.append(tensor)
+    return found
+
+
+def _identity(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in _tensors(v)]
-    if isinstance(value, (list, tuple)):
-        return [t for v in value for t in _tensors(v)]
-    return []
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
 from statsnet.analysis.characteristics import HOTSPOT, MOST_OF_IT, Characteristics, hotspots_by_category
+from statsnet.analysis.sizes import Size
 from statsnet.reporting.tables import MISSING, Report, line, percent, table, times
 from statsnet.signatures.model import Signature
 from statsnet.units import format_bytes, format_duration, format_quantity
@@ -19,7 +20,11 @@ SHOWN_FUNCTIONS = 20
 
 
 def characteristics_report(
-    found: Sequence[Characteristics], signatures: Sequence[Signature], environment: str, mode: str
+    found: Sequence[Characteristics],
+    signatures: Sequence[Signature],
+    sizes: Mapping[str, Sequence[Size]],
+    environment: str,
+    mode: str,
 ) -> Report:
     return [
         line(f"{len(found)} workloads, {mode}, profiled on {environment}"),
@@ -27,6 +32,7 @@ def characteristics_report(
         _categories(found),
         _phases(found),
         _memory(found),
+        _sizes(sizes),
         _repeatability(found),
         _functions(found),
         _hotspots(found, signatures),
@@ -87,21 +93,46 @@ def _phases(found: Sequence[Characteristics]) -> Table:
 
 
 def _memory(found: Sequence[Characteristics]) -> Table:
-    """What comes and goes within a step holds activations, gradients and the libraries' workspace."""
+    """What comes and goes within a step holds activations, gradients and the libraries' workspace; its share is of the
+    peak."""
     return table(
         "Memory of a step",
-        ("workload", "parameters", "buffers", "inputs", "within a step", "peak", "share within a step"),
+        ("workload", "parameters", "buffers", "inputs", "optimizer", "within a step", "peak", "share"),
         (
             (
                 c.name,
                 format_bytes(c.parameter_bytes),
                 format_bytes(c.buffer_bytes),
                 format_bytes(c.input_bytes),
+                format_bytes(c.optimizer_bytes),
                 format_bytes(c.activation_bytes),
                 format_bytes(c.peak_bytes),
                 percent(c.activation_bytes / c.peak_bytes if c.activation_bytes and c.peak_bytes else None),
             )
             for c in found
+        ),
+    )
+
+
+def _sizes(found: Mapping[str, Sequence[Size]]) -> Table:
+    """Those known in one size only are left out: a single point shows no growth."""
+    return table(
+        "Memory against input size (c: counted on fake tensors, without libraries' workspace)",
+        ("workload", "preset", "batch", "inputs", "within a step", "per byte of input", "peak", ""),
+        (
+            (
+                size.name,
+                size.preset,
+                MISSING if size.batch is None else str(size.batch),
+                format_bytes(size.input_bytes),
+                format_bytes(size.activation_bytes),
+                f"{size.activation_bytes / size.input_bytes:.3g}" if size.input_bytes else MISSING,
+                format_bytes(size.peak_bytes),
+                "c" if size.counted else "",
+            )
+            for sizes in found.values()
+            if len(sizes) > 1
+            for size in sizes
         ),
     )
 

@@ -4,13 +4,14 @@ installed."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
 from statsnet.analysis.characteristics import Characteristics
 from statsnet.analysis.similarity import Similarity
+from statsnet.analysis.sizes import Size
 
 _COLOURS = (
     "#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#bab0ac",
@@ -33,7 +34,7 @@ def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
 
 def map_svg(found: Similarity) -> str:
     """Workloads in the plane (t-SNE): near each other are those whose time goes to the same places."""
-    with figure(7.0, 5.5) as (made, text):
+    with figure(5.0 + 0.08 * len(found.names), 4.0 + 0.08 * len(found.names)) as (made, text):
         axes = made.add_subplot()
         for number, cluster in enumerate(found.clusters):
             inside = [found.names.index(name) for name in cluster.members]
@@ -43,6 +44,7 @@ def map_svg(found: Similarity) -> str:
             axes.scatter(*centre, s=110, facecolors="none", edgecolors=f"C{number % 10}", zorder=3)
         for name, (x, y) in zip(found.names, found.places, strict=True):
             axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
+        axes.margins(x=0.15)  # names stand to the right of their points
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_title("Workloads by where their time goes (t-SNE); rings stand for their group", fontsize=9)
@@ -96,4 +98,34 @@ def costs_svg(found: Sequence[Characteristics]) -> str:
         axes.set_yscale("log")
         axes.set_xlabel("FLOPs of a step ÷ batch")
         axes.set_ylabel("parameters")
+    return text.getvalue()
+
+
+def memory_svg(found: Mapping[str, Sequence[Size]]) -> str:
+    """What a step takes besides parameters against the size of its input, a line for each workload that is known in
+    several sizes; hollow points were counted and not run."""
+    with figure(7.5, 6.0) as (made, text):
+        axes = made.add_subplot()
+        lines = [sizes for sizes in found.values() if len(sizes) > 1 and sizes[0].input_bytes]
+        for number, sizes in enumerate(lines):
+            colour = _COLOURS[number % len(_COLOURS)]
+            x, y = [s.input_bytes for s in sizes], [s.activation_bytes for s in sizes]
+            axes.plot(x, y, color=colour, linewidth=0.8)
+            for size in sizes:
+                face = "none" if size.counted else colour
+                axes.scatter(
+                    size.input_bytes,
+                    size.activation_bytes,
+                    s=16,
+                    facecolors=face,
+                    edgecolors=colour,
+                    zorder=2,
+                )
+            axes.annotate(
+                sizes[-1].name, (x[-1], y[-1]), xytext=(4, 2), textcoords="offset points", fontsize=6
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("input of a step, bytes")
+        axes.set_ylabel("activations, gradients and workspace at their most, bytes")
     return text.getvalue()

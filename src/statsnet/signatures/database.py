@@ -13,6 +13,9 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 
 MODES = ("inference", "training")
+COUNTS = "meta"
+"""Folder, in place of an environment's, of profiles that were counted on fake tensors and measured nowhere."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -58,9 +61,18 @@ class ProfilesDB:
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = Path(path) if path is not None else default_profiles_dir()
 
-    @functools.cached_property
+    @property
     def entries(self) -> tuple[ProfileEntry, ...]:
-        """All profiles by environment, domain, workload and mode; empty if there is no such folder."""
+        """Measured profiles by environment, domain, workload and mode; empty if there is no such folder."""
+        return tuple(e for e in self._all if e.environment != COUNTS)
+
+    @property
+    def counts(self) -> tuple[ProfileEntry, ...]:
+        """Profiles that were only counted, by domain, workload and mode: work and memory of sizes that nobody ran."""
+        return tuple(e for e in self._all if e.environment == COUNTS)
+
+    @functools.cached_property
+    def _all(self) -> tuple[ProfileEntry, ...]:
         found = [self._entry(path) for path in self.path.glob("*/*/*.json")]
         return tuple(
             sorted((e for e in found if e), key=lambda e: (e.environment, e.domain, e.workload, e.mode))

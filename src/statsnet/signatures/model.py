@@ -110,17 +110,22 @@ class Motif:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Memory of the workload in bytes; what was not measured (on fake tensors) is None."""
+    """Memory of the workload in bytes; what is not known is None. `activation_bytes` is the most that comes and goes
+    within a step (activations, gradients, workspace), `optimizer_bytes` the optimizer's state in training."""
 
     parameter_count: int
     parameter_bytes: int
     buffer_bytes: int
     input_bytes: int
+    optimizer_bytes: int | None = None
     activation_bytes: int | None = None
     peak_bytes: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        found = {name: getattr(self, name) for name in self.__slots__}
+        if self.optimizer_bytes is None:
+            del found["optimizer_bytes"]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

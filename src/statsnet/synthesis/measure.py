@@ -72,17 +72,18 @@ class Bench:
         """The mix, with members that were not measured in this environment measured now: profiled again where their
         model is at hand, which is the better evidence; and measurements by replay for the others."""
         here = fingerprint(self.environment)
-        members: list[MixMember] = []
+        members = {member.name: member for member in mix.members}
         replayed: dict[str, Measurement] = {}
-        for member in mix.members:
-            known = member.signature.measurement_for(here) is not None
-            fresh = None if known else self._profiled(member)
-            members.append(member if fresh is None else replace(member, signature=fresh))
-            if not known and fresh is None:
-                replayed[member.name] = self._replayed(member)
-        return replace(mix, members=tuple(members)), replayed
+        unknown = [m for m in mix.members if m.signature.measurement_for(here) is None]
+        for number, member in enumerate(unknown, 1):
+            turn = f"{member.name} on this machine ({number} of {len(unknown)})"
+            if fresh := self._profiled(member, f"profiling {turn}"):
+                members[member.name] = replace(member, signature=fresh)
+            else:
+                replayed[member.name] = self._replayed(member, f"re-timing {turn}")
+        return replace(mix, members=tuple(members.values())), replayed
 
-    def _profiled(self, member: MixMember) -> Signature | None:
+    def _profiled(self, member: MixMember, stage: str) -> Signature | None:
         """The signature of a member's model in this environment; None where its model is not at hand, or does other
         work than the member's signature says."""
         pinned = member.signature
@@ -94,7 +95,7 @@ class Bench:
             try:
                 data = self._job(
                     "profile_workload",
-                    f"profiling {member.name} on this machine",
+                    stage,
                     target=pinned.name,
                     preset=pinned.workload.preset or None,
                     batch=pinned.batch,
@@ -106,11 +107,11 @@ class Bench:
         fresh = Signature.from_dict(data)
         return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
 
-    def _replayed(self, member: MixMember) -> Measurement:
+    def _replayed(self, member: MixMember, stage: str) -> Measurement:
         key = self._key(replay=member.signature.id)
         data = self.cache.get(key)
         if data is None:
-            result = self._job("replay", f"re-timing {member.name}", signature=member.signature.to_dict())
+            result = self._job("replay", stage, signature=member.signature.to_dict())
             data = result["measurement"]
             self.cache.put(key, data)
         return Measurement.from_dict(data)

@@ -26,7 +26,7 @@ class Step:
     it is a warm-up.
     On a workload built for "meta" the step runs under its FakeTensorMode.
     Raises WorkloadError where the model fails, DeviceError where the device's memory does not suffice.
-    `optimizer_name` is safe to write into a file: one of ours, "custom", or None in inference.
+    `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, "custom", or None.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Step:
         self.optimizer_name = optimizer_name
         self.on_phase: Callable[[str], None] | None = None
         self._loss = loss
-        self._optimizer = optimizer
+        self.optimizer = optimizer
 
     def __call__(self, index: int = 0) -> Any:
         args, kwargs = self.built.inputs[index % len(self.built.inputs)]
@@ -61,14 +61,14 @@ class Step:
         import torch
 
         assert self._loss is not None
-        assert self._optimizer is not None
-        self._optimizer.zero_grad(set_to_none=True)
+        assert self.optimizer is not None
+        self.optimizer.zero_grad(set_to_none=True)
         self._enter("forward")
         loss = self._loss(self.built.model(*args, **kwargs))
         self._enter("backward")
         torch.autograd.backward(loss)
         self._enter("optimizer")
-        self._optimizer.step()
+        self.optimizer.step()
         return loss.detach()
 
     def _enter(self, phase: str) -> None:

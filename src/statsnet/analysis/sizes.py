@@ -1,0 +1,48 @@
+"""Memory against input size: one workload in the sizes that it was profiled in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from statsnet.signatures.model import Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """One size of a workload. `activation_bytes` come and go within a step, `peak_bytes` is all it holds at once;
+    `counted` where its step was followed on fake tensors and not run."""
+
+    name: str
+    preset: str
+    batch: int | None
+    input_bytes: int
+    activation_bytes: int
+    peak_bytes: int | None
+    counted: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
+    """Sizes of each workload by growing input, workloads by name; those whose memory is not known are left out, and of
+    sizes with equal inputs one that was run goes before one that was counted."""
+    found: dict[str, dict[int, Size]] = defaultdict(dict)
+    for signature in sorted(signatures, key=lambda s: not s.measurements):
+        memory = signature.memory
+        if signature.name is None or memory.activation_bytes is None:
+            continue
+        size = Size(
+            name=signature.name,
+            preset=signature.workload.preset if signature.workload else "",
+            batch=signature.batch,
+            input_bytes=memory.input_bytes,
+            activation_bytes=memory.activation_bytes,
+            peak_bytes=memory.peak_bytes,
+            counted=not signature.measurements,
+        )
+        found[size.name].setdefault(size.input_bytes, size)
+    return {name: [sizes[key] for key in sorted(sizes)] for name, sizes in sorted(found.items())}

@@ -1,0 +1,65 @@
+"""Memory of a step, against what can be counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from statsnet.profiling.memory import StorageMeter, memory_record
+
+ROWS, IN, MIDDLE, OUT = 8, 16, 32, 4
+
+
+def linear() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(IN, MIDDLE, bias=False), nn.Linear(MIDDLE, OUT, bias=False))
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_inference_holds_a_layer_s_input_and_output(device: str) -> None:
+    model, x = linear(), torch.randn(ROWS, IN)
+    with torch.no_grad():
+        found = memory_record(model, [x], lambda: model(x), device=device)
+    weights = IN * MIDDLE + MIDDLE * OUT
+    assert found["parameter_bytes"] == 4 * weights
+    assert found["input_bytes"] == 4 * ROWS * IN
+    assert found["optimizer_bytes"] is None
+    assert found["activation_bytes"] == 4 * ROWS * (MIDDLE + OUT)
+    assert found["peak_bytes"] == 4 * (weights + ROWS * (IN + MIDDLE + OUT))
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_gradients_left_by_an_earlier_step_hide_nothing(device: str) -> None:
+    model, x = linear(), torch.randn(ROWS, IN)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    step()
+    found = memory_record(model, [x], step, device=device, optimizer=optimizer)
+    weights = 4 * (IN * MIDDLE + MIDDLE * OUT)
+    assert found["optimizer_bytes"] == weights  # one momentum for each
+    assert found["activation_bytes"] is not None
+    assert found["activation_bytes"] >= weights  # all gradients are there at the end
+    assert found["activation_bytes"] == pytest.approx(weights + 4 * ROWS * (MIDDLE + OUT), rel=0.1)
+
+
+def test_views_and_results_in_place_are_not_counted_again() -> None:
+    with StorageMeter() as meter:
+        x = torch.ones(100)
+        x.view(10, 10).add_(1)
+        assert meter.level == 400
+        del x
+    assert (meter.level, meter.peak) == (0, 400)
+
+
+def test_a_sparse_gradient_counts_with_its_parts() -> None:
+    table = nn.Embedding(1000, 4, sparse=True)
+    with StorageMeter() as meter:
+        table(torch.tensor([1, 2])).sum().backward()
+    assert table.weight.grad is not None
+    assert 0 < meter.peak < 4 * table.weight.numel()
+    assert meter.level >= 2 * 8 + 2 * 4 * 4  # two indices, two rows
