@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint clean
 
 demo: .venv/.installed
-	$(BIN)/statsnet synthesize --mix recsys:0.5,cv:0.5 -o build/demo
+	$(BIN)/statsnet synthesize --mix recsys/dlrm:0.5,cv/resnet50:0.5 -o build/demo
 	$(BIN)/statsnet run build/demo
 
 test: .venv/.installed

@@ -5,10 +5,11 @@
 
 For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before; for
 the mixes of --others also what else may stand for them (baselines.py), for those of --ablations the method with a part
-taken out (ablations.py). Then every workload and every network runs in fresh processes, in turn, at the baseline and
-in each setting; a workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 %
-interval of ln F has a half-width over 1.5 %, up to --most-rounds. Every process is written to times.jsonl at once:
-started again, the benchmark goes on where it was stopped. Run nothing else meanwhile.
+taken out (ablations.py). Then every workload and every network runs in fresh processes, one for the baseline and one
+for each setting, which take turns (in_turn.py); a workload's run serves all mixes that it belongs to. After --rounds,
+rounds go on for those whose 95 % interval of ln F has a half-width over 1.5 %, up to --most-rounds. Every group of
+processes is written to times.jsonl at once: started again, the benchmark goes on where it was stopped. Run nothing else
+meanwhile.
 
 Suite factor F_S(e) = Σ w_i T_i(e) / T_i(e0), proxy factor F_P(e) = T_P(e) / T_P(e0), error F_P / F_S − 1. The suite's
 noise is its factor from the odd rounds against that from the even ones.
@@ -32,7 +33,7 @@ from timings import Subject, Timings, results_file, run_rounds
 from statsnet.running.child import measuring_environment
 from statsnet.running.fidelity import interval_dict, known_well, relative_error
 from statsnet.running.settings import BASELINE, Setting, parse_settings
-from statsnet.running.statistics import Interval, Member, latency_with_ci, ratio_with_ci, suite_factor
+from statsnet.running.statistics import Interval, Member, latency_with_ci, paired_ratio, paired_suite_factor
 from statsnet.signatures.canonical import write_json_atomically
 
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
@@ -96,14 +97,13 @@ def _measure(
             for side in (contest.suite, contest.stand_in):
                 for setting in settings:
                     if not known_well([_factor(timings, side, setting)]):
-                        both = [(s, e) for _, s in side for e in (BASELINE, setting)]
-                        pairs |= {(s.identity, e.name) for s, e in both if may_run_on(s, e)}
+                        pairs |= {(s.identity, setting.name) for _, s in side if may_run_on(s, setting)}
         return pairs
 
     run_rounds(
         timings,
         list({s.identity: s for c in found for s in c.subjects()}.values()),
-        [BASELINE, *settings],
+        settings,
         fewest=options.rounds,
         most=options.most_rounds,
         uncertain=uncertain,
@@ -117,18 +117,15 @@ def _factor(
     """Σ w T(e) / T(e0)."""
     members = []
     for weight, subject in weighted:
-        a, b = timings.of(subject, BASELINE)[rounds], timings.of(subject, setting)[rounds]
-        members.append(Member(rate=weight / latency_with_ci(a).value, a=a, b=b))
-    return suite_factor(members)
+        before, after = timings.pairs(subject, setting, rounds)
+        members.append(Member(rate=weight, a=before, b=after))
+    return paired_suite_factor(members)
 
 
 def _row(timings: Timings, contest: Contest, setting: Setting) -> dict[str, Any]:
     suite, stand_in = (_factor(timings, side, setting) for side in (contest.suite, contest.stand_in))
     error = relative_error(suite, stand_in)
-    rounds = [
-        min(len(timings.of(s, e)) for _, s in side for e in (BASELINE, setting))
-        for side in (contest.suite, contest.stand_in)
-    ]
+    rounds = [min(len(timings.of(s, setting)) for _, s in side) for side in (contest.suite, contest.stand_in)]
     noise = None
     if rounds[0] > 1:
         halves = [_factor(timings, contest.suite, setting, slice(i, None, 2)).value for i in (0, 1)]
@@ -151,10 +148,7 @@ def _row(timings: Timings, contest: Contest, setting: Setting) -> dict[str, Any]
             _generated_share(timings, side, setting) for side in (contest.suite, contest.stand_in)
         ],
         "rounds": rounds,
-        "members": {
-            s.label: ratio_with_ci(timings.of(s, BASELINE), timings.of(s, setting)).value
-            for _, s in contest.suite
-        },
+        "members": {s.label: paired_ratio(*timings.pairs(s, setting)).value for _, s in contest.suite},
     }
 
 
@@ -163,10 +157,10 @@ def _generated_share(timings: Timings, weighted: Sequence[Weighted], setting: Se
     times, generated = 0.0, 0.0
     for weight, subject in weighted:
         after = timings.of(subject, setting)
-        shares = [p["generated_share"] for p in after if p["generated_share"] is not None]
+        shares = [p["generated_share"] for p in after if "generated_share" in p]
         if not shares:
             return None
-        factor = latency_with_ci(after).value / latency_with_ci(timings.of(subject, BASELINE)).value
+        factor = paired_ratio(*timings.pairs(subject, setting)).value
         times += weight * factor
         generated += weight * factor * fmean(shares)
     return generated / times

@@ -58,20 +58,19 @@ def main() -> int:
         name = f"{workload.full_name} {mode}"
         try:
             found, measured_s = _profiled(workload, mode, options.device, options.preset)
+            line = _line(found, measured_s)
+            if options.again:
+                moved = _moved(load_signature(path), found)
+                again.append({"workload": workload.full_name, "mode": mode, **moved})
+                line += f" {moved['category_total_variation']:6.1%}"
+                _keep(again)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                save_signature(path, found)
         except StatsNetError as error:
             failed.append(f"{name}: {error}")
             print(f"{name:34.34} failed", flush=True)
             continue
-        line = _line(found, measured_s)
-        if options.again:
-            again.append(
-                {"workload": workload.full_name, "mode": mode, **_moved(load_signature(path), found)}
-            )
-            line += f" {again[-1]['category_total_variation']:6.1%}"
-            _keep(again)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_signature(path, found)
         print(f"{name:34.34} {line}   ({time.perf_counter() - begin:.0f} s in all)", flush=True)
     for text in failed:
         print(text, file=sys.stderr)

@@ -48,7 +48,7 @@ def main() -> None:
     run_rounds(
         timings,
         list(subjects.values()),
-        [BASELINE],
+        [],
         fewest=options.rounds,
         most=options.rounds,
         uncertain=set,

@@ -1,4 +1,4 @@
-"""Times of single processes, kept line by line in a file: a long benchmark goes on where it was stopped."""
+"""Times of processes that took turns, kept group by group in a file: a long benchmark goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from statistics import median
 from typing import Any
 
 from statsnet.environment import fingerprint, slug
-from statsnet.running.child import measuring_environment, run_job
-from statsnet.running.settings import Setting
+from statsnet.running.child import measuring_environment
+from statsnet.running.in_turn import side_by_side
+from statsnet.running.settings import BASELINE, Setting
 
 Process = dict[str, Any]
+Group = dict[str, Process]
+"""Processes by their setting's name."""
+Pairs = tuple[list[Process], list[Process]]
 
 
 def results_file(name: str) -> Path:
@@ -35,12 +39,12 @@ class Subject:
 
 @dataclass(slots=True)
 class Timings:
-    """Lines of `path`: one process each. Those of another environment are kept and not used; nor is a line that was not
-    finished."""
+    """Lines of `path`: a group each, one subject's processes that took turns, the baseline's and those of settings.
+    Groups of another environment are kept and not used; nor is a line that was not finished."""
 
     path: Path
     here: str = field(default_factory=lambda: fingerprint(measuring_environment()))
-    found: dict[tuple[str, str], list[Process]] = field(default_factory=lambda: defaultdict(list))
+    found: dict[str, list[Group]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,34 +57,42 @@ class Timings:
 
     def _take(self, row: dict[str, Any]) -> None:
         if row["environment"] == self.here:
-            kept = {"latency_s": [row["latency_s"]], "generated_share": row.get("generated_share")}
-            self.found[row["subject"], row["setting"]].append(kept)
+            self.found[row["subject"]].append(row["processes"])
 
     def of(self, subject: Subject, setting: Setting) -> list[Process]:
         """The processes measured so far, in their order."""
-        return self.found[subject.identity, setting.name]
+        return [group[setting.name] for group in self.found[subject.identity] if setting.name in group]
 
-    def measure(self, subject: Subject, setting: Setting) -> None:
-        """One more process."""
+    def pairs(self, subject: Subject, setting: Setting, rounds: slice = slice(None)) -> Pairs:
+        """The baseline's processes and the setting's, of the groups that hold the setting."""
+        groups = [group for group in self.found[subject.identity] if setting.name in group][rounds]
+        return [group[BASELINE.name] for group in groups], [group[setting.name] for group in groups]
+
+    def measure(self, subject: Subject, settings: Sequence[Setting]) -> None:
+        """One more group: a process for the baseline and one for each setting."""
         began = time.time()
-        result = run_job(subject.job(setting))
+        sweep = [BASELINE, *settings]
+        outcomes = side_by_side({"jobs": [subject.job(setting) for setting in sweep]})["outcomes"]
         row = {
             "subject": subject.identity,
-            "setting": setting.name,
             "environment": self.here,
             "began": round(began),
-            "latency_s": median(result["latency_s"]),
-            "steps": len(result["latency_s"]),
-            "stable": result["stable"],
+            "processes": {setting.name: _kept(o) for setting, o in zip(sweep, outcomes, strict=True)},
         }
-        if "generated_share" in result:
-            row["generated_share"] = result["generated_share"]
         self._append(json.dumps(row) + "\n")
         self._take(row)
 
     def _append(self, text: str) -> None:
         with self.path.open("a", encoding="utf-8") as lines:
             lines.write(text)
+
+
+def _kept(outcome: dict[str, Any]) -> Process:
+    kept = {"latency_s": [median(outcome["latency_s"])], "steps": len(outcome["latency_s"])}
+    return {
+        **kept,
+        **{key: outcome[key] for key in ("window_latency_s", "generated_share") if key in outcome},
+    }
 
 
 def run_rounds(
@@ -93,20 +105,28 @@ def run_rounds(
     uncertain: Callable[[], set[tuple[str, str]]],
     say: Callable[[str], None],
 ) -> None:
-    """Every subject in every setting, `fewest` rounds; then, up to `most`, those pairs (identity, setting) that
-    `uncertain` names. What the file holds already counts."""
+    """Every subject in every setting, beside the baseline, `fewest` rounds; then, up to `most`, those pairs (identity,
+    setting) that `uncertain` names. What the file holds already counts. Without settings, the baseline alone."""
     for number in range(most):
         wanted = uncertain() if number >= fewest else None
+
+        def is_due(
+            subject: Subject,
+            setting: Setting,
+            number: int = number,
+            wanted: set[tuple[str, str]] | None = wanted,
+        ) -> bool:
+            known = len(timings.of(subject, setting))
+            return known <= number and (wanted is None or (subject.identity, setting.name) in wanted)
+
         due = [
-            (subject, setting)
+            (subject, chosen)
             for subject in subjects
-            for setting in settings
-            if len(timings.of(subject, setting)) <= number
-            and (wanted is None or (subject.identity, setting.name) in wanted)
+            if (chosen := [setting for setting in settings or [BASELINE] if is_due(subject, setting)])
         ]
         begin = time.monotonic()
-        for done, (subject, setting) in enumerate(due):
+        for done, (subject, chosen) in enumerate(due):
             left_s = (time.monotonic() - begin) / done * (len(due) - done) if done else 0.0
             place = f"round {number + 1}, {done + 1} of {len(due)}"
-            say(f"{place}: {subject.label} ({setting.name}), {left_s / 60:.0f} min left")
-            timings.measure(subject, setting)
+            say(f"{place}: {subject.label} ({len(chosen)} settings), {left_s / 60:.0f} min left")
+            timings.measure(subject, [setting for setting in chosen if setting != BASELINE])

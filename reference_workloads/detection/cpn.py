@@ -42,15 +42,18 @@ class GlobalNet(nn.Module):
             for _ in inputs
         )
 
-    def forward(self, maps: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         x = self.lateral[-1](maps[-1])
         levels = [x]
         for index in reversed(range(len(maps) - 1)):
             lateral = self.lateral[index](maps[index])
             x = lateral + self.merge[index](resize(x, lateral.shape[-2:]))
             levels.insert(0, x)
-        size = maps[0].shape[-2:]
-        return levels, [resize(heat(x), size) for heat, x in zip(self.heat, levels, strict=True)]
+        return levels
+
+    def heatmaps(self, levels: Sequence[Tensor]) -> list[Tensor]:
+        size = levels[0].shape[-2:]
+        return [resize(heat(x), size) for heat, x in zip(self.heat, levels, strict=True)]
 
 
 class RefineNet(nn.Module):
@@ -83,9 +86,9 @@ class CPN(nn.Module):
         self.refine_net = RefineNet(len(self.backbone.widths), width)
 
     def forward(self, x: Tensor) -> Tensor | tuple[Tensor, ...]:
-        levels, heatmaps = self.global_net(self.backbone(x))
+        levels = self.global_net(self.backbone(x))
         refined = self.refine_net(levels)
-        return (refined, *heatmaps) if self.training else refined
+        return (refined, *self.global_net.heatmaps(levels)) if self.training else refined
 
 
 def build(batch: int = 4, image: int = 384, shrink: int = 1) -> tuple[nn.Module, Tensor]:

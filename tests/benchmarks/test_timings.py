@@ -23,14 +23,16 @@ def subject(name: str) -> Subject:
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the jobs that were run; each takes as many seconds as have run before it."""
+    """The groups that were run; each process takes as many seconds as groups have run before it."""
     done: list[str] = []
 
-    def run(job: dict[str, Any]) -> dict[str, Any]:
-        done.append(f"{job['kind']} {job['setting']['name']}")
-        return {"latency_s": [float(len(done))] * 3, "stable": True}
+    def run(group: dict[str, Any]) -> dict[str, Any]:
+        jobs = group["jobs"]
+        done.append(f"{jobs[0]['kind']} {' '.join(job['setting']['name'] for job in jobs)}")
+        times = [float(len(done))] * 3
+        return {"outcomes": [{"latency_s": times, "window_latency_s": times, "stable": True} for _ in jobs]}
 
-    monkeypatch.setattr(timings, "run_job", run)
+    monkeypatch.setattr(timings, "side_by_side", run)
     return done
 
 
@@ -39,7 +41,7 @@ def measured(
 ) -> Timings:
     found = Timings(path, here="here")
     run_rounds(
-        found, [subject("a"), subject("b")], [BASELINE, ONE_THREAD], fewest=2, most=most,
+        found, [subject("a"), subject("b")], [ONE_THREAD], fewest=2, most=most,
         uncertain=lambda: uncertain or set(), say=lambda _: None,
     )  # fmt: skip
     return found
@@ -47,8 +49,14 @@ def measured(
 
 def test_subjects_and_settings_take_turns(tmp_path: Path, ran: list[str]) -> None:
     found = measured(tmp_path / "times.jsonl", ran)
-    assert ran == ["a baseline", "a threads=1", "b baseline", "b threads=1"] * 2
-    assert [p["latency_s"] for p in found.of(subject("b"), BASELINE)] == [[3.0], [7.0]]
+    assert ran == ["a baseline threads=1", "b baseline threads=1"] * 2
+    assert [p["latency_s"] for p in found.of(subject("b"), BASELINE)] == [[2.0], [4.0]]
+    before, after = found.pairs(subject("b"), ONE_THREAD)
+    assert (
+        [p["window_latency_s"] for p in before]
+        == [p["window_latency_s"] for p in after]
+        == [[2.0] * 3, [4.0] * 3]
+    )
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path, ran: list[str]) -> None:
@@ -58,7 +66,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, ran: list[str])
     path.write_text("\n".join(kept) + "\n" + last[:20])  # stopped while it wrote
     ran.clear()
     measured(path, ran)
-    assert ran == ["b threads=1"]
+    assert ran == ["b baseline threads=1"]
     ran.clear()
     measured(path, ran)
     assert ran == []
@@ -76,4 +84,10 @@ def test_times_of_another_machine_do_not_count(tmp_path: Path, ran: list[str]) -
 
 def test_only_what_is_uncertain_runs_on(tmp_path: Path, ran: list[str]) -> None:
     measured(tmp_path / "times.jsonl", ran, most=4, uncertain={("b", "threads=1")})
-    assert ran[8:] == ["b threads=1"] * 2
+    assert ran[4:] == ["b baseline threads=1"] * 2
+
+
+def test_without_settings_the_baseline_runs_alone(tmp_path: Path, ran: list[str]) -> None:
+    found = Timings(tmp_path / "times.jsonl", here="here")
+    run_rounds(found, [subject("a")], [], fewest=2, most=2, uncertain=set, say=lambda _: None)
+    assert ran == ["a baseline"] * 2

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,33 @@ def test_counts_alone_need_no_device(cli: Cli, here: Path) -> None:
     shown = cli("show", "ncf.json")
     assert shown.returncode == 0, shown.stderr
     assert "recsys/ncf" in shown.stdout
+
+
+def test_processes_that_run_a_step_together(here: Path) -> None:
+    """However long their steps take, all take the same number, or they would wait for each other for ever."""
+    group = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    profile = (
+        "-m",
+        "statsnet",
+        "profile",
+        "micro/deepbench_all_reduce",
+        "--preset",
+        "tiny",
+        "-o",
+        "two.json",
+    )
+    done = subprocess.run(
+        [sys.executable, *group, *profile, *QUICK],
+        cwd=here,
+        env=environment(here),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    signature = load_signature(here / "two.json")
+    assert "collective" in {c.category for c in signature.clusters}
+    assert done.stdout.count("Time by category") == 1
 
 
 @pytest.mark.parametrize(

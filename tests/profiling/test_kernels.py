@@ -36,6 +36,10 @@ HEADERS = "onednn_verbose,v1,info,oneDNN v3.12.0\nMKL_VERBOSE oneMKL 2024.0 Upda
         (f"{CONVOLUTION}\n{SGEMM}", ("onednn:brgconv:avx512_core", "mkl:sgemm")),
         (CREATED, ()),
         (HEADERS, ()),
+        (
+            "onednn_verbose,v1,primitive,exec,cpu,deconvolution,conv:any+jit:avx2,forward_inference,x,,,x,1.0",
+            ("onednn:conv:any:jit:avx2",),
+        ),
         ("what a model printed, with, commas, in, its, own, line", ()),
     ],
 )

@@ -13,6 +13,8 @@ from statsnet.running.statistics import (
     Member,
     geometric_mean,
     latency_with_ci,
+    paired_ratio,
+    paired_suite_factor,
     process_median_s,
     ratio_with_ci,
     suite_factor,
@@ -116,3 +118,36 @@ def test_geometric_mean() -> None:
     for bad in ([], [0.0]):
         with pytest.raises(ValueError, match=r"mean requires|math domain|positive"):
             geometric_mean(bad)
+
+
+def windows(*medians: float) -> dict[str, Any]:
+    return {"latency_s": list(medians), "window_latency_s": list(medians)}
+
+
+def test_what_disturbs_two_windows_at_once_does_not_count() -> None:
+    disturbed = [1.0, 5.0, 1.0, 2.0]
+    a, b = windows(*disturbed), windows(*(2 * t for t in disturbed))
+    assert paired_ratio([a, a], [b, b]) == Interval(value=pytest.approx(2.0), low=pytest.approx(2.0),
+                                                    high=pytest.approx(2.0))  # fmt: skip
+
+
+def test_pairs_are_the_samples_of_a_factor() -> None:
+    logs = [0.5, 0.7, 0.6, 0.9]
+    a = [windows(math.exp(drift)) for drift in (0.0, 2.0, -1.0, 0.3)]
+    b = [windows(math.exp(drift + log)) for drift, log in zip((0.0, 2.0, -1.0, 0.3), logs, strict=True)]
+    found = paired_ratio(a, b)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(logs), scale=stats.sem(logs))
+    assert found.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+
+
+def test_a_paired_suite_is_the_weighted_mean_of_its_factors() -> None:
+    members = [
+        Member(rate=0.75, a=[windows(1.0), windows(3.0)], b=[windows(1.0), windows(3.0)]),
+        Member(rate=0.25, a=[windows(10.0), windows(20.0)], b=[windows(50.0), windows(100.0)]),
+    ]
+    assert paired_suite_factor(members).value == pytest.approx(0.75 * 1 + 0.25 * 5)
+
+
+def test_without_windows_medians_count() -> None:
+    assert paired_ratio(processes(1.0, 2.0), processes(3.0, 6.0)).value == pytest.approx(3.0)

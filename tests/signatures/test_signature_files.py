@@ -234,7 +234,7 @@ def test_unknown_kinds_and_bad_documents_are_not_written(tmp_path: Path) -> None
 
 
 def test_a_signature_stays_small(tmp_path: Path, dense_signature: Signature) -> None:
-    clusters = tuple(dataclasses.replace(dense_signature.clusters[0], calls=float(n)) for n in range(1, 1200))
+    clusters = tuple(dataclasses.replace(dense_signature.clusters[0], calls=float(n)) for n in range(1, 6000))
     large = dataclasses.replace(dense_signature, clusters=clusters, motifs=(), measurements=())
     with pytest.raises(StatsNetError, match=r"too large to be written: \d+ bytes"):
         save_signature(tmp_path / "s.json", large)

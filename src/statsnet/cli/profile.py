@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from statsnet.cli import options, output
@@ -40,6 +42,8 @@ def profile(
     WORKLOAD is a name that `statsnet list` shows, or a factory of your own, path/to/file.py:factory, which
     returns (model, args).
 
+    Under torchrun all processes run the step together, and the first one's signature is written.
+
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
     if path is None and not as_json:
@@ -72,6 +76,8 @@ def profile(
     }
     with output.progress() as show:
         data = run_job(job, on_progress=show)["signature"]
+    if os.environ.get("RANK", "0") != "0":
+        return
     signature = Signature.from_dict(data)
     if path is not None:
         save_signature(path, signature)

@@ -78,10 +78,15 @@ def implementations(log: str) -> tuple[str, ...]:
         fields = line.split(",")
         if line.startswith("onednn_verbose") and len(fields) > 6 and fields[3] == "exec":
             target = reorders if fields[5] == "reorder" else names
-            target[f"onednn:{fields[6]}"] = None
+            target[_onednn_name(fields[6])] = None
         elif found := _MKL_CALL.match(line):
             names[_mkl_name(found[1], found[2].split(","))] = None
     return tuple(names or reorders)
+
+
+def _onednn_name(implementation: str) -> str:
+    """`conv:any+jit:avx2` (a deconvolution) -> `onednn:conv:any:jit:avx2`: a plus joins the kernels of one operator."""
+    return "onednn:" + re.sub(r"[^a-z0-9_:.]+", ":", implementation.lower())[:100]
 
 
 def _mkl_name(routine: str, arguments: list[str]) -> str:

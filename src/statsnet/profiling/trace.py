@@ -15,6 +15,7 @@ import torch
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
+from statsnet.profiling.together import agreed
 from statsnet.signatures.categories import is_metadata
 
 Step = Callable[[int], Any]
@@ -81,7 +82,9 @@ def trace_step(
     turn = itertools.cycle(inputs)
     run = _timed(lambda: step(next(turn)), device)
     warmup_s: list[float] = []
-    while len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS):
+    while agreed(
+        len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS)
+    ):
         warmup_s.append(run())
     report("capturing operators", 0.2)
     with while_capturing():
@@ -96,12 +99,14 @@ def trace_step(
     profiled()  # the first session of a step takes the memory that the later ones use again
     if len(calls) > MANY_CALLS:
         repeats = min(repeats, 3)
-    elif warmup_s[-1] > LONG_STEP_S:
+    elif agreed(warmup_s[-1] > LONG_STEP_S):
         repeats = min(repeats, 4)
     bare: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
-    while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
+    while agreed(
+        len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)
+    ):
         _recover(run)
         bare.append(run())
         timelines.append(profiled())
@@ -139,7 +144,7 @@ def _recover(run: Callable[[], float]) -> None:
     """
     end = time.perf_counter() + RECOVERY_S
     run()
-    while time.perf_counter() < end:
+    while agreed(time.perf_counter() < end):
         run()
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,11 @@ def run_job(
     Raises the job's own StatsNetError, or MeasurementError if the child fails in any other way or
     `timeout_s` is over. No process and no file is left behind, not after Ctrl-C either.
     """
-    with tempfile.TemporaryDirectory(prefix="statsnet-") as name:
-        folder = Path(name)
-        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        exit_code = _run_worker(folder, child_environment(job, env), timeout_s, on_progress)
-        return _read_outcome(folder, exit_code)
+    with Worker(job, env=env) as worker:
+        for event in worker.events(timeout_s):
+            if on_progress is not None:
+                on_progress(event)
+        return worker.result()
 
 
 def child_environment(job: dict[str, Any], extra: dict[str, str] | None = None) -> dict[str, str]:
@@ -71,57 +71,87 @@ def measuring_environment(device: str = "cpu") -> dict[str, Any]:
     return {**here, "allocator": {**here["allocator"], **allocator}}
 
 
-def _run_worker(
-    folder: Path, env: dict[str, str], timeout_s: float | None, on_progress: Progress | None
-) -> int:
-    reading_end, writing_end = os.pipe()
-    command = [sys.executable, "-P", "-m", "statsnet.running.worker", str(folder), str(writing_end)]
-    with open(reading_end, "rb", buffering=0) as progress, open(folder / "output", "wb") as output:
-        try:
-            process = subprocess.Popen(
-                command,
-                env=env,
-                stdin=subprocess.DEVNULL,
+class Worker:
+    """A fresh process that runs a job. Leaving its `with` block ends it, whatever it was doing.
+
+    With `listens` its standard input is a pipe, on which it is told what to do next (`tell`); otherwise it is empty.
+    """
+
+    def __init__(
+        self, job: dict[str, Any], *, env: dict[str, str] | None = None, listens: bool = False
+    ) -> None:
+        self._job, self._env, self._listens = job, env, listens
+        self._kept = contextlib.ExitStack()
+
+    def __enter__(self) -> Worker:
+        with contextlib.ExitStack() as kept:
+            self._folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="statsnet-")))
+            (self._folder / "job.json").write_text(json.dumps(self._job), encoding="utf-8")
+            reading_end, writing_end = os.pipe()
+            self._progress = kept.enter_context(open(reading_end, "rb", buffering=0))
+            try:
+                self._process = self._start(writing_end)
+            finally:
+                os.close(writing_end)
+            kept.callback(_end_group, self._process)
+            kept.callback(self.tell, None)
+            self._kept = kept.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
+
+    def _start(self, writing_end: int) -> subprocess.Popen[bytes]:
+        module = "statsnet.running.worker"
+        with open(self._folder / "output", "wb") as output:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", module, str(self._folder), str(writing_end)],
+                env=child_environment(self._job, self._env),
+                stdin=subprocess.PIPE if self._listens else subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 pass_fds=(writing_end,),
                 start_new_session=True,  # a group of its own, so that what the job itself starts ends with it
             )
-        finally:
-            os.close(writing_end)
+
+    def events(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
+        """What the job reports, as it comes, until the process has ended, even if one that it started still holds the
+        pipe open. Raises MeasurementError when `timeout_s` is over."""
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        pending = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._progress, selectors.EVENT_READ)
+            while True:
+                ended = self._process.poll() is not None
+                if selector.select(0 if ended else _POLL_S):
+                    chunk = os.read(self._progress.fileno(), 65536)
+                    if not chunk:
+                        break
+                    *lines, pending = (pending + chunk).split(b"\n")
+                    yield from map(json.loads, lines)
+                elif ended:
+                    return
+                if time.monotonic() > deadline:
+                    raise _too_slow(timeout_s)
         try:
-            _pass_on_progress(process, progress.fileno(), timeout_s, on_progress)
-            return process.wait()
-        finally:
-            _end_group(process)
+            self._process.wait(None if timeout_s is None else max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise _too_slow(timeout_s) from None
 
+    def tell(self, line: str | None) -> None:
+        """A line for the job; None: there will be no more. One that has ended is told nothing."""
+        if self._process.stdin is None:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            if line is None:
+                self._process.stdin.close()
+            else:
+                self._process.stdin.write(line.encode() + b"\n")
+                self._process.stdin.flush()
 
-def _pass_on_progress(
-    process: subprocess.Popen[bytes], pipe: int, timeout_s: float | None, on_progress: Progress | None
-) -> None:
-    """Return when the child has ended, even if a process that it started still holds the pipe open."""
-    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-    pending = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while True:
-            ended = process.poll() is not None
-            if selector.select(0 if ended else _POLL_S):
-                chunk = os.read(pipe, 65536)
-                if not chunk:
-                    break
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    if on_progress is not None:
-                        on_progress(json.loads(line))
-            elif ended:
-                return
-            if time.monotonic() > deadline:
-                raise _too_slow(timeout_s)
-    try:
-        process.wait(None if timeout_s is None else max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        raise _too_slow(timeout_s) from None
+    def result(self) -> dict[str, Any]:
+        """Of a process that has ended. Raises the job's own StatsNetError, or MeasurementError."""
+        return _read_outcome(self._folder, self._process.wait())
 
 
 def _too_slow(timeout_s: float | None) -> MeasurementError:

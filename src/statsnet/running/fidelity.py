@@ -6,16 +6,28 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statsnet.environment import differences
+from statsnet.environment import describe, differences
 from statsnet.running.child import Progress
+from statsnet.running.in_turn import side_by_side
 from statsnet.running.interleave import interleave
 from statsnet.running.proxy_folder import ProxyFolder
 from statsnet.running.run import proxy_job
 from statsnet.running.settings import BASELINE, Setting
-from statsnet.running.statistics import Interval, Member, process_median_s, ratio_with_ci, suite_factor
+from statsnet.running.statistics import (
+    Interval,
+    Member,
+    paired_ratio,
+    paired_suite_factor,
+    process_median_s,
+    ratio_with_ci,
+    suite_factor,
+)
 from statsnet.running.suite import SuiteMember, common_environment, process_of, suite_result
 
 Outcomes = Sequence[Sequence[Mapping[str, Any]]]
+
+FITS = 0.7
+"""Share of the device's memory that processes side by side may take together."""
 
 HALF_WIDTH = 0.015
 """Rounds go on while the 95 % interval of the logarithm of a factor reaches further than this to either side."""
@@ -34,27 +46,30 @@ def measure_fidelity(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
-    Every round runs every member and the proxy, each in a fresh process, at the baseline and then under each
-    setting; after `rounds` of them until every factor is known to HALF_WIDTH, or `most_rounds` have run. Raises
-    UsageError for a setting that a replayed member can not follow.
+    Every round runs every member and then the proxy, each in fresh processes, one for the baseline and one for each
+    setting, which take turns; after `rounds` of them until every factor is known to HALF_WIDTH, or `most_rounds` have
+    run. Raises UsageError for a setting that a replayed member can not follow.
     """
     sweep = [BASELINE, *settings]
-    jobs = [job for setting in sweep for job in _jobs(proxy, members, setting, device, limits)]
-    size = len(members) + 1
+    groups = _groups(proxy, members, sweep, device, limits)
 
     def by_setting(outcomes: Outcomes) -> list[Outcomes]:
-        return [outcomes[start : start + size] for start in range(0, len(outcomes), size)]
+        return [
+            [[found["outcomes"][index] for found in subject] for subject in outcomes]
+            for index in range(len(sweep))
+        ]
 
     def all_factors(outcomes: Outcomes) -> list[Interval]:
         before, *after = by_setting(outcomes)
         return [f for part in after for f in factors(members, before, part)]
 
     outcomes = interleave(
-        jobs,
+        groups,
         rounds,
         most=most_rounds,
         enough=lambda found: known_well(all_factors(found)),
         on_progress=on_progress,
+        run=side_by_side,
     )
     parts = by_setting(outcomes)
     result = suite_result(proxy.spec, members, parts[0][:-1], parts[0][-1])
@@ -69,27 +84,37 @@ def measure_fidelity(
     }
 
 
-def _jobs(
+def _groups(
     proxy: ProxyFolder,
     members: Sequence[SuiteMember],
-    setting: Setting,
+    sweep: Sequence[Setting],
     device: str,
     limits: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    timed = proxy_job(proxy, device=device, setting=setting, **limits)
-    return [
-        *(member.timing_job(proxy.spec, device, setting, **limits) for member in members),
-        {**timed, "label": f"the proxy ({setting.name})"},
-    ]
+    """A job of `side_by_side` for every member, and one for the proxy."""
+    available = describe(device)["memory_bytes"]
+    found: list[dict[str, Any]] = []
+    for member in members:
+        peak = member.signature.memory.peak_bytes if member.signature else None
+        found.append(
+            {
+                "kind": "side_by_side",
+                "label": member.name,
+                "alone": (peak or 0) * len(sweep) > FITS * available,
+                "jobs": [member.timing_job(proxy.spec, device, setting, **limits) for setting in sweep],
+            }
+        )
+    jobs = [proxy_job(proxy, device=device, setting=setting, **limits) for setting in sweep]
+    return [*found, {"kind": "side_by_side", "label": "the proxy", "jobs": jobs}]
 
 
 def factors(members: Sequence[SuiteMember], before: Outcomes, after: Outcomes) -> tuple[Interval, Interval]:
     """Of suite and proxy; the last entry of `before` and `after` is the proxy's."""
     a, b = ([[process_of(o) for o in row] for row in side] for side in (before, after))
-    suite = suite_factor(
-        [Member(rate=m.rate, a=x, b=y) for m, x, y in zip(members, a[:-1], b[:-1], strict=True)]
+    suite = paired_suite_factor(
+        [Member(rate=m.weight, a=x, b=y) for m, x, y in zip(members, a[:-1], b[:-1], strict=True)]
     )
-    return suite, ratio_with_ci(a[-1], b[-1])
+    return suite, paired_ratio(a[-1], b[-1])
 
 
 def widest_half_width(found: Sequence[Interval]) -> float | None:
@@ -119,7 +144,7 @@ def setting_row(
         "error": interval_dict(relative_error(suite, proxy)),
         "suite_noise": suite_noise(members, after),
         "members": [
-            {"name": m.name, "evidence": m.evidence, **interval_dict(ratio_with_ci(x, y))}
+            {"name": m.name, "evidence": m.evidence, **interval_dict(paired_ratio(x, y))}
             for m, x, y in zip(members, a[:-1], b[:-1], strict=True)
         ],
         "differences": differences(here, there),

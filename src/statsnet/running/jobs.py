@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from itertools import count
@@ -10,7 +11,9 @@ from typing import Any
 import torch
 
 from statsnet.environment import describe
+from statsnet.running.child import Progress
 from statsnet.running.harness import measure
+from statsnet.running.in_turn import take_turns
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.settings import convert_module, setting_of, wrap_step
 
@@ -18,11 +21,11 @@ GENERATED = "cpp_fused"
 """Part of the names that Inductor gives to its kernels on a CPU."""
 
 
-def time_workload(job: dict[str, Any]) -> dict[str, Any]:
+def time_workload(job: dict[str, Any], progress: Progress = lambda _: None) -> dict[str, Any]:
     """Time a workload's step; successive steps take its inputs in turn.
 
     `job`: target, mode, and where wanted preset, batch, dtype, overrides, seed, optimizer, device, threads,
-    setting, min_runs, min_time_s, max_time_s. Returns an entry of a result's `processes`, and `environment`.
+    setting, min_runs, min_time_s, max_time_s, in_turn. Returns an entry of a result's `processes`, and `environment`.
     """
     from statsnet.workloads import build, make_step
 
@@ -31,22 +34,22 @@ def time_workload(job: dict[str, Any]) -> dict[str, Any]:
     convert_module(setting_of(job), built.model)
     step = make_step(built, optimizer=job.get("optimizer"))
     turn = count()
-    return _timed(lambda: step(next(turn)), job)
+    return _timed(lambda: step(next(turn)), job, progress)
 
 
-def time_proxy(job: dict[str, Any]) -> dict[str, Any]:
+def time_proxy(job: dict[str, Any], progress: Progress = lambda _: None) -> dict[str, Any]:
     """Time a proxy's step.
 
     `job`: folder, and where wanted network_sha256, device, threads, setting, min_runs, min_time_s,
-    max_time_s. Returns as `time_workload`.
+    max_time_s, in_turn. Returns as `time_workload`.
     """
     device = job.get("device", "cpu")
     network = load_network(job["folder"], sha256=job.get("network_sha256"))
     proxy = convert_module(setting_of(job), network.build(device))
-    return _timed(network.make_step(proxy, device), job)
+    return _timed(network.make_step(proxy, device), job, progress)
 
 
-def _timed(step: Callable[[], Any], job: dict[str, Any]) -> dict[str, Any]:
+def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     device = job.get("device", "cpu")
     setting = setting_of(job)
     limits = {key: job[key] for key in ("min_runs", "min_time_s", "max_time_s") if key in job}
@@ -54,7 +57,11 @@ def _timed(step: Callable[[], Any], job: dict[str, Any]) -> dict[str, Any]:
     compiled = "compile" in setting.in_process
     if compiled:
         wrapped()  # what the compiler takes is no part of a step
-    process = measure(wrapped, device=device, **limits)
+    if job.get("in_turn"):
+        most = {key: limits[key] for key in ("max_time_s",) if key in limits}
+        process = take_turns(wrapped, sys.stdin, progress, device=device, **most)
+    else:
+        process = measure(wrapped, device=device, **limits)
     if compiled:
         process["generated_share"] = _generated_share(wrapped)
     environment = describe(device)

@@ -87,6 +87,20 @@ def suite_factor(members: Sequence[Member]) -> Interval:
     return _interval(value, terms)
 
 
+def paired_ratio(a: Sequence[Process], b: Sequence[Process]) -> Interval:
+    """The factor T_b / T_a of processes that ran in pairs: each pair is one sample of it."""
+    log = _pairs_mean(a, b)
+    return _interval(log.mean, [(1.0, log)])
+
+
+def paired_suite_factor(members: Sequence[Member]) -> Interval:
+    """Σ w_i T_b,i / T_a,i over Σ w_i, the `rate` of each being its weight w_i; processes ran in pairs."""
+    logs = [_pairs_mean(member.a, member.b) for member in members]
+    parts = [member.rate * math.exp(log.mean) for member, log in zip(members, logs, strict=True)]
+    value = math.log(sum(parts) / sum(member.rate for member in members))
+    return _interval(value, [(part / sum(parts), log) for part, log in zip(parts, logs, strict=True)])
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     """Raises ValueError for no values, or one that is not positive."""
     return math.exp(fmean(math.log(value) for value in values))
@@ -102,9 +116,24 @@ class _LogMean:
 
 
 def _log_mean(processes: Sequence[Process]) -> _LogMean:
-    if not processes:
+    return _mean([math.log(process_median_s(process)) for process in processes])
+
+
+def _pairs_mean(a: Sequence[Process], b: Sequence[Process]) -> _LogMean:
+    return _mean([_log_ratio(x, y) for x, y in zip(a, b, strict=True)])
+
+
+def _log_ratio(a: Process, b: Process) -> float:
+    """From windows that were taken in turn, where both have them: what disturbs two of them at once is in neither."""
+    before, after = a.get("window_latency_s"), b.get("window_latency_s")
+    if before and after and len(before) == len(after):
+        return median(math.log(y / x) for x, y in zip(before, after, strict=True))
+    return math.log(process_median_s(b) / process_median_s(a))
+
+
+def _mean(logs: Sequence[float]) -> _LogMean:
+    if not logs:
         raise MeasurementError("there is no process to take a time from", hint="measure it again")
-    logs = [math.log(process_median_s(process)) for process in processes]
     n = len(logs)
     return _LogMean(mean=fmean(logs), variance=variance(logs) / n if n > 1 else 0.0, freedom=n - 1)
 
