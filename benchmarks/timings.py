@@ -88,11 +88,8 @@ class Timings:
 
 
 def _kept(outcome: dict[str, Any]) -> Process:
-    kept = {"latency_s": [median(outcome["latency_s"])], "steps": len(outcome["latency_s"])}
-    return {
-        **kept,
-        **{key: outcome[key] for key in ("window_latency_s", "generated_share") if key in outcome},
-    }
+    kept = {key: outcome[key] for key in ("window_latency_s", "generated_share") if key in outcome}
+    return {"latency_s": [median(outcome["latency_s"])], "steps": len(outcome["latency_s"]), **kept}
 
 
 def run_rounds(
@@ -109,21 +106,12 @@ def run_rounds(
     setting) that `uncertain` names. What the file holds already counts. Without settings, the baseline alone."""
     for number in range(most):
         wanted = uncertain() if number >= fewest else None
-
-        def is_due(
-            subject: Subject,
-            setting: Setting,
-            number: int = number,
-            wanted: set[tuple[str, str]] | None = wanted,
-        ) -> bool:
-            known = len(timings.of(subject, setting))
-            return known <= number and (wanted is None or (subject.identity, setting.name) in wanted)
-
-        due = [
-            (subject, chosen)
-            for subject in subjects
-            if (chosen := [setting for setting in settings or [BASELINE] if is_due(subject, setting)])
-        ]
+        due = []
+        for subject in subjects:
+            chosen = [s for s in settings or [BASELINE] if len(timings.of(subject, s)) <= number]
+            chosen = [s for s in chosen if wanted is None or (subject.identity, s.name) in wanted]
+            if chosen:
+                due.append((subject, chosen))
         begin = time.monotonic()
         for done, (subject, chosen) in enumerate(due):
             left_s = (time.monotonic() - begin) / done * (len(due) - done) if done else 0.0

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from statsnet.errors import StatsNetError, WorkloadError
-from statsnet.running.in_turn import FEWEST_TURNS, side_by_side, take_turns
+from statsnet.running.in_turn import FEWEST_TURNS, side_by_side
+from statsnet.running.jobs import take_turns
 from statsnet.running.settings import BASELINE, parse_settings
 
 SETTINGS = [BASELINE, *parse_settings("threads=1,aten=default")]
@@ -16,7 +17,7 @@ SETTINGS = [BASELINE, *parse_settings("threads=1,aten=default")]
 
 def timing(target: str, **limits: float) -> dict[str, Any]:
     common = {"kind": "time_workload", "target": target, "mode": "inference", "preset": "tiny", **limits}
-    return {"jobs": [{**common, "setting": setting.to_dict()} for setting in SETTINGS]}
+    return {"jobs": [{**common, "setting": s.to_dict(), "label": f"it ({s.name})"} for s in SETTINGS]}
 
 
 def test_every_process_has_as_many_windows() -> None:
@@ -30,8 +31,8 @@ def test_every_process_has_as_many_windows() -> None:
 
 
 def test_what_may_not_share_the_memory_runs_one_after_the_other() -> None:
-    group = {**timing("recsys/ncf", max_time_s=0.1, min_time_s=0.02), "alone": True}
-    outcomes = side_by_side(group)["outcomes"]
+    jobs = timing("recsys/ncf", max_time_s=0.1, min_time_s=0.02, peak_bytes=1 << 60)["jobs"]
+    outcomes = side_by_side({"jobs": jobs})["outcomes"]
     assert len(outcomes) == len(SETTINGS)
     assert all("window_latency_s" not in o for o in outcomes)
 
@@ -59,13 +60,15 @@ def test_one_that_dies_in_its_turn_ends_all(tmp_path: Path) -> None:
         "    return Dying(), (torch.ones(300, 300),)\n"
     )
     jobs = [{**job, "preset": None} for job in timing(f"{model}:make", max_time_s=0.5)["jobs"]]
-    with pytest.raises(StatsNetError, match="exit code 3"):
+    with pytest.raises(
+        StatsNetError, match=r"it \(aten=default\): a measuring process failed \(exit code 3\)"
+    ):
         side_by_side({"jobs": jobs})
 
 
 def test_a_window_for_each_command() -> None:
     said: list[dict[str, Any]] = []
-    found = take_turns(lambda: sum(range(100_000)), ["step", "step", "step"], said.append, max_time_s=0.1)
+    found = take_turns(lambda: sum(range(100_000)), ["step", "step", "step"], said.append, limit_s=0.1)
     assert said[0] == {"ready": True}
     assert [event["window_s"] for event in said[1:]] == found["window_latency_s"]
     assert len(found["window_latency_s"]) == 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from statsnet.cli import options, output
@@ -49,14 +47,10 @@ def characterize(
         output.print_report(characteristics_report(found, signatures, sizes, name, mode))
     if folder is not None:
         from statsnet.reporting.pictures import categories_svg, costs_svg, memory_svg
-        from statsnet.signatures.canonical import write_text_atomically
 
-        pictures = (
-            ("categories.svg", categories_svg(found)),
-            ("costs.svg", costs_svg(found)),
-            ("memory.svg", memory_svg(sizes)),
-        )
-        for file, text in pictures:
-            write_text_atomically(Path(folder, file), text)
-        if not as_json:
-            output.print_written(folder)
+        pictures = {
+            "categories.svg": categories_svg(found),
+            "costs.svg": costs_svg(found),
+            "memory.svg": memory_svg(sizes),
+        }
+        output.write_pictures(folder, pictures, say=not as_json)

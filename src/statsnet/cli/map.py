@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from statsnet.cli import options, output
@@ -53,9 +51,6 @@ def map_(
         output.print_report(similarity_report(found, name, mode))
     if folder is not None:
         from statsnet.reporting.pictures import map_svg, tree_svg
-        from statsnet.signatures.canonical import write_text_atomically
 
-        for file, text in (("map.svg", map_svg(found)), ("tree.svg", tree_svg(found))):
-            write_text_atomically(Path(folder, file), text)
-        if not as_json:
-            output.print_written(folder)
+        pictures = {"map.svg": map_svg(found), "tree.svg": tree_svg(found)}
+        output.write_pictures(folder, pictures, say=not as_json)

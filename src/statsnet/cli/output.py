@@ -112,6 +112,16 @@ def check_pictures(folder: str | None) -> None:
         )
 
 
+def write_pictures(folder: str, pictures: Mapping[str, str], *, say: bool) -> None:
+    """Write SVGs by their file's name, and say where they are."""
+    from statsnet.signatures.canonical import write_text_atomically
+
+    for name, text in pictures.items():
+        write_text_atomically(Path(folder, name), text)
+    if say:
+        print_written(folder)
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """A function that shows events {stage, done, remaining_s} on stderr.

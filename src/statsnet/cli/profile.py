@@ -76,7 +76,7 @@ def profile(
     }
     with output.progress() as show:
         data = run_job(job, on_progress=show)["signature"]
-    if os.environ.get("RANK", "0") != "0":
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
     signature = Signature.from_dict(data)
     if path is not None:

@@ -24,7 +24,7 @@ from statsnet.cli import options, output
 @click.option("--fit", is_flag=True, help="Measure the fit too, where --settings is given.")
 @options.profiles
 @options.device()
-@options.min_time("1s")
+@options.min_time("1s, under settings 5s")
 @options.max_time
 @options.trust
 def validate(

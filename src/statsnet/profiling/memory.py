@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from statsnet.workloads.losses import tensors_in
 
 
 def memory_record(
@@ -29,13 +30,13 @@ def memory_record(
     """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
-    input_bytes = _bytes(_tensors(list(inputs)))
-    for parameter in parameters:
-        parameter.grad = (
-            None  # what an earlier step left would be freed by this one, and hide as much of its own
-        )
+    input_bytes = _bytes(tensors_in(list(inputs)))
+    for (
+        parameter
+    ) in parameters:  # what an earlier step left would be freed by this one, and hide as much of its own
+        parameter.grad = None
     transient = None if step is None else _transient_peak(step, device)
-    state = None if optimizer is None else _bytes(_tensors(list(optimizer.state.values())))
+    state = None if optimizer is None else _bytes(tensors_in(list(optimizer.state.values())))
     resident = _bytes(parameters) + _bytes(buffers) + input_bytes + (state or 0)
     return {
         "parameter_count": sum(p.numel() for p in parameters),
@@ -100,7 +101,7 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
 def _stored(value: Any) -> list[torch.Tensor]:
     """The tensors that hold memory: of a sparse one its parts."""
     found: list[torch.Tensor] = []
-    for tensor in _tensors(value):
+    for tensor in tensors_in(value):
         if tensor.layout is torch.sparse_coo:
             found += [tensor._indices(), tensor._values()]
         elif tensor.layout is torch.strided:
@@ -114,7 +115,3 @@ def _identity(tensor: torch.Tensor) -> int:
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statsnet.environment import describe, differences
+from statsnet.environment import differences
 from statsnet.running.child import Progress
 from statsnet.running.in_turn import side_by_side
 from statsnet.running.interleave import interleave
@@ -25,9 +25,6 @@ from statsnet.running.statistics import (
 from statsnet.running.suite import SuiteMember, common_environment, process_of, suite_result
 
 Outcomes = Sequence[Sequence[Mapping[str, Any]]]
-
-FITS = 0.7
-"""Share of the device's memory that processes side by side may take together."""
 
 HALF_WIDTH = 0.015
 """Rounds go on while the 95 % interval of the logarithm of a factor reaches further than this to either side."""
@@ -92,20 +89,14 @@ def _groups(
     limits: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """A job of `side_by_side` for every member, and one for the proxy."""
-    available = describe(device)["memory_bytes"]
-    found: list[dict[str, Any]] = []
-    for member in members:
-        peak = member.signature.memory.peak_bytes if member.signature else None
-        found.append(
-            {
-                "kind": "side_by_side",
-                "label": member.name,
-                "alone": (peak or 0) * len(sweep) > FITS * available,
-                "jobs": [member.timing_job(proxy.spec, device, setting, **limits) for setting in sweep],
-            }
-        )
-    jobs = [proxy_job(proxy, device=device, setting=setting, **limits) for setting in sweep]
-    return [*found, {"kind": "side_by_side", "label": "the proxy", "jobs": jobs}]
+    jobs = {
+        m.name: [m.timing_job(proxy.spec, device, setting, **limits) for setting in sweep] for m in members
+    }
+    jobs["the proxy"] = [
+        {**proxy_job(proxy, device=device, setting=setting, **limits), "label": f"the proxy ({setting.name})"}
+        for setting in sweep
+    ]
+    return [{"kind": "side_by_side", "label": name, "jobs": group} for name, group in jobs.items()]
 
 
 def factors(members: Sequence[SuiteMember], before: Outcomes, after: Outcomes) -> tuple[Interval, Interval]:

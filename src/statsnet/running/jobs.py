@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
+from statistics import median
 from typing import Any
 
 import torch
 
 from statsnet.environment import describe
 from statsnet.running.child import Progress
-from statsnet.running.harness import measure
-from statsnet.running.in_turn import take_turns
+from statsnet.running.harness import PRECISION, _time_once, _warm_up, measure, precision
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.settings import convert_module, setting_of, wrap_step
+
+WINDOW_S = 0.4
+WARM_UP_S = 5.0
+"""Of processes that take turns: a window of steps, one step at least; and the longest warm-up."""
 
 GENERATED = "cpp_fused"
 """Part of the names that Inductor gives to its kernels on a CPU."""
@@ -58,8 +63,9 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     if compiled:
         wrapped()  # what the compiler takes is no part of a step
     if job.get("in_turn"):
-        most = {key: limits[key] for key in ("max_time_s",) if key in limits}
-        process = take_turns(wrapped, sys.stdin, progress, device=device, **most)
+        process = take_turns(
+            wrapped, sys.stdin, progress, device=device, limit_s=job.get("max_time_s", WARM_UP_S)
+        )
     else:
         process = measure(wrapped, device=device, **limits)
     if compiled:
@@ -67,6 +73,43 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     environment = describe(device)
     environment["settings"] |= {key: str(value) for key, value in setting.in_process.items()}
     return {**process, "environment": environment}
+
+
+def take_turns(
+    step: Callable[[], object],
+    commands: Iterable[str],
+    report: Progress,
+    *,
+    device: str = "cpu",
+    limit_s: float = WARM_UP_S,
+) -> dict[str, Any]:
+    """Warm up for `limit_s` at most, then time a window of steps for each line of `commands` (in_turn.py sends them).
+
+    Returns an entry of a result's `processes` with `window_latency_s`.
+    """
+    timed = partial(_time_once, step, device, time.perf_counter)
+    warmup, settled = _warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
+    usual_s = median(warmup[-3:])
+    times: list[float] = []
+    windows: list[float] = []
+    report({"ready": True})
+    for _ in commands:
+        if usual_s < WINDOW_S / 4:
+            timed()  # brings back what the others' turns drove out of the caches
+        end = time.perf_counter() + WINDOW_S
+        window = [timed()]
+        while time.perf_counter() < end:
+            window.append(timed())
+        times += window
+        windows.append(median(window))
+        report({"window_s": windows[-1]})
+    return {
+        "latency_s": times,
+        "warmup_latency_s": warmup,
+        "stable": settled and precision(times) < PRECISION,
+        "warnings": [] if settled else ["the warm-up did not settle: raise --max-time"],
+        "window_latency_s": windows,
+    }
 
 
 def _generated_share(step: Callable[[], Any]) -> float:

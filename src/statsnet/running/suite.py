@@ -64,7 +64,12 @@ class SuiteMember:
                 hint="leave that setting out, or register the model as a workload",
             )
         job = self._job("time_workload", spec, device, **limits)
-        return {**job, "setting": setting.to_dict(), "label": f"{self.name} ({setting.name})"}
+        return {
+            **job,
+            "setting": setting.to_dict(),
+            "label": f"{self.name} ({setting.name})",
+            "peak_bytes": self.signature.memory.peak_bytes if self.signature else None,
+        }
 
     def _job(self, kind: str, spec: Mapping[str, Any], device: str, **limits: float) -> Job:
         common = {"label": self.name, "device": device}
