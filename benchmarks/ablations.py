@@ -26,7 +26,7 @@ def without_devices(problem: Problem) -> str:
 
 def without_kernels(problem: Problem) -> str:
     """Nobody asks which kernel of the library ran: categories, roofline devices and rates alone."""
-    rows = _rows(problem.target, without={"kernel_class", "kernel_shape"})
+    rows = _rows(problem.target, without={"kernel_class", "kernel_shape", "class_flops", "class_bytes"})
     for i, (group, name) in enumerate(rows.keys):
         if group == "device" and rows.devices[int(name)].seed is not None:
             rows.weights[i] = 0.0  # these tell kernels apart

@@ -1,8 +1,8 @@
 """Where a proxy's error under a setting comes from, kernel class by kernel class.
 
-    python benchmarks/explain.py PROXY SETTING [--rounds 2]
+    python benchmarks/explain.py PROXY SETTINGS [--rounds 2]
 
-Suite and proxy are profiled at the baseline and under the setting, in turn, in fresh processes. With shares q (suite)
+Suite and proxy are profiled at the baseline and under each setting, in turn, in fresh processes. With shares q (suite)
 and p (proxy) of the baseline's step and factors g and f of each kernel class, F_P − F_S = Σ (p − q) g + Σ p (f − g):
 the first sum is what the shares are off by, the second what the proxy's own operators do otherwise than the suite's.
 Classes are those of the baseline. What lies between operators is the class "framework". Then the proxy's blocks, by
@@ -32,34 +32,33 @@ Times = Mapping[str, tuple[float, float]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("proxy")
-    parser.add_argument("setting")
+    parser.add_argument("settings", help="as validate's, for example mkl=compatible,onednn=sse41")
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     proxy = open_proxy(options.proxy)
     members = suite_of(proxy.spec)
-    (setting,) = parse_settings(options.setting)
-    if setting.in_process:
-        raise SystemExit(f"{setting.name}: only what is set before a process starts can be explained")
+    settings = parse_settings(options.settings)
+    for setting in settings:
+        if setting.in_process:
+            raise SystemExit(f"{setting.name}: only what is set before a process starts can be explained")
     traced = {
         "kind": "trace_proxy",
         "folder": str(proxy.path.resolve()),
         "dtype": proxy.spec["dtype"],
         "device": "cpu",
     }
-    jobs = [
-        {**job, "setting": e.to_dict()}
-        for e in (BASELINE, setting)
-        for job in (*(m.profile_job(proxy.spec, "cpu") for m in members), traced)
-    ]
+    subjects = (*(m.profile_job(proxy.spec, "cpu") for m in members), traced)
+    jobs = [{**job, "setting": e.to_dict()} for e in (BASELINE, *settings) for job in subjects]
     with progress() as show:
         outcomes = interleave(jobs, options.rounds, on_progress=show)
-    before, after = outcomes[: len(members) + 1], outcomes[len(members) + 1 :]
-    suite = _together(
-        [_times(a, b) for a, b in zip(before, after, strict=True)][:-1], [m.weight for m in members]
-    )
-    _print(suite, _times(before[-1], after[-1]))
-    factor = sum(there for _, there in suite.values())
-    _print_blocks(proxy.spec["towers"], before[-1], after[-1], factor)
+    before, *others = (outcomes[i : i + len(subjects)] for i in range(0, len(outcomes), len(subjects)))
+    for setting, after in zip(settings, others, strict=True):
+        times = [_times(a, b) for a, b in zip(before, after, strict=True)]
+        suite = _together(times[:-1], [m.weight for m in members])
+        print(f"\n{setting.name}")
+        _print(suite, times[-1])
+        factor = sum(there for _, there in suite.values())
+        _print_blocks(proxy.spec["towers"], before[-1], after[-1], factor)
 
 
 def _times(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Times:

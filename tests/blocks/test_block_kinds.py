@@ -26,6 +26,8 @@ CONV = {
 }
 LINE = {**CONV, "size": (9,), "kernel": (3,), "stride": (2,), "padding": (0,)}
 CUBE = {**CONV, "size": (4, 4, 4), "kernel": (2, 2, 2), "stride": (1, 1, 1), "padding": (0, 0, 0)}
+DECONV = {**CONV, "kernel": (4, 4), "stride": (2, 2)}
+MAPS = {"batch": 8, "channels": 3, "size": (6, 6)}
 POOL = {
     "kind": "max",
     "batch": 8,
@@ -46,6 +48,13 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {**LINE, "residual": True},
         {**CUBE, "norm": True},
     ],
+    "deconv": [
+        {**DECONV, "bias": True, "activation": "relu"},
+        {**DECONV, "longer": (1, 0), "norm": True},
+        {**DECONV, "groups": 2},
+        {**DECONV, "size": (9,), "kernel": (3,), "stride": (2,), "padding": (0,)},
+        {**DECONV, "size": (3, 3, 3), "kernel": (2, 2, 2), "stride": (2, 2, 2), "padding": (0, 0, 0)},
+    ],
     "linear": [
         {"rows": 16, "inputs": 8, "outputs": 12, "activation": "silu"},
         {"rows": 16, "inputs": 8, "outputs": 12, "bias": False},
@@ -57,7 +66,11 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"batch": 8, "rows": 3, "depth": 16, "columns": 5, "transposed": True},
     ],
     "attention": [{**ATTENTION, "causal": True}, ATTENTION, {**ATTENTION, "keys": 9}],
-    "recurrent": [{"steps": 8, "batch": 2, "inputs": 6, "hidden": 5}],
+    "recurrent": [
+        {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
+        {"steps": 8, "batch": 2, "inputs": 6, "hidden": 6, "cell": "GRU"},
+        {"steps": 8, "batch": 2, "inputs": 6, "hidden": 6, "cell": "RNN"},
+    ],
     "embedding": [
         {"rows": 40, "width": 4, "indices": 16},
         {"rows": 40, "width": 4, "indices": 16, "skew": 1.1, "sparse": True},
@@ -75,6 +88,27 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         POOL,
         {**POOL, "kind": "avg", "ceil_mode": True},
         {"kind": "avg", "batch": 8, "channels": 3, "size": (4, 4)},
+    ],
+    "resize": [
+        {**MAPS, "out": (12, 12), "mode": "nearest"},
+        {**MAPS, "out": (9, 12), "mode": "bilinear"},
+        {**MAPS, "out": (3, 3), "mode": "bicubic", "corners": True},
+        {**MAPS, "size": (6, 6, 6), "out": (12, 12, 12), "mode": "trilinear"},
+        {**MAPS, "size": (6,), "out": (12,), "mode": "linear"},
+    ],
+    "sample": [
+        {**MAPS, "points": (40, 2)},
+        {**MAPS, "size": (4, 4, 4), "points": (5, 5, 5), "corners": True},
+    ],
+    "pad": [
+        {**MAPS, "pads": (0, 1, 0, 1)},
+        {**MAPS, "pads": (1, 1, 2, 2), "mode": "reflect"},
+        {**MAPS, "size": (6,), "pads": (2, 2), "mode": "replicate"},
+    ],
+    "scatter_add": [
+        {"shape": (64, 7), "rows": 16},
+        {"shape": (64, 7), "rows": 16, "expanded": False},
+        {"shape": (64,), "rows": 16, "expanded": False},
     ],
     "transpose": [{"shape": (8, 3, 4), "order": (0, 2, 1)}, {"shape": (8, 6), "order": (1, 0)}],
     "concat": [{"shape": (8, 6), "axis": 1, "pieces": 4}, {"shape": (8, 6, 2), "axis": 2, "pieces": 2}],

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks import KINDS, recognise
+from statsnet.blocks import KINDS, readings, recognise
 from statsnet.blocks.conformance import block_input
 from statsnet.signatures.model import Cluster, Skew
 
@@ -102,6 +102,30 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
     "global pooling": (nn.AdaptiveAvgPool2d(1), (r(1, 2, 8, 8),), "pool", {"kind": "avg", "size": (8, 8)}),
     "concatenation": (
         lambda *t: torch.cat(t, 1), (r(2, 3), r(2, 3)), "concat", {"shape": (2, 6), "axis": 1, "pieces": 2},
+    ),
+    "deconvolution": (
+        nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1), (r(2, 4, 5, 5),), "deconv",
+        {"channels": 4, "filters": 6, "kernel": (3, 3), "stride": (2, 2), "longer": (1, 1), "bias": True},
+    ),
+    "grouped deconvolution": (
+        nn.ConvTranspose1d(4, 6, 2, groups=2), (r(2, 4, 5),), "deconv", {"filters": 6, "groups": 2},
+    ),
+    "bilinear": (
+        lambda x: F.interpolate(x, (8, 8), mode="bilinear"), (r(1, 2, 4, 4),), "resize",
+        {"size": (4, 4), "out": (8, 8), "mode": "bilinear", "corners": False},
+    ),
+    "nearest": (lambda x: F.interpolate(x, 9), (r(1, 2, 4),), "resize", {"out": (9,), "mode": "nearest"}),
+    "points": (
+        lambda x, y: F.grid_sample(x, y, align_corners=True), (r(1, 2, 4, 4), r(1, 3, 5, 2)), "sample",
+        {"points": (3, 5), "corners": True},
+    ),
+    "zeros around": (lambda x: F.pad(x, (0, 1)), (r(1, 2, 4, 4),), "pad", {"pads": (0, 1), "mode": "constant"}),
+    "reflection": (
+        nn.ReflectionPad2d(1), (r(1, 2, 4, 4),), "pad", {"pads": (1, 1, 1, 1), "mode": "reflect"},
+    ),
+    "sums by index": (
+        lambda x, i: x.new_zeros(4, 3).scatter_add_(0, i[:, None].expand_as(x), x),
+        (r(6, 3), torch.randint(4, (6,))), "scatter_add", {"shape": (6, 3), "rows": 4, "expanded": True},
     ),
     "index_select": (
         lambda x, i: x.index_select(0, i), (r(6, 3), torch.randint(6, (4,))), "gather", {"axis": 0},
@@ -246,7 +270,10 @@ def test_the_skew_of_the_indices_is_kept() -> None:
 @pytest.mark.parametrize(
     "run",
     [
-        lambda: F.conv_transpose2d(r(1, 2, 4, 4), r(2, 3, 2, 2)),
+        lambda: F.conv_transpose2d(r(1, 2, 4, 4), r(2, 3, 2, 2), dilation=2),
+        lambda: F.pad(r(1, 2, 4, 4), (-1, 0)),
+        lambda: F.grid_sample(r(1, 2, 4, 4), r(1, 3, 3, 2), mode="nearest", align_corners=False),
+        lambda: r(6, 3).scatter_add_(1, torch.zeros(6, 2, dtype=torch.long), r(6, 2)),
         lambda: torch.zeros(3),
         lambda: torch.arange(4) + 1,
         lambda: torch.tensor(1.0) * 2,
@@ -256,3 +283,24 @@ def test_the_skew_of_the_indices_is_kept() -> None:
 def test_unknown_operators_are_left_to_others(run: Callable[[], Any], motifs: Motifs) -> None:
     found = [recognise(m) for m in motifs(run)]
     assert all(f is None for f in found)
+
+
+@pytest.mark.parametrize(("cell", "steps"), [("GRU", 5), ("RNN", 3)])
+def test_steps_that_the_framework_runs_in_a_loop_are_recurrent_layers(
+    cell: str, steps: int, motifs: Motifs
+) -> None:
+    """ATen runs a GRU as products and element-wise work; the block is the layer itself, so it is what ran."""
+    layer, x = getattr(nn, cell)(8, 6), r(steps, 4, 8)
+    found = [c for m in motifs(lambda: layer(x)) for kind, c in readings(m) if kind == "recurrent"]
+    assert found == [{"steps": 1, "batch": 4, "inputs": 6, "hidden": 6, "cell": cell}] * steps
+    block, y = KINDS["recurrent"].build({**found[0], "steps": steps}), r(steps, 4, 6)
+    mine = sorted(c.op for m in motifs(lambda: block(y)) for c in m)
+    assert mine == sorted(c.op for m in motifs(lambda: layer(x)) for c in m)
+
+
+@pytest.mark.parametrize(
+    ("layer", "rows"), [(nn.Linear(8, 24), 512), (nn.Sequential(nn.Linear(8, 8), nn.Tanh()), 4)]
+)
+def test_other_layers_are_no_steps(layer: nn.Module, rows: int, motifs: Motifs) -> None:
+    found = [kind for m in motifs(lambda: layer(r(rows, 8))) for kind, _ in readings(m)]
+    assert "linear" in found and "recurrent" not in found

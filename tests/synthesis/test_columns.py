@@ -9,7 +9,7 @@ from test_rows import small_signature
 
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.columns import LARGEST_CORRECTION, Columns
+from statsnet.synthesis.columns import LARGEST_CORRECTION, LARGEST_FRAMEWORK, Columns
 from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.towers import Placed, Tower
 
@@ -37,8 +37,8 @@ def total(columns: Columns, rows: Rows, index: int, drift: float = 1.0) -> float
     return seconds(columns, rows, columns.placed[index], drift)
 
 
-def seconds(columns: Columns, rows: Rows, block: Placed, drift: float = 1.0) -> float:
-    return float(columns.matrix(rows, BUDGET_S, drift, [block])[0, 0]) * BUDGET_S
+def seconds(columns: Columns, rows: Rows, block: Placed, drift: float = 1.0, group: str = "total") -> float:
+    return float(columns.matrix(rows, BUDGET_S, drift, [block])[rows.index(group), 0]) * BUDGET_S
 
 
 def placed(rows: int) -> Placed:
@@ -90,6 +90,21 @@ def test_corrections_are_bounded(columns: Columns, rows: Rows) -> None:
     columns.learn([Tower(blocks=(placed(4),))], [[part("k", 0.1)]])
     index = next(i for i, p in enumerate(columns.placed) if p.config["rows"] == 16)
     assert total(columns, rows, index) == pytest.approx(LARGEST_CORRECTION * 0.002)
+
+
+def test_between_operators_lies_what_lay_there_in_whole_networks(rows: Rows) -> None:
+    """Two networks took three times as long there as their blocks alone; their optimizer's part counts."""
+    measured = [{"block": part("k", 0.001, 1e-4), "optimizer": part("o", 0.0005, 1e-4)}]
+    columns = Columns([candidate(40, "sgd")], measured)
+    stepped = next(p for p in columns.placed if p.optimizer)
+    larger = next(p for p in columns.resize([stepped]) if p.config["rows"] == 60)
+    assert seconds(columns, rows, stepped, group="framework") == pytest.approx(2e-4)
+    columns.learn_framework({stepped.key: 2, larger.key: 1}, 20e-4)
+    columns.learn_framework({stepped.key: 1}, 4e-4)
+    assert seconds(columns, rows, stepped, group="framework") == pytest.approx(6e-4)
+    assert seconds(columns, rows, larger, group="framework") == pytest.approx(6e-4)
+    columns.learn_framework({stepped.key: 1}, 1.0)
+    assert seconds(columns, rows, stepped, group="framework") == pytest.approx(LARGEST_FRAMEWORK * 2e-4)
 
 
 def test_a_resized_block_is_predicted_from_the_measured_one_until_it_runs(rows: Rows) -> None:

@@ -147,6 +147,22 @@ def test_shapes_of_a_kernel_class_are_told_apart(target: Target, value: Callable
     assert value(vector, "kernel_shape", "elsewhere") == pytest.approx(0.3)
 
 
+def test_what_a_class_does_in_its_time(target: Target, value: Callable[..., float]) -> None:
+    """In units of its share of time: with half the time for the same work, another device may treat a block
+    as it treats all of the target's class."""
+    rows, load = Rows(target), load_of_target(target)
+    assert value(rows.target, "class_flops", "gemm|mkl") == pytest.approx(0.6)
+    assert value(rows.target, "class_bytes", "gemm|mkl") == pytest.approx(0.6)
+    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
+    faster = Load(works=(replace(product, time_s=product.time_s / 2),), framework_s=0.0)
+    vector = rows.vector(faster)
+    assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
+    assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
+    rates = {group for (group, _), rate in zip(rows.keys, rows.rates, strict=True) if rate}
+    assert rates >= {"flops", "bytes", "launches", "class_flops", "class_bytes"}
+    assert not rates & {"total", "framework", "kernel_class", "intensity", "device"}
+
+
 def test_how_much_of_a_load_is_foreign(target: Target) -> None:
     rows, load = Rows(target), load_of_target(target)
     assert rows.foreign_share(load) == pytest.approx(0.0)

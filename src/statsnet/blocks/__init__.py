@@ -3,6 +3,7 @@
 from statsnet.blocks.attention import AttentionKind
 from statsnet.blocks.base import BlockKind, Config
 from statsnet.blocks.conv import ConvKind
+from statsnet.blocks.deconv import DeconvKind
 from statsnet.blocks.embedding import EmbeddingBagKind, EmbeddingKind
 from statsnet.blocks.linear import LinearKind
 from statsnet.blocks.matmul import MatMulKind
@@ -11,15 +12,17 @@ from statsnet.blocks.pointwise import PointwiseKind
 from statsnet.blocks.pooling import PoolKind
 from statsnet.blocks.rearrange import ConcatKind, GatherKind, ReduceKind, TopKKind, TransposeKind
 from statsnet.blocks.recurrent import RecurrentKind
+from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
+from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
 from statsnet.signatures.model import Cluster
 
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
     for kind in (
-        ConvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(), EmbeddingKind(),
-        EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), TransposeKind(), ConcatKind(),
-        GatherKind(), ReduceKind(), TopKKind(), PointwiseKind(),
+        ConvKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(), EmbeddingKind(),
+        EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(), SampleKind(), PadKind(),
+        TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(), TopKKind(), PointwiseKind(),
     )
 }  # fmt: skip
 """In order of preference: the first kind that recognises a motif's first operator takes it."""
@@ -32,3 +35,10 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
         if config is not None:
             return name, config
     return None
+
+
+def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
+    """All blocks that may stand for a motif: the one that `recognise` finds first; then, for what may be a step of a
+    recurrent layer, such a layer."""
+    found = [recognise(motif), *((name, kind.from_step(motif)) for name, kind in KINDS.items())]
+    return [(name, config) for name, config in filter(None, found) if config is not None]

@@ -43,13 +43,19 @@ class Block(nn.Module):
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
+        self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if len(shape) == 4:
+            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        kept = last and self.maps and len(self.shape) == 4
+        if not x.requires_grad:  # one view: what lies between operators is part of the step's time
+            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not (last and self.maps and len(self.shape) == 4):
+        if not kept:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
@@ -70,6 +76,10 @@ class BlockKind(ABC):
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         """Full-size configuration for a run of operators tied by data flow, None if this kind cannot stand
         for its first operator. Operators of the run that the kind does not know are left out."""
+
+    def from_step(self, motif: list[Cluster]) -> Config | None:
+        """The shortest block of this kind that runs the motif as one of its steps; None if it cannot be one."""
+        return None
 
     @abstractmethod
     def scaled(self, config: Config, divisor: float) -> Config | None:
@@ -141,6 +151,15 @@ def resized_map(config: Config, factor: float) -> Config | None:
         return {**config, "batch": maps}
     higher = round(height * factor)
     return {**config, "size": (higher, *rest)} if higher >= SMALLEST_MAP else None
+
+
+def fewer_maps(config: Config, divisor: float) -> Config | None:
+    """The batch divided, and where it is too short, the channels."""
+    batch, channels = config["batch"], config["channels"]
+    if batch >= divisor:
+        return {**config, "batch": round(batch / divisor)}
+    rest = divided(channels, -(-divisor // batch))
+    return None if rest is None else {**config, "batch": 1, "channels": rest}
 
 
 def divided(value: int, divisor: float) -> int | None:

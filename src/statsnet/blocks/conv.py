@@ -70,15 +70,15 @@ class ConvKind(BlockKind):
             "size": tuple(size),
             "filters": weight["shape"][0],
             "kernel": tuple(weight["shape"][2:]),
-            "stride": _per_axis(first.args[3], len(size)),
-            "padding": _per_axis(first.args[4], len(size)),
+            "stride": per_axis(first.args[3], len(size)),
+            "padding": per_axis(first.args[4], len(size)),
             "groups": first.args[8],
             "bias": bias is not None,
             "norm": any("batch_norm" in name for name in following),
             "residual": any(name in ("add", "add_") for name in following),
             "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
         }
-        dilation = _per_axis(first.args[5], len(size))
+        dilation = per_axis(first.args[5], len(size))
         if any(d != 1 for d in dilation):
             config["dilation"] = dilation
         return config
@@ -126,6 +126,6 @@ def _lower(config: Config, factor: float) -> Config | None:
     return {**config, "batch": MANY_IMAGES, "size": (higher, *rest)} if higher else None
 
 
-def _per_axis(value: Any, axes: int) -> tuple[int, ...]:
+def per_axis(value: Any, axes: int) -> tuple[int, ...]:
     values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     return values if len(values) == axes else values[:1] * axes

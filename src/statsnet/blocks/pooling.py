@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, resized_map
+from statsnet.blocks.base import Block, BlockKind, Config, fewer_maps, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
@@ -61,11 +61,7 @@ class PoolKind(BlockKind):
         return config
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        batch, channels = config["batch"], config["channels"]
-        if batch >= divisor:
-            return {**config, "batch": round(batch / divisor)}
-        rest = divided(channels, -(-divisor // batch))
-        return None if rest is None else {**config, "batch": 1, "channels": rest}
+        return fewer_maps(config, divisor)
 
     def resized(self, config: Config, factor: float) -> Config | None:
         return resized_map(config, factor)

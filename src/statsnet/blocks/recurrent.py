@@ -1,6 +1,9 @@
-"""Recurrent layers that run as one operator."""
+"""Recurrent layers: those that run as one operator, and those whose steps the framework runs in a loop of its own."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -10,15 +13,19 @@ from statsnet.signatures.model import Cluster
 
 
 class Recurrent(Block):
-    """One direction of one LSTM layer over `steps` positions."""
+    """One direction of one layer of LSTM, GRU or plain (tanh) RNN cells over `steps` positions."""
 
-    def __init__(self, steps: int, batch: int, inputs: int, hidden: int) -> None:
+    def __init__(self, steps: int, batch: int, inputs: int, hidden: int, cell: str = "LSTM") -> None:
         super().__init__(steps, batch, inputs)
-        self.cell = nn.LSTM(inputs, hidden)
+        self.cell = getattr(nn, cell)(inputs, hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         y, _ = self.cell(self.enter(x))
         return y
+
+
+LARGEST_BATCH = 256
+"""Sequences side by side; with more rows than this a product is a layer over all positions at once."""
 
 
 class RecurrentKind(BlockKind):
@@ -34,6 +41,21 @@ class RecurrentKind(BlockKind):
         hidden = next(o["shape"][-1] for o in first.outputs if o is not None)
         return {"steps": shape[0], "batch": shape[1], "inputs": shape[2], "hidden": hidden}
 
+    def from_step(self, motif: list[Cluster]) -> Config | None:
+        """One step of a layer of which this motif may hold the product of the hidden state: ATen runs the steps of GRUs
+        and plain RNNs one by one, with nothing of the interpreter between them."""
+        first = motif[0]
+        places = {"addmm": (1, 2), "linear": (0, 1)}.get(base_name(first.op))
+        if places is None or first.phase != "forward":
+            return None
+        shapes: list[Any] = [first.args[i]["shape"] for i in places]
+        hidden, batch = shapes[0][-1], math.prod(shapes[0][:-1])
+        outputs = math.prod(shapes[1]) // hidden
+        cell = {3 * hidden: "GRU", hidden: "RNN"}.get(outputs)
+        if cell is None or batch > LARGEST_BATCH or (cell == "RNN" and not _adds_and_squashes(motif)):
+            return None
+        return {"steps": 1, "batch": batch, "inputs": hidden, "hidden": hidden, "cell": cell}
+
     def steady(self, config: Config) -> bool:
         return False  # its gates let about a tenth of a gradient through
 
@@ -45,3 +67,8 @@ class RecurrentKind(BlockKind):
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         hidden = divided(config["hidden"], divisor)
         return None if hidden is None or hidden < 32 else {**config, "hidden": hidden}
+
+
+def _adds_and_squashes(motif: list[Cluster]) -> bool:
+    """Whether the product's result is added to another (the input's part) and goes through a tanh."""
+    return [base_name(c.op).rstrip("_") for c in motif[1:3]] == ["add", "tanh"]

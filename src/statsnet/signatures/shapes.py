@@ -14,9 +14,14 @@ MANY_IMAGES = 16
 (`ConvParams::use_mkldnn` in aten/src/ATen/native/Convolution.cpp): four times its time on two threads, or twice."""
 
 
+GRAIN = 32768
+"""Elements under which ATen keeps an element-wise operator on one thread (`GRAIN_SIZE` in aten/src/ATen/Parallel.h)."""
+
+
 def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     """Convolutions by kernel, stride and grouping, pointwise ones by their batch too; matrix products by depth and
-    rows (powers of four); everything else by the cache level that its tensors would fill."""
+    rows (powers of four); everything else by the cache level that its tensors would fill, or as too small to be split
+    among threads."""
     base = base_name(op)
     if base.startswith("convolution"):
         return _convolution(base, args)
@@ -26,9 +31,11 @@ def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
         if len(operands) == 2:
             depth, rows = operands[0].shape[-1], math.prod(operands[0].shape[:-1])
             return f"product depth 4^{_quarter(depth)} rows {'1' if rows == 1 else 'few' if rows < 16 else 'many'}"
-    nbytes = sum(t.nbytes for t in (*tensors_of(args), *tensors_of(outputs)))
-    level = "L2" if nbytes < 2**20 else "L3" if nbytes < 2**25 else "memory"
-    return f"{level}"
+    tensors = [*tensors_of(args), *tensors_of(outputs)]
+    if max((math.prod(t.shape) for t in tensors), default=0) < GRAIN:
+        return "one thread"
+    nbytes = sum(t.nbytes for t in tensors)
+    return "L2" if nbytes < 2**20 else "L3" if nbytes < 2**25 else "memory"
 
 
 _WEIGHTS = {"convolution": (1,), "addmm": (2,), "mm": (1,), "linear": (1,), "mkldnn_rnn_layer": (1, 2)}
@@ -44,14 +51,15 @@ def weight_bytes(op: str, phase: str, args: Sequence[Any]) -> int:
 
 def _convolution(base: str, args: list[Any]) -> str:
     if base == "convolution_backward":
-        weight, stride, groups = args[2], args[4], args[9]
+        weight, stride, transposed, groups = args[2], args[4], args[7], args[9]
     else:
-        weight, stride, groups = args[1], args[3], args[8]
+        weight, stride, transposed, groups = args[1], args[3], args[6], args[8]
     kernel = "x".join(str(k) for k in weight["shape"][2:])
     strided = " strided" if any(s > 1 for s in (stride if isinstance(stride, list) else [stride])) else ""
     grouped = " grouped" if groups > 1 else ""
     few = not strided and {*kernel.split("x")} == {"1"} and _images(base, args) < MANY_IMAGES
-    return f"kernel {kernel}{strided}{grouped}{' few images' if few else ''}"
+    other = " transposed" if transposed else ""
+    return f"kernel {kernel}{other}{strided}{grouped}{' few images' if few else ''}"
 
 
 def _images(base: str, args: list[Any]) -> int:

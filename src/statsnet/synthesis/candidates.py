@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from statsnet.blocks import KINDS, Config, recognise
+from statsnet.blocks import KINDS, Config, readings
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.target import Target, TargetCluster
 from statsnet.synthesis.estimate import estimate_s
@@ -22,7 +22,7 @@ PENALTIES = ((0.25, 0.05), (0.05, 0.25))
 to a wanted time by this much in ln. A divided product keeps its weights, so that it reads more of them for each FLOP;
 a narrowed one runs a smaller kernel. Blocks with weights are candidates both ways, others the first."""
 
-WITH_WEIGHTS = frozenset({"conv", "linear", "recurrent"})
+WITH_WEIGHTS = frozenset({"conv", "deconv", "linear", "recurrent"})
 COARSE = 3
 """So many of SIZES are wanted the second way."""
 
@@ -36,8 +36,9 @@ FEWEST = 2
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
 
-LARGEST = 1 / 4
-"""A motif at its own size is a candidate where it takes at most this share of the budget."""
+LARGEST_SHARE = 1 / 6
+"""Of the budget that one block may take: what is peculiar to a block is not to become the network's. A motif at its own
+size is a candidate where it takes no more."""
 
 LIMIT = 360
 """Candidates at most; each takes about a tenth of a second to measure."""
@@ -91,18 +92,14 @@ def _sources(target: Target) -> list[_Source]:
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
         for run in _splits(clusters):
-            recognised = recognise(run)
-            if recognised is None:
-                continue
-            kind, config = recognised
-            optimizer = optimizers[motif.member]
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
-            share = per_call * motif.count_per_s
-            joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
-            for variant in (config, *([joined] if joined else [])):
-                key = json.dumps([kind, variant, optimizer], sort_keys=True)
-                source = found.setdefault(key, _Source(kind, variant, optimizer, per_call, 0.0))
-                source.share += share
+            for kind, config in readings(run):
+                optimizer = optimizers[motif.member]
+                joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
+                for variant in (config, *([joined] if joined else [])):
+                    key = json.dumps([kind, variant, optimizer], sort_keys=True)
+                    source = found.setdefault(key, _Source(kind, variant, optimizer, per_call, 0.0))
+                    source.share += per_call * motif.count_per_s
     return list(found.values())
 
 
@@ -141,7 +138,7 @@ def _by_importance(sources: list[_Source]) -> list[tuple[_Source, float]]:
 
 
 def _family(source: _Source) -> str:
-    what = ("functions", "activation", "kernel", "kind", "norm", "causal", "function", "joined",
+    what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function", "joined",
             "weight_first_axis_in", "transposed")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
@@ -178,7 +175,7 @@ def _sizes(source: _Source, sizes: tuple[float, ...], budget_s: float, training:
     if source.kind in WITH_WEIGHTS:
         chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in SIZES[:COARSE]]
     original = next((c for _, _, c in found if c.scale == 1.0), None)
-    if original is not None and original.time_s <= LARGEST * budget_s:
+    if original is not None and original.time_s <= LARGEST_SHARE * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
         chosen = [*(c for c in chosen if c is not nearest or sizes != SIZES), original]
     return list({c.key: c for c in chosen}.values())

@@ -19,6 +19,9 @@ from statsnet.synthesis.towers import Placed, Tower, parameter_count
 LARGEST_CORRECTION = 2.0
 """A kernel class runs at most this many times faster or slower in place than alone, as far as we believe."""
 
+LARGEST_FRAMEWORK = 8.0
+"""Between the operators of a network lies at most so many times what lies there with each block alone."""
+
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
 """Sizes of a block beside the one that was measured. Near it, time, FLOPs and bytes go with the size."""
 
@@ -48,6 +51,8 @@ class Columns:
         self._in_place: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
         self._resized: dict[str, tuple[str, float, int]] = {}
         """Identity -> that of the block it stems from, their ratio in size, bytes of weights."""
+        self._framework: list[tuple[float, float]] = []
+        """Seconds between the operators of each measured network, and the sum of its blocks' alone."""
         for candidate, column in zip(candidates, measured, strict=True):
             plain = Placed(kind=candidate.kind, config=candidate.config)
             self._block[_identity(plain)] = _load(column["block"])
@@ -105,6 +110,12 @@ class Columns:
             self._in_place[identity].append(Load(works=works, framework_s=0.0).slowed(1 / drift).works)
         return drift
 
+    def learn_framework(self, counts: Counts, framework_s: float) -> None:
+        """Take in how long the interpreter took between the operators of a measured network. Alone, a block finds its
+        path through the interpreter in the caches; in a network, each operator before it has swept them."""
+        alone_s = sum(n * self._framework_alone_s(self._known[key]) for key, n in counts.items())
+        self._framework.append((framework_s, alone_s))
+
     def seen(self) -> list[Placed]:
         """The blocks that have been measured in place."""
         return [p for p in self._known.values() if _identity(p) in self._in_place]
@@ -125,30 +136,33 @@ class Columns:
         return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> Load:
-        block = self._block_load(_identity(placed), corrections)
-        if placed.key not in self._optimizer:
-            return block
-        optimizer = self._optimizer[placed.key]
-        return Load(
-            works=block.works + _corrected(optimizer.works, corrections),
-            framework_s=block.framework_s + optimizer.framework_s,
-        )
+        works = self._block_works(_identity(placed), corrections)
+        if placed.key in self._optimizer:
+            works += _corrected(self._optimizer[placed.key].works, corrections)
+        return Load(works=works, framework_s=self._framework_alone_s(placed) * self._framework_factor())
 
-    def _block_load(self, identity: str, corrections: dict[str, float]) -> Load:
-        alone = self._block.get(identity)
+    def _block_works(self, identity: str, corrections: dict[str, float]) -> tuple[Work, ...]:
         if seen := self._in_place.get(identity):
-            return Load(works=_mean(seen), framework_s=self._framework_s(identity))
-        if alone is not None:
-            return Load(works=_corrected(alone.works, corrections), framework_s=alone.framework_s)
+            return _mean(seen)
+        if identity in self._block:
+            return _corrected(self._block[identity].works, corrections)
         origin, ratio, weights = self._resized[identity]
-        load = self._block_load(origin, corrections)
-        return Load(works=_resized(load.works, ratio, weights), framework_s=load.framework_s)
+        return _resized(self._block_works(origin, corrections), ratio, weights)
 
-    def _framework_s(self, identity: str) -> float:
+    def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the one that it stems from."""
+        identity = _identity(placed)
         while identity not in self._block:
             identity, _, _ = self._resized[identity]
-        return self._block[identity].framework_s
+        optimizer = self._optimizer.get(placed.key)
+        return self._block[identity].framework_s + (optimizer.framework_s if optimizer else 0.0)
+
+    def _framework_factor(self) -> float:
+        """In place ÷ alone, over all measured networks."""
+        in_place, alone = (
+            (sum(part) for part in zip(*self._framework, strict=True)) if self._framework else (0.0, 0.0)
+        )
+        return min(max(in_place / alone, 1 / LARGEST_FRAMEWORK), LARGEST_FRAMEWORK) if alone > 0 else 1.0
 
     def _corrections(self) -> dict[str, float]:
         """Time in place ÷ time alone, by kernel class, over the blocks that were measured both ways."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from statsnet.errors import StatsNetError
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.candidates import LARGEST_SHARE
 from statsnet.synthesis.columns import Counts
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.measure import ROUND_PROCESSES, Bench, Whole
@@ -21,9 +22,6 @@ from statsnet.synthesis.solve import Program, Solution, dives, polish
 from statsnet.synthesis.towers import Placed, Tower, build_towers, in_order
 
 LARGEST_COUNT = 96
-LARGEST_SHARE = 1 / 6
-"""Of the budget that one block may take: what is peculiar to a block is not to become the network's."""
-
 ROUNDS = 6
 FREE_ROUNDS = 2
 STEP_TOLERANCE = 0.03
@@ -77,8 +75,7 @@ class Trial:
     def achieved(self, rows: Rows, budget_s: float, drift: float) -> np.ndarray:
         """What it is judged by: shares of its own step, rates, and the length of the step."""
         out = rows.vector(load_of_target(target_of(self.whole.signature)))
-        for rate in ("flops", "bytes", "launches"):
-            out[rows.index(rate)] *= self.drift / drift
+        out[rows.rates] *= self.drift / drift
         longer = self.latency_s(drift) / budget_s - 1.0
         out[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
         return out
@@ -104,10 +101,10 @@ def correct(
     """Solve, build, measure the whole, learn from it, again; to confirm it, the best network is measured once more,
     with care.
 
-    What is learnt is each block's time in place and, on the right-hand side, what belongs to no block (framework
-    time). The first rounds choose freely. The later ones make a few changes to the best network
-    so far, among blocks that have been part of one: a wholly new network would bring new surprises. Where `trials` are
-    given, which have made the problem's columns learn, these stand for the first rounds.
+    What is learnt is each block's time in place, how much more lies between operators than with blocks alone, and,
+    on the right-hand side, what belongs to no block. The first rounds choose freely. The later ones make a few
+    changes to the best network so far, among blocks that have been part of one: a wholly new network would bring new
+    surprises. Where `trials` are given, which have made the problem's columns learn, these stand for the first rounds.
     """
     bench, known = problem.bench, list(trials)
     for number in range(rounds):
@@ -244,11 +241,9 @@ def attempt(problem: Problem, counts: Counts, solution: Solution) -> Trial:
         seed=design.seed,
     )
     whole = bench.whole(source, range(ROUND_PROCESSES))
-    return Trial(
-        counts=counts,
-        towers=towers,
-        source=source,
-        whole=whole,
-        solution=solution,
-        drift=fmean([problem.columns.learn(towers, blocks) for blocks in whole.blocks]),
+    drift = fmean([problem.columns.learn(towers, blocks) for blocks in whole.blocks])
+    step = load_of_target(target_of(whole.signature)).slowed(
+        whole.signature.measurements[0].latency_s / drift
     )
+    problem.columns.learn_framework(counts, step.framework_s)
+    return Trial(counts=counts, towers=towers, source=source, whole=whole, solution=solution, drift=drift)

@@ -29,6 +29,8 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
         touched = parameters
     else:
         elements = touched = index_range[0] * config["width"]
+    if kind_name == "recurrent":
+        touched *= config["steps"]  # each step reads all weights
     flops = _flops(kind_name, config, module)
     if not training:
         return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE
@@ -47,6 +49,8 @@ def _flops(kind: str, config: Config, module: Any) -> float:
             )
         ]
         return 2.0 * config["batch"] * math.prod(out) * module.conv.weight.numel()
+    if kind == "deconv":
+        return 2.0 * config["batch"] * math.prod(config["size"]) * module.deconv.weight.numel()
     if kind == "linear":
         return 2.0 * config["rows"] * config["inputs"] * config["outputs"]
     if kind == "batched_matmul":

@@ -25,17 +25,30 @@ WEIGHTS = {
     "flops": 2.0,
     "bytes": 2.0,
     "weights": 0.5,
+    "class_flops": 1.0,
+    "class_bytes": 0.5,
     "framework": 2.5,
     "launches": 0.3,
     "device": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
-cumulative share per bin, of which the earth mover's distance is the sum; `weights` is a category's share of time,
-times what is read of weights over what should be; `device` is spread over all devices;
-`launches` counts where launch and framework cost does, see LAUNCHES_MATTER."""
+cumulative share per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS;
+`device` is spread over all devices; `launches` counts where launch and framework cost does, see LAUNCHES_MATTER."""
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; what a target's have no class for goes `elsewhere`."""
+
+AMOUNTS = {
+    "weights": ("category", "weights"),
+    "class_flops": ("kernel_class", "flops"),
+    "class_bytes": ("kernel_class", "bytes"),
+}
+"""Groups of what the operators of a class do besides taking time: a row is the class's share of time, times what is
+found over what should be. Where another device levels a class's operators, all at one rate, it is their FLOPs or bytes
+that its time goes by, whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the
+difference where the library may only use shorter vectors."""
+
+RATES = frozenset({"flops", "bytes", "launches", *AMOUNTS})
 
 LAUNCHES_MATTER = 0.05
 """Share of framework time in the target above which calls per second are matched."""
@@ -122,9 +135,10 @@ class Rows:
         self.keys: list[Key] = [(g, "") for g in ("total", "framework", "flops", "bytes", "launches")]
         for group in SHARES:
             self.keys += [(group, name) for name in sorted({getattr(w, group) for w in works})]
-        self._weights = {c: n for c, n in _sums(works, "weights").items() if n > 0}
-        self._weighty_s = _sums(works, "time_s")
-        self.keys += [("weights", name) for name in sorted(self._weights)]
+        self._amounts = {g: _sums(works, by, what) for g, (by, what) in AMOUNTS.items()}
+        self._spent_s = {by: _sums(works, by, "time_s") for by, _ in AMOUNTS.values()}
+        for group, amounts in self._amounts.items():
+            self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
         for group in SHARES:
@@ -132,6 +146,8 @@ class Rows:
         self._index = {key: i for i, key in enumerate(self.keys)}
         sizes = {"device": len(self.devices)}
         self.weights = np.array([WEIGHTS[g] / sizes.get(g, 1) for g, _ in self.keys])
+        self.rates = np.array([g in RATES for g, _ in self.keys])
+        """Which rows are amounts a second, not shares of the time."""
         if self.load.framework_s < LAUNCHES_MATTER:
             self.weights[self.index("launches")] = 0.0
         self.target = self.vector(self.load)
@@ -143,10 +159,11 @@ class Rows:
             for group in SHARES:
                 out[self._row(group, getattr(work, group))] += work.time_s / seconds
             cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
-        for name, found in _sums(load.works, "weights").items():
-            if name in self._weights:
-                row = self._index["weights", name]
-                out[row] = self._weighty_s[name] * found / (self._weights[name] * seconds)
+        for group, (by, what) in AMOUNTS.items():
+            for name, found in _sums(load.works, by, what).items():
+                if (group, name) in self._index:
+                    unit = self._spent_s[by][name] / self._amounts[group][name]
+                    out[self._index[group, name]] = unit * found / seconds
         out[self.index("total")] = load.time_s / seconds
         out[self.index("framework")] = load.framework_s / seconds
         out[self.index("flops")] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
@@ -179,11 +196,10 @@ def _device_time(device: Device, load: Load) -> float:
     return (sum(device.time_s(w) for w in load.works) + load.framework_s) / device.target_s
 
 
-def _sums(works: Iterable[Work], what: str) -> dict[str, float]:
-    """By category."""
+def _sums(works: Iterable[Work], by: str, what: str) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for work in works:
-        found[work.category] += getattr(work, what)
+        found[getattr(work, by)] += getattr(work, what)
     return found
 
 

@@ -24,7 +24,7 @@ LARGEST_GRADIENT_SLICE = 100_000
 """In training, a slice of more elements than this is none: its gradient is one more pass over all of them, which no
 model of the mix makes."""
 
-LIBRARY = ("conv", "linear", "batched_matmul", "attention", "recurrent")
+LIBRARY = ("conv", "deconv", "linear", "batched_matmul", "attention", "recurrent")
 """Blocks whose main operator a library runs."""
 
 MOST_UNSTEADY = 3

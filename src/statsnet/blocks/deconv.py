@@ -1,0 +1,89 @@
+"""Transposed convolution ("deconvolution") with the batch norm and activation that follow it."""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Block, BlockKind, Config, divided, resized_map
+from statsnet.blocks.conv import ACTIVATIONS, per_axis
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+
+
+class Deconv(Block):
+    """Transposed convolution over 1, 2 or 3 axes; then, where asked for, batch norm and an activation."""
+
+    maps = True
+
+    def __init__(
+        self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
+        padding: tuple, longer: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
+        activation: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(batch, channels, *size)
+        axes = len(size)
+        deconv = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)[axes - 1]
+        bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
+        self.deconv = deconv(channels, filters, kernel, stride, padding, longer or 0, groups, bias)
+        summed = channels / groups * math.prod(kernel) / math.prod(stride)  # terms of one output, about
+        nn.init.normal_(self.deconv.weight, std=math.sqrt(2 / summed))
+        self.norm = bn(filters) if norm else nn.Identity()
+        self.activation = getattr(F, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.deconv(self.enter(x)))
+        return y if self.activation is None else self.activation(y)
+
+
+class DeconvKind(BlockKind):
+    name = "deconv"
+    module = Deconv
+    mixes = True
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        first = motif[0]
+        if base_name(first.op) != "convolution" or not first.args[6]:
+            return None
+        x, weight, bias = first.args[0], first.args[1], first.args[2]
+        batch, channels, *size = x["shape"]
+        stride, padding, dilation, longer = (per_axis(first.args[i], len(size)) for i in (3, 4, 5, 7))
+        if {*dilation} != {1}:
+            return None
+        following = [base_name(c.op) for c in motif[1:]]
+        config: Config = {
+            "batch": batch,
+            "channels": channels,
+            "size": tuple(size),
+            "filters": weight["shape"][1] * first.args[8],
+            "kernel": tuple(weight["shape"][2:]),
+            "stride": stride,
+            "padding": padding,
+            "groups": first.args[8],
+            "bias": bias is not None,
+            "norm": any("batch_norm" in name for name in following),
+            "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
+        }
+        return {**config, "longer": longer} if any(longer) else config
+
+    def scaled(self, config: Config, divisor: float) -> Config | None:
+        batch = divided(config["batch"], divisor)
+        return None if batch is None else {**config, "batch": batch}
+
+    def resized(self, config: Config, factor: float) -> Config | None:
+        return resized_map(config, factor)
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        """Fewer filters; where few are left, fewer channels."""
+        if config["groups"] > 1:
+            return None
+        kept = {"filters": config["filters"], "channels": config["channels"]}
+        while divisor > 1:
+            axis = "filters" if kept["filters"] >= 32 else "channels"
+            if kept[axis] < 32:
+                return None
+            kept[axis] //= 2
+            divisor //= 2
+        return {**config, **kept}
