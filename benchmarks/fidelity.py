@@ -42,6 +42,7 @@ COMPRESSION = 100.0
 
 def main() -> None:
     options = _options()
+    output = options.output or results_file("fidelity.json")
     settings = parse_settings(options.settings)
     timings = Timings(options.proxies / "times.jsonl")
     found: list[Contest] = []
@@ -55,8 +56,8 @@ def main() -> None:
     _measure(timings, found, settings, options)
     rows = [_row(timings, c, s) for c in found for s in settings]
     report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    write_json_atomically(options.output, report)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(output, report)
     print(tables.document(rows))
 
 
@@ -78,7 +79,7 @@ def _options() -> argparse.Namespace:
         "--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest"
     )
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
-    parser.add_argument("-o", "--output", type=Path, default=results_file("fidelity.json"))
+    parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/fidelity.json")
     return parser.parse_args()
 
 

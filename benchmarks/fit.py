@@ -63,9 +63,10 @@ def main() -> None:
     parser.add_argument("--compression", type=float, default=DEFAULT_COMPRESSION)
     parser.add_argument("--kept", action="store_true", help="read the fits of proxies that are there")
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
-    parser.add_argument("-o", "--output", type=Path, default=results_file("fit.json"))
+    parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/fit.json")
     options = parser.parse_args()
-    rows: list[Row] = json.loads(options.output.read_text())["rows"] if options.output.exists() else []
+    output = options.output or results_file("fit.json")
+    rows: list[Row] = json.loads(output.read_text())["rows"] if output.exists() else []
     for mode in options.modes.split(","):
         for mix in options.mixes:
             wanted = {"mix": mix, "mode": mode, "wanted_compression": options.compression}
@@ -75,8 +76,8 @@ def main() -> None:
             folder = options.proxies / f"{mix_slug(mix)}.{mode}.{options.compression:g}"
             found = _read(folder) if options.kept else _made(mix, mode, options.compression, folder)
             rows.append({**wanted, **found})
-            options.output.parent.mkdir(parents=True, exist_ok=True)
-            write_json_atomically(options.output, {"environment": measuring_environment(), "rows": rows})
+            output.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomically(output, {"environment": measuring_environment(), "rows": rows})
     _print(rows)
 
 

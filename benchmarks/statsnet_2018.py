@@ -113,8 +113,11 @@ def _nearest(value: float, sizes: Iterable[int]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--budgets", default="1ms,10ms")
-    parser.add_argument("-o", "--output", type=Path, default=results_file("statsnet_2018.json"))
+    parser.add_argument(
+        "-o", "--output", type=Path, help="benchmarks/results/<environment>/statsnet_2018.json"
+    )
     options = parser.parse_args()
+    output = options.output or results_file("statsnet_2018.json")
     mix, suite = one_image_each()
     columns = {"three models": suite, "StatsNet-3c": STATSNET_3C}
     time_tv = {}
@@ -125,7 +128,7 @@ def main() -> None:
         time_tv[name] = proxy.fit()["summary"]["category_total_variation"]
     rows = {label: {n: value(c, suite) for n, c in columns.items()} for label, value in ROWS.items()}
     rows["time shares by category, total variation in points"] = {n: 100 * tv for n, tv in time_tv.items()}
-    write_json_atomically(options.output, {"environment": measuring_environment(), "mix": mix, "rows": rows})
+    write_json_atomically(output, {"environment": measuring_environment(), "mix": mix, "rows": rows})
     print("| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
     for label, found in rows.items():
         cells = (f"{found[n]:.3g}" if found.get(n) is not None else "–" for n in columns)

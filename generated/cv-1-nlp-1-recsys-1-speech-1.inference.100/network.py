@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:11ed256e901456baf8c7dd1c1b979e6f4822a42976582be0d0b037dbb4debdc4"
+SPEC_ID = "sha256:65a3222fe0b89a13da51d094555661574a3521493cedb400b728bbaba6359736"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -40,21 +40,29 @@ KEPT = ("other", "kept")  # operands that stand for another branch: they get gra
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`. What reads `maps`
-    gets them channels last where the convolutions' weights are."""
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
+
+    What reads `maps` gets them channels last where the convolutions' weights are.
+    """
 
     maps = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
+        self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if len(shape) == 4:
+            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        kept = last and self.maps and len(self.shape) == 4
+        if not x.requires_grad:  # one view: what lies between operators is part of the step's time
+            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not (last and self.maps and len(self.shape) == 4):
+        if not kept:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
@@ -135,20 +143,6 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
-class BatchedMatMul(Block):
-    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
-
-    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
-        super().__init__(batch, rows, depth)
-        self.transposed = transposed
-        shape = (batch, columns, depth) if transposed else (batch, depth, columns)
-        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
-
-    def forward(self, x: Tensor) -> Tensor:
-        other = self.other.mT if self.transposed else self.other
-        return self.enter(x) @ other
-
-
 class Attention(Block):
     """Heads attend over `keys` positions; queries, keys and values come in together where lengths agree."""
 
@@ -165,6 +159,18 @@ class Attention(Block):
         k, v = rest if self.kept is None else self.kept.unbind(0)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
+
+
+class Recurrent(Block):
+    """One direction of one layer of LSTM, GRU or plain (tanh) RNN cells over `steps` positions."""
+
+    def __init__(self, steps: int, batch: int, inputs: int, hidden: int, cell: str = "LSTM") -> None:
+        super().__init__(steps, batch, inputs)
+        self.cell = getattr(nn, cell)(inputs, hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.cell(self.enter(x))
+        return y
 
 
 def table_values(rows: int, width: int) -> Tensor:
@@ -190,22 +196,6 @@ class Embedding(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices)
-
-
-class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each."""
-
-    def __init__(
-        self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
-        sparse: bool = False,
-    ) -> None:
-        super().__init__()
-        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
-        values = table_values(rows, width)
-        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
-
-    def forward(self, indices: Tensor) -> Tensor:
-        return self.table(indices.view(self.bags, -1))
 
 
 class Pool(Block):
@@ -263,11 +253,13 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "gelu": lambda x, _: F.gelu(x),
+    "tanh": lambda x, _: torch.tanh(x),
     "sigmoid": lambda x, _: torch.sigmoid(x),
+    "hardtanh": lambda x, _: F.hardtanh(x),
     "square": lambda x, _: x.pow(2),
+    "scale": lambda x, _: x * 0.9,
+    "shift": lambda x, _: x + 0.1,
     "add": lambda x, other: x + other,
-    "sub": lambda x, other: x - other,
     "mul": lambda x, other: x * other,
 }
 
@@ -301,95 +293,74 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 
 def towers() -> list[nn.Sequential]:
     return [
+        nn.Sequential(Concat(shape=(101, 100, 512), axis=2, pieces=4)),
         nn.Sequential(
-            Pointwise(functions=("mul",), operand=(56, 100, 128), shape=(56, 100, 128)),
-            Conv(
-                activation="relu", batch=16, channels=64, filters=128, kernel=(1, 1), norm=True,
-                padding=(0, 0), residual=True, size=(24, 28), stride=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Pointwise(functions=("square",), shape=(1, 192, 56, 56)),
-            Linear(inputs=3072, outputs=192, rows=192, weight_first_axis_in=True),
-        ),
-        *(nn.Sequential(Concat(axis=2, pieces=4, shape=(28, 100, 512))) for _ in range(3)),
-        nn.Sequential(
-            Gather(axis=1, count=351, shape=(479, 729), subscript=True),
-            BatchedMatMul(batch=333, columns=27, depth=16, rows=27, transposed=True),
-            Pointwise(functions=("sub",), operand=(18, 100, 128), shape=(18, 100, 128)),
-            Linear(inputs=768, outputs=768, rows=256, weight_first_axis_in=True),
-            Pointwise(functions=("gelu",), shape=(1, 64, 3072)),
-            Linear(inputs=768, outputs=768, rows=178, weight_first_axis_in=True),
-            Conv(
-                activation="relu", batch=18, bias=True, channels=256, filters=64, kernel=(1, 1),
-                padding=(0, 0), size=(1, 28), stride=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                activation="relu", batch=28, channels=256, filters=32, kernel=(3, 3), norm=True,
-                padding=(1, 1), size=(14, 14), stride=(1, 1),
-            ),
-            Pool(batch=1, channels=1, kernel=(2, 2), kind="max", size=(686, 224), stride=(2, 2)),
-        ),
-        nn.Sequential(Linear(inputs=3072, outputs=96, rows=333)),
-        nn.Sequential(
-            Linear(inputs=768, outputs=768, rows=1331),
-            Linear(activation="relu", inputs=256, outputs=256, rows=3809),
-            Linear(inputs=3072, outputs=96, rows=282),
-        ),
-        nn.Sequential(
-            Linear(activation="sigmoid", inputs=256, outputs=1, rows=2137, weight_first_axis_in=True),
-        ),
-        nn.Sequential(
-            Conv(
-                activation="relu", batch=4, bias=True, channels=64, filters=16, kernel=(5, 5),
-                padding=(2, 2), size=(15, 27), stride=(1, 1),
-            ),
-        ),
-        *(
-            nn.Sequential(Attention(batch=1, head_size=64, heads=3, keys=128, queries=128))
-            for _ in range(3)
-        ),
-        nn.Sequential(
-            Linear(inputs=3072, outputs=384, rows=2),
-            Conv(
-                batch=1, bias=True, channels=1, filters=16, kernel=(41, 11), padding=(20, 5), size=(18, 40),
-                stride=(2, 2),
-            ),
+            Pointwise(shape=(2, 144, 56, 56), functions=("hardtanh",)),
+            Linear(rows=1540, inputs=512, outputs=80, activation="sigmoid"),
             *repeat(
-                16, Pointwise, functions=("add", "sigmoid", "add", "sigmoid", "mul"), operand=(3, 800),
-                shape=(3, 800),
+                2, Pointwise, shape=(1, 32, 3072),
+                functions=("square", "scale", "add", "scale", "tanh", "shift"), operand=(1, 32, 3072),
             ),
         ),
-        nn.Sequential(Linear(inputs=3072, outputs=384, rows=2)),
-        nn.Sequential(*repeat(24, Linear, activation="tanh", inputs=768, outputs=768, rows=4)),
-        nn.Sequential(*repeat(19, Linear, activation="tanh", inputs=768, outputs=768, rows=4)),
         nn.Sequential(
-            Embedding(indices=20725, rows=87597, skew=0.33, width=64),
-            Linear(activation="relu", inputs=512, outputs=256, rows=2048),
-            Pointwise(functions=("sigmoid",), shape=(64, 100, 80)),
-            Conv(
-                activation="relu6", batch=16, channels=16, filters=96, kernel=(1, 1), norm=True,
-                padding=(0, 0), size=(14, 112), stride=(1, 1),
-            ),
-            Linear(activation="relu", inputs=512, outputs=256, rows=3584),
-            Conv(
-                batch=1, channels=48, filters=48, groups=48, kernel=(3, 3), padding=(1, 1), size=(168, 112),
-                stride=(2, 2),
-            ),
-            Pool(batch=1, channels=64, kernel=(3, 3), kind="max", size=(59, 55), stride=(2, 2)),
-            Pool(batch=1, channels=8, kernel=(3, 3), kind="max", size=(96, 55), stride=(2, 2)),
-            Conv(
-                batch=4, bias=True, channels=1, filters=32, kernel=(41, 11), padding=(20, 5), size=(43, 40),
-                stride=(2, 2),
-            ),
-            Conv(
-                batch=1, bias=True, channels=3, filters=64, kernel=(11, 11), padding=(2, 2), size=(112, 112),
-                stride=(4, 4),
+            Pointwise(shape=(45, 100, 80), functions=("sigmoid",)),
+            Linear(rows=462, inputs=768, outputs=768, weight_first_axis_in=True),
+            Pool(kind="max", batch=1, channels=64, size=(94, 55), kernel=(3, 3), stride=(2, 2)),
+        ),
+        nn.Sequential(
+            Pointwise(
+                shape=(3, 800), functions=("add", "sigmoid", "add", "sigmoid", "mul"), operand=(3, 800),
             ),
         ),
-        nn.Sequential(EmbeddingBag(bags=2048, indices=2048, rows=1460, skew=0.85, sparse=True, width=16)),
+        nn.Sequential(
+            Linear(rows=762, inputs=3072, outputs=96),
+            Linear(rows=108, inputs=512, outputs=256),
+        ),
+        nn.Sequential(
+            Linear(rows=2708, inputs=512, outputs=256, activation="relu"),
+            Linear(rows=773, inputs=768, outputs=768),
+            Conv(
+                batch=11, channels=256, size=(14, 14), filters=128, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), norm=True, activation="relu",
+            ),
+            *repeat(2, Pointwise, shape=(1, 64, 3072), functions=("scale", "mul"), operand=(1, 64, 3072)),
+            Gather(shape=(196, 729), axis=1, count=351, subscript=True),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=48, size=(178, 112), filters=48, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=48,
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=28, channels=64, size=(7, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, residual=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(Linear(rows=140, inputs=3072, outputs=192, weight_first_axis_in=True)),
+        nn.Sequential(Linear(rows=382, inputs=768, outputs=768)),
+        nn.Sequential(
+            Recurrent(steps=4, batch=4, inputs=800, hidden=800, cell="GRU"),
+            Recurrent(steps=3, batch=4, inputs=800, hidden=800, cell="GRU"),
+            Recurrent(steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
+        ),
+        nn.Sequential(
+            Recurrent(steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
+            Recurrent(steps=1, batch=4, inputs=800, hidden=200, cell="GRU"),
+        ),
+        nn.Sequential(Recurrent(steps=1, batch=4, inputs=800, hidden=200, cell="GRU")),
+        nn.Sequential(
+            Embedding(rows=164218, width=64, indices=19428, skew=0.33),
+            Linear(rows=2002, inputs=512, outputs=256, activation="relu"),
+            Linear(rows=1001, inputs=512, outputs=80, activation="sigmoid"),
+            Attention(batch=1, heads=3, queries=128, keys=128, head_size=64),
+            Conv(
+                batch=3, channels=1, size=(80, 80), filters=32, kernel=(41, 11), stride=(2, 2),
+                padding=(20, 5), bias=True,
+            ),
+            Attention(batch=1, heads=6, queries=128, keys=128, head_size=64),
+        ),
     ]
 
 
@@ -625,7 +596,9 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
-    settings = re.compile("(ATEN|GOMP|KMP|MKL|OMP|ONEDNN)_[A-Z_]+=[A-Za-z0-9_=,.:;{}()+ -]{1,80}")
+    # Those of KMP that libraries set for themselves, and that change no speed, are left out.
+    libraries = "ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN"
+    settings = re.compile(f"({libraries})_[A-Z_]+=[A-Za-z0-9_=,.:;{{}}()+ -]{{1,80}}")
     variables = sorted(os.environ.items())
     record = {
         "device": device.partition(":")[0],

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:08588b7830a1e18ba4d9805adb521d143b7d955e50dfa10354e0e19439e06068"
+SPEC_ID = "sha256:85be1bd4a97806a808e5baefa011def7e27fc5f9a56c9233f1f7633631b1d2ca"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -40,21 +40,29 @@ KEPT = ("other", "kept")  # operands that stand for another branch: they get gra
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`. What reads `maps`
-    gets them channels last where the convolutions' weights are."""
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
+
+    What reads `maps` gets them channels last where the convolutions' weights are.
+    """
 
     maps = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
+        self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if len(shape) == 4:
+            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        kept = last and self.maps and len(self.shape) == 4
+        if not x.requires_grad:  # one view: what lies between operators is part of the step's time
+            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not (last and self.maps and len(self.shape) == 4):
+        if not kept:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
@@ -168,7 +176,10 @@ class Concat(Block):
 
 
 FUNCTIONS = {
+    "gelu": lambda x, _: F.gelu(x),
     "tanh": lambda x, _: torch.tanh(x),
+    "add": lambda x, other: x + other,
+    "mul": lambda x, other: x * other,
 }
 
 
@@ -194,29 +205,31 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
+def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+    """`count` blocks of one shape, each with weights of its own."""
+    return [block(*args, **options) for _ in range(count)]
+
+
 def towers() -> list[nn.Sequential]:
     return [
+        nn.Sequential(Concat(shape=(77, 101, 128), axis=2, pieces=2)),
         nn.Sequential(
-            Pointwise(functions=("tanh",), shape=(1, 128, 3072)),
-            Concat(axis=2, pieces=4, shape=(21, 100, 512)),
+            Pointwise(shape=(5, 128, 768), functions=("add",), operand=(5, 128, 768)),
+            Linear(rows=1905, inputs=256, outputs=256, activation="relu"),
         ),
         nn.Sequential(
-            Linear(activation="relu", inputs=128, outputs=64, rows=9272),
-            Linear(inputs=768, outputs=384, rows=589),
-            Linear(inputs=768, outputs=768, rows=217, weight_first_axis_in=True),
+            Linear(rows=1178, inputs=512, outputs=256),
+            *repeat(2, Linear, rows=274, inputs=768, outputs=768),
+            Pointwise(shape=(16, 100, 128), functions=("mul",), operand=(16, 100, 128)),
         ),
-        nn.Sequential(Linear(inputs=3072, outputs=96, rows=218, weight_first_axis_in=True)),
+        nn.Sequential(Linear(rows=168, inputs=3072, outputs=96, weight_first_axis_in=True)),
+        nn.Sequential(Attention(batch=1, heads=3, queries=128, keys=128, head_size=64)),
         nn.Sequential(
-            Linear(inputs=512, outputs=256, rows=1274),
-            Linear(inputs=768, outputs=384, rows=383),
-        ),
-        *(
-            nn.Sequential(Attention(batch=1, causal=True, head_size=64, heads=2, keys=128, queries=128))
-            for _ in range(2)
-        ),
-        nn.Sequential(
-            Embedding(indices=5532, rows=53918, skew=0.75, sparse=True, width=64),
-            Linear(inputs=768, outputs=384, rows=383),
+            Embedding(rows=63001, width=64, indices=6464, skew=0.75, sparse=True),
+            Linear(rows=293, inputs=768, outputs=576, weight_first_axis_in=True),
+            Pointwise(shape=(1, 32, 3072), functions=("gelu",)),
+            Pointwise(shape=(1, 32, 3072), functions=("tanh",)),
+            Attention(batch=1, heads=3, queries=128, keys=128, head_size=64),
         ),
     ]
 
@@ -453,7 +466,9 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
-    settings = re.compile("(ATEN|GOMP|KMP|MKL|OMP|ONEDNN)_[A-Z_]+=[A-Za-z0-9_=,.:;{}()+ -]{1,80}")
+    # Those of KMP that libraries set for themselves, and that change no speed, are left out.
+    libraries = "ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN"
+    settings = re.compile(f"({libraries})_[A-Z_]+=[A-Za-z0-9_=,.:;{{}}()+ -]{{1,80}}")
     variables = sorted(os.environ.items())
     record = {
         "device": device.partition(":")[0],

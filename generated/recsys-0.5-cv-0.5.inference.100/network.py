@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:a8dfb27f8d197a3c20e968059a727ebc6bef554aec89baf16c2adab1f365a9ea"
+SPEC_ID = "sha256:7f157283c36cba1d7691c6560e92e0facf588c770f364da3aa1a31f22b677d7b"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -40,21 +40,29 @@ KEPT = ("other", "kept")  # operands that stand for another branch: they get gra
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`. What reads `maps`
-    gets them channels last where the convolutions' weights are."""
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
+
+    What reads `maps` gets them channels last where the convolutions' weights are.
+    """
 
     maps = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
+        self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if len(shape) == 4:
+            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        kept = last and self.maps and len(self.shape) == 4
+        if not x.requires_grad:  # one view: what lies between operators is part of the step's time
+            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not (last and self.maps and len(self.shape) == 4):
+        if not kept:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
@@ -249,10 +257,8 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "relu": lambda x, _: F.relu(x),
-    "sigmoid": lambda x, _: torch.sigmoid(x),
     "square": lambda x, _: x.pow(2),
-    "scale": lambda x, _: x * 0.9,
+    "mul": lambda x, other: x * other,
 }
 
 
@@ -285,80 +291,75 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Concat(axis=2, pieces=4, shape=(96, 100, 512))),
-        nn.Sequential(Pool(batch=1, channels=1, kernel=(2, 2), kind="max", size=(510, 224), stride=(2, 2))),
         nn.Sequential(
-            Pool(
-                batch=1, channels=1, kernel=(5, 1), kind="avg", padding=(2, 0), size=(106, 392),
-                stride=(1, 1),
+            Gather(shape=(583, 729), axis=1, count=351, subscript=True),
+            Concat(shape=(14, 100, 512), axis=2, pieces=4),
+        ),
+        nn.Sequential(
+            Pointwise(shape=(1, 96, 56, 56), functions=("square",)),
+            BatchedMatMul(batch=566, rows=27, depth=16, columns=27, transposed=True),
+            Gather(shape=(379, 729), axis=1, count=351, subscript=True),
+        ),
+        nn.Sequential(
+            Linear(rows=8154, inputs=256, outputs=256, activation="relu"),
+            Pointwise(shape=(163, 100, 128), functions=("mul",), operand=(163, 100, 128)),
+            Concat(shape=(105, 100, 512), axis=2, pieces=4),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=64, size=(147, 112), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
+            ),
+            Linear(rows=14336, inputs=64, outputs=64, activation="relu"),
+            Norm(kind="batch", shape=(2, 144, 56, 56)),
+            Linear(rows=1425, inputs=512, outputs=256, activation="relu"),
+            Pool(kind="max", batch=3, channels=64, size=(30, 55), kernel=(3, 3), stride=(2, 2)),
+            Conv(
+                batch=1, channels=3, size=(120, 112), filters=32, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(
+            Linear(rows=2679, inputs=256, outputs=256, activation="relu"),
+            Linear(rows=2666, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+        ),
+        nn.Sequential(Linear(rows=1200, inputs=512, outputs=80)),
+        nn.Sequential(
+            Linear(rows=9600, inputs=64, outputs=80, activation="sigmoid"),
+            Pool(kind="max", batch=3, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=16, channels=256, size=(9, 14), filters=512, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
+            ),
+        ),
+        nn.Sequential(
+            Linear(rows=1696, inputs=256, outputs=256, activation="relu"),
+            Conv(
+                batch=17, channels=16, size=(14, 112), filters=96, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, activation="relu6",
             ),
         ),
         nn.Sequential(
             Conv(
-                activation="relu6", batch=2, channels=96, filters=96, groups=96, kernel=(3, 3), norm=True,
-                padding=(1, 1), size=(112, 112), stride=(2, 2),
-            ),
-            Pointwise(functions=("square",), shape=(1, 192, 56, 56)),
-            Conv(
-                activation="relu6", batch=21, channels=16, filters=96, kernel=(1, 1), norm=True,
-                padding=(0, 0), size=(14, 112), stride=(1, 1),
+                batch=1, channels=64, size=(82, 27), filters=48, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True, activation="relu",
             ),
         ),
+        nn.Sequential(*repeat(2, Linear, rows=13, inputs=367, outputs=512, activation="relu")),
         nn.Sequential(
+            Embedding(rows=128798, width=64, indices=30474, skew=0.33),
             Conv(
-                activation="relu", batch=1, bias=True, channels=64, filters=64, kernel=(3, 3),
-                padding=(1, 1), size=(138, 112), stride=(1, 1),
+                batch=2, channels=96, size=(78, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96, norm=True, activation="relu6",
             ),
-            Pointwise(functions=("sigmoid",), shape=(115, 100, 80)),
-            Linear(activation="sigmoid", inputs=256, outputs=1, rows=3003, weight_first_axis_in=True),
-            *repeat(2, Linear, inputs=367, outputs=512, rows=8),
-        ),
-        nn.Sequential(
-            Linear(inputs=367, outputs=512, rows=2048),
+            Linear(rows=800, inputs=512, outputs=80),
             Conv(
-                activation="relu", batch=16, channels=64, filters=64, kernel=(1, 1), norm=True,
-                padding=(0, 0), residual=True, size=(24, 28), stride=(1, 1),
+                batch=1, channels=3, size=(129, 112), filters=32, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True, activation="relu",
             ),
-            Gather(axis=1, count=351, shape=(885, 729), subscript=True),
-            Pointwise(functions=("scale",), shape=(1, 96, 56, 56)),
-            Concat(axis=2, pieces=4, shape=(21, 100, 512)),
-        ),
-        nn.Sequential(
-            *repeat(7, Linear, inputs=256, outputs=256, rows=2048),
-            Norm(kind="batch", shape=(1, 144, 56, 56)),
-            Linear(activation="relu", inputs=512, outputs=256, rows=512),
-            Pool(batch=1, channels=1, kernel=(2, 2), kind="max", size=(510, 224), stride=(2, 2)),
-        ),
-        nn.Sequential(
-            BatchedMatMul(batch=476, columns=27, depth=16, rows=27, transposed=True),
-            Conv(
-                activation="relu", batch=1, bias=True, channels=256, filters=32, kernel=(3, 3),
-                padding=(1, 1), size=(28, 28), stride=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                activation="relu", batch=1, bias=True, channels=3, filters=64, kernel=(7, 7), padding=(3, 3),
-                size=(56, 56), stride=(2, 2),
-            ),
-        ),
-        nn.Sequential(BatchedMatMul(batch=56, columns=128, depth=100, rows=1)),
-        nn.Sequential(
-            Embedding(indices=27853, rows=117719, skew=0.33, width=64),
-            Pointwise(functions=("relu",), shape=(6666, 256)),
-            Conv(
-                activation="relu", batch=16, bias=True, channels=256, filters=64, kernel=(1, 1),
-                padding=(0, 0), size=(14, 28), stride=(1, 1),
-            ),
-            Pool(batch=1, channels=64, kernel=(3, 3), kind="max", size=(96, 55), stride=(2, 2)),
-            Conv(
-                batch=1, bias=True, channels=64, filters=48, kernel=(5, 5), padding=(2, 2), size=(35, 27),
-                stride=(1, 1),
-            ),
-            Conv(
-                batch=1, bias=True, channels=3, filters=32, kernel=(11, 11), padding=(2, 2), size=(129, 112),
-                stride=(4, 4),
-            ),
+            *repeat(2, Linear, rows=64, inputs=367, outputs=512, activation="relu"),
         ),
     ]
 
@@ -595,7 +596,9 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
-    settings = re.compile("(ATEN|GOMP|KMP|MKL|OMP|ONEDNN)_[A-Z_]+=[A-Za-z0-9_=,.:;{}()+ -]{1,80}")
+    # Those of KMP that libraries set for themselves, and that change no speed, are left out.
+    libraries = "ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN"
+    settings = re.compile(f"({libraries})_[A-Z_]+=[A-Za-z0-9_=,.:;{{}}()+ -]{{1,80}}")
     variables = sorted(os.environ.items())
     record = {
         "device": device.partition(":")[0],

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:affe692ef83702857333bdd51b70799e0802c2a2e2a8b69c82c9d61264f1caa9"
+SPEC_ID = "sha256:ef7f1cd15d453e58a4115dc0ecce13d0dc487a75ff61ec03e86f941dbc55c5e2"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -40,21 +40,29 @@ KEPT = ("other", "kept")  # operands that stand for another branch: they get gra
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`. What reads `maps`
-    gets them channels last where the convolutions' weights are."""
+    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
+
+    What reads `maps` gets them channels last where the convolutions' weights are.
+    """
 
     maps = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
+        self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        if len(shape) == 4:
+            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        kept = last and self.maps and len(self.shape) == 4
+        if not x.requires_grad:  # one view: what lies between operators is part of the step's time
+            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not (last and self.maps and len(self.shape) == 4):
+        if not kept:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
@@ -98,6 +106,72 @@ class Conv(Block):
         return y if self.activation is None else self.activation(y)
 
 
+class Norm(Block):
+    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
+
+    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
+        super().__init__(*shape)
+        self.maps = kind != "layer"
+        if kind == "layer":
+            self.norm = nn.LayerNorm(shape[-1])
+        elif kind == "group":
+            self.norm = nn.GroupNorm(groups, shape[1])
+        else:
+            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+            self.norm = norms[len(shape) - 2](shape[1])
+        self.activation = getattr(F, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.enter(x))
+        return y if self.activation is None else self.activation(y)
+
+
+class Pool(Block):
+    """Max or average pooling of batch × channels × size; without a kernel, the average of the whole map."""
+
+    maps = True
+
+    def __init__(
+        self, kind: str, batch: int, channels: int, size: tuple, kernel: tuple = (), stride: tuple = (),
+        padding: tuple = (0, 0), ceil_mode: bool = False,
+    ) -> None:
+        super().__init__(batch, channels, *size)
+        self.pool = {"max": F.max_pool2d, "avg": F.avg_pool2d}[kind]
+        self.window = (kernel, stride, padding)
+        self.ceil_mode = ceil_mode
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        if not self.window[0]:
+            return F.adaptive_avg_pool2d(x, 1)
+        return self.pool(x, *self.window, ceil_mode=self.ceil_mode)
+
+
+FUNCTIONS = {
+    "relu": lambda x, _: F.relu(x),
+    "add": lambda x, other: x + other,
+}
+
+
+class Pointwise(Block):
+    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
+    shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
+    its gradient comes back as a part of a wider one."""
+
+    maps = True
+
+    def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
+        super().__init__(*shape)
+        self.functions, self.joined = functions, joined
+        self.other = held(*operand) if operand else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        for name in self.functions:
+            x = FUNCTIONS[name](x, self.other)
+        return x
+
+
 # ---- the network ------------------------------------------------------------------------------------------
 
 
@@ -109,35 +183,38 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Conv(
-                batch=6, channels=1024, filters=16, kernel=(1, 1), padding=(0, 0), size=(14, 14),
-                stride=(2, 2),
-            ),
+            Norm(kind="batch", shape=(8, 64, 56, 56)),
+            Pointwise(shape=(8, 1024, 14, 14), functions=("relu",)),
         ),
         nn.Sequential(
+            Pointwise(shape=(3, 1024, 14, 14), functions=("add",), operand=(3, 1024, 14, 14)),
             Conv(
-                batch=24, channels=64, filters=256, kernel=(1, 1), padding=(0, 0), size=(4, 56),
-                stride=(1, 1),
+                batch=17, channels=512, size=(7, 7), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
             ),
-        ),
-        nn.Sequential(
             *repeat(
-                2, Conv, batch=1, channels=64, filters=64, kernel=(3, 3), padding=(1, 1), size=(108, 28),
-                stride=(1, 1),
+                2, Conv, batch=1, channels=64, size=(108, 28), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1),
             ),
             Conv(
-                activation="relu", batch=20, channels=128, filters=512, kernel=(1, 1), norm=True,
-                padding=(0, 0), residual=True, size=(2, 28), stride=(1, 1),
+                batch=1, channels=64, size=(83, 28), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1),
+            ),
+            Pool(
+                kind="max", batch=1, channels=8, size=(134, 112), kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1),
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=1, channels=64, filters=64, kernel=(3, 3), padding=(1, 1), size=(77, 28),
-                stride=(1, 1),
+                batch=20, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
             ),
+        ),
+        nn.Sequential(
             Conv(
-                activation="relu", batch=18, channels=128, filters=512, kernel=(1, 1), norm=True,
-                padding=(0, 0), residual=True, size=(2, 28), stride=(1, 1),
+                batch=19, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
             ),
         ),
     ]
@@ -373,7 +450,9 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
-    settings = re.compile("(ATEN|GOMP|KMP|MKL|OMP|ONEDNN)_[A-Z_]+=[A-Za-z0-9_=,.:;{}()+ -]{1,80}")
+    # Those of KMP that libraries set for themselves, and that change no speed, are left out.
+    libraries = "ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN"
+    settings = re.compile(f"({libraries})_[A-Z_]+=[A-Za-z0-9_=,.:;{{}}()+ -]{{1,80}}")
     variables = sorted(os.environ.items())
     record = {
         "device": device.partition(":")[0],

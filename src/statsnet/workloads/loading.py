@@ -17,7 +17,7 @@ from typing import Any
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.workloads.registry import Workload, get
 
-LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric", "torchrec"})
+LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric"})
 """Optional libraries that the extra `statsnet[models]` brings."""
 
 
