@@ -162,6 +162,12 @@ def fewer_maps(config: Config, divisor: float) -> Config | None:
     return None if rest is None else {**config, "batch": 1, "channels": rest}
 
 
+def per_axis(value: Any, axes: int) -> tuple[int, ...]:
+    """A size for each axis, from one a piece or one for all."""
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return values if len(values) == axes else values[:1] * axes
+
+
 def divided(value: int, divisor: float) -> int | None:
     """value ÷ divisor, None unless at least 1 is left."""
     return max(1, round(value / divisor)) if value >= divisor else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, held, resized_map
+from statsnet.blocks.base import Block, BlockKind, Config, divided, held, per_axis, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.shapes import MANY_IMAGES
@@ -51,6 +49,17 @@ ACTIVATIONS = {
 """ATen operator to the function of torch.nn.functional that runs it."""
 
 
+def activation_behind(motif: list[Cluster]) -> str:
+    """The first activation behind a motif's first operator, "" without one."""
+    names = (base_name(c.op) for c in motif[1:])
+    return next((ACTIVATIONS[name] for name in names if name in ACTIVATIONS), "")
+
+
+def normalized(motif: list[Cluster]) -> bool:
+    """Whether batch norm comes behind a motif's first operator."""
+    return any("batch_norm" in base_name(c.op) for c in motif[1:])
+
+
 class ConvKind(BlockKind):
     name = "conv"
     module = Conv
@@ -62,7 +71,6 @@ class ConvKind(BlockKind):
         if base_name(first.op) != "convolution" or first.args[6]:  # no transposed ones
             return None
         x, weight, bias = first.args[0], first.args[1], first.args[2]
-        following = [base_name(c.op) for c in motif[1:]]
         batch, channels, *size = x["shape"]
         config: Config = {
             "batch": batch,
@@ -74,9 +82,9 @@ class ConvKind(BlockKind):
             "padding": per_axis(first.args[4], len(size)),
             "groups": first.args[8],
             "bias": bias is not None,
-            "norm": any("batch_norm" in name for name in following),
-            "residual": any(name in ("add", "add_") for name in following),
-            "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
+            "residual": any(base_name(c.op) in ("add", "add_") for c in motif[1:]),
+            "norm": normalized(motif),
+            "activation": activation_behind(motif),
         }
         dilation = per_axis(first.args[5], len(size))
         if any(d != 1 for d in dilation):
@@ -124,8 +132,3 @@ def _lower(config: Config, factor: float) -> Config | None:
     height, *rest = config["size"]
     higher = round(height * factor)
     return {**config, "batch": MANY_IMAGES, "size": (higher, *rest)} if higher else None
-
-
-def per_axis(value: Any, axes: int) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return values if len(values) == axes else values[:1] * axes

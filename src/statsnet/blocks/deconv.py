@@ -7,8 +7,8 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, resized_map
-from statsnet.blocks.conv import ACTIVATIONS, per_axis
+from statsnet.blocks.base import Block, BlockKind, Config, divided, per_axis, resized_map
+from statsnet.blocks.conv import activation_behind, normalized
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -52,7 +52,6 @@ class DeconvKind(BlockKind):
         stride, padding, dilation, longer = (per_axis(first.args[i], len(size)) for i in (3, 4, 5, 7))
         if {*dilation} != {1}:
             return None
-        following = [base_name(c.op) for c in motif[1:]]
         config: Config = {
             "batch": batch,
             "channels": channels,
@@ -63,8 +62,8 @@ class DeconvKind(BlockKind):
             "padding": padding,
             "groups": first.args[8],
             "bias": bias is not None,
-            "norm": any("batch_norm" in name for name in following),
-            "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
+            "norm": normalized(motif),
+            "activation": activation_behind(motif),
         }
         return {**config, "longer": longer} if any(longer) else config
 
@@ -77,7 +76,7 @@ class DeconvKind(BlockKind):
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Fewer filters; where few are left, fewer channels."""
-        if config["groups"] > 1:
+        if config.get("groups", 1) > 1:
             return None
         kept = {"filters": config["filters"], "channels": config["channels"]}
         while divisor > 1:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided
-from statsnet.blocks.conv import ACTIVATIONS
+from statsnet.blocks.conv import activation_behind
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec
@@ -52,13 +52,12 @@ class LinearKind(BlockKind):
         if operands is None:
             return None
         x, weight = (TensorSpec.from_dict(first.args[i]) for i in operands)
-        following = [base_name(c.op) for c in motif[1:]]
         return {
             "rows": math.prod(x.shape[:-1]),
             "inputs": x.shape[-1],
             "outputs": weight.shape[0] if base == "linear" else weight.shape[1],
             "bias": base == "addmm" or (base == "linear" and first.args[2] is not None),
-            "activation": next((ACTIVATIONS[name] for name in following if name in ACTIVATIONS), ""),
+            "activation": activation_behind(motif),
             "weight_first_axis_in": base != "linear" and weight.layout == "contiguous",
         }
 

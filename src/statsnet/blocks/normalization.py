@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import Block, BlockKind, Config, divided
-from statsnet.blocks.conv import ACTIVATIONS
+from statsnet.blocks.conv import activation_behind
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -47,11 +47,10 @@ class NormKind(BlockKind):
         if kind == "layer":
             width = math.prod(first.args[1])
             shape = (math.prod(shape) // width, width)
-        following = [base_name(c.op) for c in motif[1:]]
         config: Config = {
             "kind": kind,
             "shape": shape,
-            "activation": next((ACTIVATIONS[n] for n in following if n in ACTIVATIONS), ""),
+            "activation": activation_behind(motif),
         }
         if kind == "group":
             config["groups"] = first.args[6]

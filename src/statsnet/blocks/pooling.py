@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, fewer_maps, resized_map
+from statsnet.blocks.base import Block, BlockKind, Config, fewer_maps, per_axis, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
@@ -54,9 +52,9 @@ class PoolKind(BlockKind):
             return config if whole else None
         if base not in ("max_pool2d_with_indices", "max_pool2d", "avg_pool2d"):
             return None
-        config["kernel"] = _pair(first.args[1])
-        config["stride"] = _pair(first.args[2] or first.args[1])
-        config["padding"] = _pair(first.args[3])
+        config["kernel"] = per_axis(first.args[1], 2)
+        config["stride"] = per_axis(first.args[2] or first.args[1], 2)
+        config["padding"] = per_axis(first.args[3], 2)
         config["ceil_mode"] = first.args[5 if base.startswith("max") else 4] is True
         return config
 
@@ -75,8 +73,3 @@ class PoolKind(BlockKind):
             height, width = (height // 2, width) if height >= width else (height, width // 2)
             divisor //= 2
         return {**config, "size": (height, width)}
-
-
-def _pair(value: Any) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return values if len(values) == 2 else values * 2

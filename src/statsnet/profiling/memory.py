@@ -31,9 +31,8 @@ def memory_record(
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
     input_bytes = _bytes(tensors_in(list(inputs)))
-    for (
-        parameter
-    ) in parameters:  # what an earlier step left would be freed by this one, and hide as much of its own
+    # else this step would free what an earlier one left, and hide as much of its own
+    for parameter in parameters:
         parameter.grad = None
     transient = None if step is None else _transient_peak(step, device)
     state = None if optimizer is None else _bytes(tensors_in(list(optimizer.state.values())))

@@ -91,10 +91,10 @@ def _sources(target: Target) -> list[_Source]:
     optimizers = {m.name: m.signature.optimizer for m in target.members}
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
+        optimizer = optimizers[motif.member]
         for run in _splits(clusters):
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             for kind, config in readings(run):
-                optimizer = optimizers[motif.member]
                 joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
                 for variant in (config, *([joined] if joined else [])):
                     key = json.dumps([kind, variant, optimizer], sort_keys=True)

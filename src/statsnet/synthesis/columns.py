@@ -159,9 +159,7 @@ class Columns:
 
     def _framework_factor(self) -> float:
         """In place ÷ alone, over all measured networks."""
-        in_place, alone = (
-            (sum(part) for part in zip(*self._framework, strict=True)) if self._framework else (0.0, 0.0)
-        )
+        in_place, alone = (sum(pair[i] for pair in self._framework) for i in (0, 1))
         return min(max(in_place / alone, 1 / LARGEST_FRAMEWORK), LARGEST_FRAMEWORK) if alone > 0 else 1.0
 
     def _corrections(self) -> dict[str, float]:
