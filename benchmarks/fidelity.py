@@ -1,7 +1,7 @@
 """Fidelity: does a proxy's time change by the suite's factor when settings change?
 
     python benchmarks/fidelity.py [--mixes MIX ...] [--modes inference,training] [--settings ...] [--compression 100]
-                                  [--others MIX ...] [--ablations MIX ...] [--rounds 2] [--most-rounds 8]
+                                  [--others MIX ...] [--ablations MIX ...] [--rounds 2] [--most-rounds 8] [--fresh]
 
 For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before; for
 the mixes of --others also what else may stand for them (baselines.py), for those of --ablations the method with a part
@@ -35,6 +35,7 @@ from statsnet.running.fidelity import interval_dict, known_well, relative_error
 from statsnet.running.settings import BASELINE, Setting, parse_settings
 from statsnet.running.statistics import Interval, Member, latency_with_ci, paired_ratio, paired_suite_factor
 from statsnet.signatures.canonical import write_json_atomically
+from statsnet.synthesis.cache import MeasurementCache
 
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
 COMPRESSION = 100.0
@@ -45,6 +46,7 @@ def main() -> None:
     output = options.output or results_file("fidelity.json")
     settings = parse_settings(options.settings)
     timings = Timings(options.proxies / "times.jsonl")
+    cache = MeasurementCache(fresh=options.fresh)
     found: list[Contest] = []
     for mode in options.modes.split(","):
         for mix in options.mixes:
@@ -52,7 +54,9 @@ def main() -> None:
                 *(OTHERS if mix in options.others else ()),
                 *(ABLATIONS if mix in options.ablations else ()),
             ]
-            found += contests(mix, mode, options.compression, options.proxies, ways=ways, say=_say)
+            found += contests(
+                mix, mode, options.compression, options.proxies, ways=ways, say=_say, cache=cache
+            )
     _measure(timings, found, settings, options)
     rows = [_row(timings, c, s) for c in found for s in settings]
     report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
@@ -78,6 +82,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest"
     )
+    parser.add_argument("--fresh", action="store_true", help="make proxies from profiles of this hour")
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
     parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/fidelity.json")
     return parser.parse_args()

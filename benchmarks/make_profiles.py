@@ -9,13 +9,15 @@ line per profile with the bars it has to meet: formula coverage by time, unexpla
 steps. What fails is named at the end, and the others are made all the same. With --again those that are there are
 profiled once more and left as they are; the last column then shows how far the new one's time by operator category is
 from theirs (total variation), of which 5 points are allowed on a quiet machine, and all are kept in
-benchmarks/results/<environment>/profiled_again.json.
+benchmarks/results/<environment>/profiled_again.json. What that file holds of a signature is not measured again, so that
+the comparison goes on where it was stopped; delete the file to begin anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import time
 from pathlib import Path
@@ -48,7 +50,8 @@ def main() -> int:
     options = _options()
     here = COUNTS if options.device == "meta" else environment.slug(measuring_environment(options.device))
     failed: list[str] = []
-    again: list[dict[str, Any]] = []
+    compared = results_file("profiled_again.json")
+    again = _compared(compared) if options.again else {}
     print(HEADER)
     for mode, workload in itertools.product(options.modes.split(","), all_workloads(options.pattern)):
         path = options.output / here / workload.domain / f"{workload.name}.{mode}.json"
@@ -56,14 +59,16 @@ def main() -> int:
             continue
         begin = time.perf_counter()
         name = f"{workload.full_name} {mode}"
+        kept = load_signature(path) if options.again else None
+        if kept is not None and again.get(name, {}).get("id") == kept.id:
+            continue
         try:
             found, measured_s = _profiled(workload, mode, options.device, options.preset)
             line = _line(found, measured_s)
-            if options.again:
-                moved = _moved(load_signature(path), found)
-                again.append({"workload": workload.full_name, "mode": mode, **moved})
-                line += f" {moved['category_total_variation']:6.1%}"
-                _keep(again)
+            if kept is not None:
+                again[name] = {"id": kept.id, **_moved(kept, found)}
+                line += f" {again[name]['category_total_variation']:6.1%}"
+                write_json_atomically(compared, {"environment": measuring_environment(), "rows": again})
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_signature(path, found)
@@ -77,10 +82,10 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _keep(rows: list[dict[str, Any]]) -> None:
-    path = results_file("profiled_again.json")
+def _compared(path: Path) -> dict[str, dict[str, Any]]:
+    """What was compared already: workload and mode -> how far a second profile was from the one of that id."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_atomically(path, {"environment": measuring_environment(), "rows": rows})
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
 
 
 def _options() -> argparse.Namespace:

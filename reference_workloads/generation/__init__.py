@@ -131,14 +131,14 @@ register(
     "reference_workloads.generation.sdxl_unet:build",
     name="sdxl_unet",
     domain="generation",
-    title="Stable Diffusion XL's UNet, one step of denoising (10.3 GB of weights, small too)",
+    title="Stable Diffusion XL's UNet, one step of denoising (small: 2 of 10 transformer layers)",
     source="Podell et al., SDXL, arXiv 2307.01952; configuration of stabilityai/stable-diffusion-xl-base-1.0",
     parameters=2_567_463_684,  # published: 2567.46 M (diffusers' benchmarks), 2.6 B (the paper's table 1)
     flops=5979.1e9,  # diffusers' benchmarks; without the products inside attention
     sample={"batch": 1, "image": 1024},
     presets={
-        "standard": {"batch": 2, "image": 1024},  # with and without the text, as guidance needs
-        "small": {"batch": 1, "image": 128},
+        "standard": {"batch": 2, "image": 1024, "layers": 10},  # with and without the text: guidance
+        "small": {"batch": 1, "image": 128, "layers": 2},
         "tiny": {"batch": 1, "image": 64, "layers": 2, "shrink": 8},
     },
     optimizer="adamw",

@@ -1,8 +1,8 @@
 """The denoising network of Stable Diffusion XL base (arXiv 2307.01952) from diffusers; 2.57 B parameters.
 
 One step of denoising: latents an eighth of the image's side, conditioned on 77 text vectors. The weights
-alone are 10.3 GB in float32 and training with AdamW takes four times that, also at the preset `small`: it
-needs a machine with that much memory.
+alone are 10.3 GB in float32 and training with AdamW takes four times that, so the preset `small` has two of
+the ten transformer layers in each block of the lowest level; only `standard` is the whole model.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from ablations import ABLATIONS
 from contests import OTHERS, PROXY, REPRESENTATIVES, contests
 
 from statsnet.running.settings import BASELINE
+from statsnet.synthesis.cache import MeasurementCache
 
 MADE = Path(__file__).parents[2] / "generated" / "recsys-cv"
 MIX = "recsys:0.5,cv:0.5"
@@ -27,7 +28,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_there_is_not_made_again(folder: Path) -> None:
     said: list[str] = []
-    found = contests(MIX, "inference", 50.0, folder, ways=("subset", "no rounds"), say=said.append)
+    found = contests(
+        MIX,
+        "inference",
+        50.0,
+        folder,
+        ways=("subset", "no rounds"),
+        say=said.append,
+        cache=MeasurementCache(enabled=False),
+    )
     assert [c.method for c in found] == [PROXY, "subset", "no rounds"]
     assert said == []
     suite = {s.identity for _, s in found[0].suite}

@@ -18,6 +18,15 @@ def test_values_come_back(tmp_path: Path) -> None:
     assert MeasurementCache(tmp_path, enabled=False).get(key) is None
 
 
+def test_a_fresh_one_gives_what_it_was_given_itself(tmp_path: Path) -> None:
+    old, fresh = MeasurementCache(tmp_path), MeasurementCache(tmp_path, fresh=True)
+    key = old.key(a=1)
+    old.put(key, 5)
+    assert fresh.get(key) is None
+    fresh.put(key, 6)
+    assert fresh.get(key) == old.get(key) == 6
+
+
 def test_keys_depend_on_content_alone(tmp_path: Path) -> None:
     cache = MeasurementCache(tmp_path)
     assert cache.key(a=1, b=(2,)) == cache.key(b=[2], a=1)

@@ -75,6 +75,23 @@ def test_a_model_at_hand_is_profiled_once(
     assert again == mix
 
 
+def test_afresh_all_models_at_hand_are_profiled(
+    profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once each, for mixes that share the cache; what cannot be profiled keeps the times it has from here."""
+    kinds = jobs_of(monkeypatch)
+    assert bench.measured_here(mix_of(profile)) == (mix_of(profile), {})
+    assert kinds == []
+    afresh = dataclasses.replace(bench, cache=MeasurementCache(bench.cache.folder, fresh=True))
+    for _ in range(2):
+        mix, replayed = afresh.measured_here(mix_of(profile))
+        assert mix.members[0].signature.id != profile.id
+        assert replayed == {}
+    assert kinds == ["profile_workload"]
+    unknown = mix_of(dataclasses.replace(profile, workload=None))
+    assert afresh.measured_here(unknown) == (unknown, {})
+
+
 @pytest.mark.parametrize("reason", ["unknown", "other work", "not installed"])
 def test_what_is_not_at_hand_is_replayed(
     reason: str, elsewhere: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,7 @@ SIZES_OF_INPUT = {
 
 CUT = {
     "generation/flux": {"layers", "single_layers"},
+    "generation/sdxl_unet": {"layers"},
     "llm/gptj": {"layers"},
     "llm/llama2_70b_prefill": {"layers"},
     "llm/llama3_8b_decode": {"layers"},

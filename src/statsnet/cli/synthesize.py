@@ -40,6 +40,11 @@ from statsnet.errors import StatsNetError, UsageError
     "--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long."
 )
 @click.option("--resume", is_flag=True, help="Go on with the search that was begun for this folder.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Profile the members and time the blocks again: the machine is not as fast as it was.",
+)
 @options.device()
 @options.profiles
 @options.seed
@@ -55,6 +60,7 @@ def synthesize(
     trials: int | None,
     time_limit: float | None,
     resume: bool,
+    fresh: bool,
     device: str,
     profiles: str | None,
     seed: int,
@@ -72,12 +78,13 @@ def synthesize(
     from statsnet.signatures.mix import parse_mix, resolve_mix
 
     searching = trials is not None or time_limit is not None
-    _check_together(budget, compression, searching, resume)
+    _check_together(budget, compression, searching, resume, fresh)
     parse_mix(mix)
     resolve_mix(mix, mode, ProfilesDB(profiles))  # wrong names are found out before torch is imported
     options.require_device(device)
     path = Path(folder or f"proxy-{mix_slug(mix)}{'-training' if mode == 'training' else ''}")
     output.check_folder(path.parent)
+    from statsnet.synthesis.cache import MeasurementCache
     from statsnet.synthesis.spec import check_output, write_proxy
     from statsnet.synthesis.synthesize import synthesize as make
 
@@ -87,6 +94,7 @@ def synthesize(
         "device": device,
         "profiles": Path(profiles) if profiles else None,
         "seed": seed,
+        "cache": MeasurementCache(fresh=fresh),
         **options.given(budget_s=budget, compression=compression),
     }
     files: dict[str, str] = {}
@@ -107,7 +115,9 @@ def synthesize(
     output.print_written(path)
 
 
-def _check_together(budget: float | None, compression: float | None, searching: bool, resume: bool) -> None:
+def _check_together(
+    budget: float | None, compression: float | None, searching: bool, resume: bool, fresh: bool
+) -> None:
     if budget is not None and compression is not None:
         raise UsageError(
             "--budget and --compression were both given",
@@ -116,6 +126,12 @@ def _check_together(budget: float | None, compression: float | None, searching: 
         )
     if resume and not searching:
         raise UsageError("--resume goes on with a search", hint="say how far: --trials, --time-limit or both")
+    if resume and fresh:
+        raise UsageError(
+            "--resume and --fresh were both given",
+            cause="one goes on with what was measured, the other measures it again",
+            hint="leave one of them out",
+        )
 
 
 def _search(

@@ -1,8 +1,9 @@
-"""From samples to figures: times are compared as ratios, and one process is one sample.
+"""From samples to figures: times are compared as ratios, on the logarithm, where a factor and its inverse are alike.
 
-Within a process the median is taken; over processes everything happens on the logarithm, where a factor and
-its inverse are alike. Intervals hold 95 % and come from Student's t; where several means with variances of
-their own are combined, with the degrees of freedom of Welch and Satterthwaite. One process gives no interval.
+One process is one sample, of which the median is taken; of processes that took turns each turn is one sample of their
+ratio, and the trimmed mean is taken (Yuen 1974), since neighbours disturb some turns much and most little. Intervals
+hold 95 % and come from Student's t; where several means with variances of their own are combined, with the degrees of
+freedom of Welch and Satterthwaite. One sample gives no interval.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 from statsnet.errors import MeasurementError
 
 CONFIDENCE = 0.95
+
+TRIMMED = 0.2
+"""Share of the turns left out at either end; 0.2 is Yuen's and Wilcox' usual choice."""
 
 Process = Mapping[str, Any]
 """One entry of a result's `processes`."""
@@ -88,7 +92,8 @@ def suite_factor(members: Sequence[Member]) -> Interval:
 
 
 def paired_ratio(a: Sequence[Process], b: Sequence[Process]) -> Interval:
-    """The factor T_b / T_a of processes that ran in pairs: each pair is one sample of it."""
+    """The factor T_b / T_a of processes that ran in pairs: each turn that two of them took is one sample of it, each
+    pair where they took none."""
     log = _pairs_mean(a, b)
     return _interval(log.mean, [(1.0, log)])
 
@@ -120,15 +125,29 @@ def _log_mean(processes: Sequence[Process]) -> _LogMean:
 
 
 def _pairs_mean(a: Sequence[Process], b: Sequence[Process]) -> _LogMean:
-    return _mean([_log_ratio(x, y) for x, y in zip(a, b, strict=True)])
+    turns = [_log_ratios(x, y) for x, y in zip(a, b, strict=True)]
+    if turns and all(turns):
+        return _trimmed_mean([log for pair in turns for log in pair])
+    return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
 
 
-def _log_ratio(a: Process, b: Process) -> float:
-    """From windows that were taken in turn, where both have them: what disturbs two of them at once is in neither."""
+def _log_ratios(a: Process, b: Process) -> list[float]:
+    """Of windows that were taken in turn, where both have them: what disturbs two of them at once is in neither."""
     before, after = a.get("window_latency_s"), b.get("window_latency_s")
-    if before and after and len(before) == len(after):
-        return median(math.log(y / x) for x, y in zip(before, after, strict=True))
-    return math.log(process_median_s(b) / process_median_s(a))
+    if not before or not after or len(before) != len(after):
+        return []
+    return [math.log(y / x) for x, y in zip(before, after, strict=True)]
+
+
+def _trimmed_mean(logs: Sequence[float]) -> _LogMean:
+    """The mean without the TRIMMED ends, and its variance from the winsorized samples."""
+    n, cut = len(logs), int(TRIMMED * len(logs))
+    ordered = sorted(logs)
+    kept = ordered[cut : n - cut]
+    winsorized = [min(max(log, kept[0]), kept[-1]) for log in ordered]
+    freedom = len(kept) - 1
+    spread = (n - 1) * variance(winsorized) / (len(kept) * freedom) if freedom else 0.0
+    return _LogMean(mean=fmean(kept), variance=spread, freedom=freedom)
 
 
 def _mean(logs: Sequence[float]) -> _LogMean:

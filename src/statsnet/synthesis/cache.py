@@ -24,19 +24,24 @@ def cache_dir() -> Path:
 
 
 class MeasurementCache:
-    """JSON values by key. A damaged or unreadable entry counts as absent."""
+    """JSON values by key. A damaged or unreadable entry counts as absent; a `fresh` cache gives only what was put into
+    it by itself, and keeps that for others."""
 
-    def __init__(self, folder: Path | None = None, *, enabled: bool = True) -> None:
+    def __init__(self, folder: Path | None = None, *, enabled: bool = True, fresh: bool = False) -> None:
         self.folder = folder or cache_dir()
         self.enabled = enabled
+        self.fresh = fresh
+        self._own: set[str] = set()
 
     def key(self, **parts: Any) -> str:
         text = json.dumps({**parts, "cache_version": CACHE_VERSION}, sort_keys=True, default=list)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def get(self, key: str) -> Any | None:
+        if not self.enabled or (self.fresh and key not in self._own):
+            return None
         try:
-            return json.loads(self._path(key).read_text(encoding="utf-8"))["value"] if self.enabled else None
+            return json.loads(self._path(key).read_text(encoding="utf-8"))["value"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -46,6 +51,7 @@ class MeasurementCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomically(path, {"value": value})
+            self._own.add(key)
         except (OSError, StatsNetError):
             return
 

@@ -69,17 +69,19 @@ class Bench:
         )
 
     def measured_here(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
-        """The mix, with members that were not measured in this environment measured now: profiled again where their
-        model is at hand, which is the better evidence; and measurements by replay for the others."""
+        """The mix, with members that were not measured in this environment measured now, with a fresh cache all of
+        them: profiled again where their model is at hand, which is the better evidence; and measurements by replay for
+        those of the others that have none from here."""
         here = fingerprint(self.environment)
         members = {member.name: member for member in mix.members}
         replayed: dict[str, Measurement] = {}
-        unknown = [m for m in mix.members if m.signature.measurement_for(here) is None]
-        for number, member in enumerate(unknown, 1):
-            turn = f"{member.name} on this machine ({number} of {len(unknown)})"
-            if fresh := self._profiled(member, f"profiling {turn}"):
-                members[member.name] = replace(member, signature=fresh)
-            else:
+        foreign = {m.name for m in mix.members if m.signature.measurement_for(here) is None}
+        due = [m for m in mix.members if self.cache.fresh or m.name in foreign]
+        for number, member in enumerate(due, 1):
+            turn = f"{member.name} on this machine ({number} of {len(due)})"
+            if found := self._profiled(member, f"profiling {turn}"):
+                members[member.name] = replace(member, signature=found)
+            elif member.name in foreign:
                 replayed[member.name] = self._replayed(member, f"re-timing {turn}")
         return replace(mix, members=tuple(members.values())), replayed
 

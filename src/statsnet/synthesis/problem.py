@@ -67,7 +67,8 @@ def prepare(
     report: Report = lambda _stage, _share: None,
 ) -> Problem:
     """Resolve a mix, choose candidates and measure them. A step is to take `budget_s`, or the suite's ÷ `compression`
-    but not under SHORTEST_STEP_S. Raises as `synthesize` does."""
+    but not under SHORTEST_STEP_S. With a fresh cache nothing that was measured before counts: members are profiled
+    again, where their models are at hand, and blocks timed again. Raises as `synthesize` does."""
     here = measuring_environment(device)
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
