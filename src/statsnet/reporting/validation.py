@@ -117,17 +117,19 @@ def _fidelity(fidelity: Document) -> Report:
     ]
     columns = ("setting", "suite's factor", "proxy's factor", "error", "95 % interval", "suite's noise")
     baseline = percent(fidelity["baseline_noise"])
+    between = [line(f"Between rounds the suite's own time varied by {baseline} at the baseline.")]
     return [
         table("Fidelity: time under a setting against the baseline", columns, rows),
-        line(f"Between rounds the suite's own time varied by {baseline} at the baseline."),
+        *(between if fidelity["baseline_noise"] is not None else []),
         line(_certainty(fidelity["rounds"], fidelity["widest_half_width"])),
     ]
 
 
 def _certainty(rounds: int, half_width: float | None) -> str:
     if half_width is None:
-        return "One round does not tell how certain the factors are."
-    return f"{rounds} rounds: the least certain factor is known to ±{percent(half_width)}."
+        return "What was measured does not tell how certain the factors are: raise --rounds."
+    times = "1 round" if rounds == 1 else f"{rounds} rounds"
+    return f"{times}: the least certain factor is known to ±{percent(half_width)}."
 
 
 def _factor(interval: Document) -> str:
