@@ -59,15 +59,16 @@ def main() -> int:
             continue
         begin = time.perf_counter()
         name = f"{workload.full_name} {mode}"
-        kept = load_signature(path) if options.again else None
-        if kept is not None and again.get(name, {}).get("id") == kept.id:
-            continue
         try:
+            kept = load_signature(path) if options.again else None
+            if kept is not None and again.get(name, {}).get("id") == kept.id:
+                continue
             found, measured_s = _profiled(workload, mode, options.device, options.preset)
             line = _line(found, measured_s)
             if kept is not None:
                 again[name] = {"id": kept.id, **_moved(kept, found)}
                 line += f" {again[name]['category_total_variation']:6.1%}"
+                compared.parent.mkdir(parents=True, exist_ok=True)
                 write_json_atomically(compared, {"environment": measuring_environment(), "rows": again})
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,6 @@ def main() -> int:
 
 def _compared(path: Path) -> dict[str, dict[str, Any]]:
     """What was compared already: workload and mode -> how far a second profile was from the one of that id."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
 
 

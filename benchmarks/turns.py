@@ -66,10 +66,10 @@ def against_itself(proxy: Path, groups: int) -> None:
 
 def between_groups(path: Path) -> None:
     rows = sorted(
-        (max(found.value, 1 / found.value) - 1.0, found.significant, subject, setting)
+        (math.expm1(abs(math.log1p(found.value))), _explained(found), subject, setting)
         for subject, groups in Timings(path).found.items()
         for setting in {*itertools.chain(*groups)} - {BASELINE.name}
-        for found in _ratios(groups, setting)
+        for found in _differences(groups, setting)
     )
     if not rows:
         raise SystemExit(f"{path}: nothing of this environment was measured more than once")
@@ -77,24 +77,21 @@ def between_groups(path: Path) -> None:
     print(
         f"{len(found)} pairs of groups: median {median(found):.1%}, 95th percentile {np.quantile(found, 0.95):.1%}"
     )
-    beyond = sum(significant is True for _, significant, *_ in rows)
+    beyond = sum(not explained for _, explained, *_ in rows)
     print(f"{beyond} of them are further apart than the scatter of their turns explains")
     for difference, _, subject, setting in rows[:-4:-1]:
         print(f"{difference:6.1%}  {subject} {setting}")
 
 
-def _ratios(groups: list[Group], setting: str) -> list[Interval]:
-    """The factor from one group ÷ that from another, of every two that hold the setting."""
+def _differences(groups: list[Group], setting: str) -> list[Interval]:
+    """The factor from one group ÷ that from another − 1, of every two that hold the setting."""
     factors = [paired_ratio([group[BASELINE.name]], [group[setting]]) for group in groups if setting in group]
-    errors = [relative_error(a, b) for a, b in itertools.combinations(factors, 2)]
-    return [
-        Interval(
-            value=e.value + 1.0,
-            low=None if e.low is None else e.low + 1.0,
-            high=None if e.high is None else e.high + 1.0,
-        )
-        for e in errors
-    ]
+    return [relative_error(a, b) for a, b in itertools.combinations(factors, 2)]
+
+
+def _explained(difference: Interval) -> bool:
+    """Whether its interval holds 0, or is not known."""
+    return difference.low is None or difference.high is None or difference.low <= 0.0 <= difference.high
 
 
 if __name__ == "__main__":

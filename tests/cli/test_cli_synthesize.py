@@ -84,7 +84,7 @@ def test_the_default_folder_is_named_by_the_mix() -> None:
     [
         (["--budget", "10ms", "--compression", "50"], "--budget and --compression were both given"),
         (["--resume"], "say how far: --trials, --time-limit or both"),
-        (["--resume", "--fresh", "--trials", "3"], "--resume and --fresh were both given"),
+        (["--fresh", "--trials", "3"], "--fresh and a search were both given"),
         (["--compression", "0.5"], "0.5 is not in the range"),
         (["--trials", "0"], "0 is not in the range"),
     ],

@@ -43,7 +43,7 @@ from statsnet.errors import StatsNetError, UsageError
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Profile the members and time the blocks again: the machine is not as fast as it was.",
+    help="Profile members whose models are at hand, and time blocks, again: the machine is not as fast as it was.",
 )
 @options.device()
 @options.profiles
@@ -126,11 +126,11 @@ def _check_together(
         )
     if resume and not searching:
         raise UsageError("--resume goes on with a search", hint="say how far: --trials, --time-limit or both")
-    if resume and fresh:
+    if searching and fresh:
         raise UsageError(
-            "--resume and --fresh were both given",
-            cause="one goes on with what was measured, the other measures it again",
-            hint="leave one of them out",
+            "--fresh and a search were both given",
+            cause="a search must be able to go on with what it has measured",
+            hint="profile the members first (statsnet profile NAME -o FILE) and search with --mix FILE:WEIGHT,...",
         )
 
 

@@ -116,13 +116,12 @@ def _fidelity(fidelity: Document) -> Report:
         for row in fidelity["settings"]
     ]
     columns = ("setting", "suite's factor", "proxy's factor", "error", "95 % interval", "suite's noise")
-    baseline = percent(fidelity["baseline_noise"])
-    between = [line(f"Between rounds the suite's own time varied by {baseline} at the baseline.")]
-    return [
-        table("Fidelity: time under a setting against the baseline", columns, rows),
-        *(between if fidelity["baseline_noise"] is not None else []),
-        line(_certainty(fidelity["rounds"], fidelity["widest_half_width"])),
-    ]
+    report: Report = [table("Fidelity: time under a setting against the baseline", columns, rows)]
+    if (noise := fidelity["baseline_noise"]) is not None:
+        report.append(
+            line(f"Between rounds the suite's own time varied by {percent(noise)} at the baseline.")
+        )
+    return [*report, line(_certainty(fidelity["rounds"], fidelity["widest_half_width"]))]
 
 
 def _certainty(rounds: int, half_width: float | None) -> str:
