@@ -19,7 +19,9 @@ from statsnet.running.child import Worker, run_job
 
 Job = dict[str, Any]
 
-FEWEST_TURNS = 3
+FEWEST_TURNS = 5
+"""Of fewer a trimmed mean leaves none out, and a step that a neighbour held up would count in full."""
+
 TIME_S = 5.0
 """What a process's windows take together, where its job does not say `min_time_s`; FEWEST_TURNS of them at least."""
 
