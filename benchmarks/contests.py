@@ -74,10 +74,13 @@ def contests(
     suite = [(m.weight, member_subject(m, spec)) for m in members]
     stand_ins: dict[str, list[Weighted]] = {PROXY: [(1.0, network_subject(made, f"{name}, {PROXY}"))]}
     if SUBSET in ways:
-        known = [(m.signature, m.weight, s) for m, (_, s) in zip(members, suite, strict=True) if m.signature]
-        signatures, weights, subjects = zip(*known, strict=True)
-        chosen = representatives(signatures, weights, min(REPRESENTATIVES, len(known)))
-        stand_ins[SUBSET] = [(weight, subjects[i]) for i, weight in chosen.items()]
+        signatures = [m.signature for m in members if m.signature]
+        if len(signatures) < len(members):  # profiled when the proxy was made
+            profiled = {m.name: m.signature for m in prepare(spelled_out(mix), **options).target.members}
+            signatures = [profiled[m.name] for m in members]
+        count = min(REPRESENTATIVES, len(members))
+        chosen = representatives(signatures, [m.weight for m in members], count)
+        stand_ins[SUBSET] = [(weight, suite[i][1]) for i, weight in chosen.items()]
     for way in ways:
         if way in _SOURCES:
             network = folder / f"{name}.{way.replace(' ', '-')}"

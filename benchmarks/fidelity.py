@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -46,7 +47,7 @@ def main() -> None:
     output = options.output or results_file("fidelity.json")
     settings = parse_settings(options.settings)
     timings = Timings(options.proxies / "times.jsonl")
-    cache = MeasurementCache(fresh=options.fresh)
+    cache = MeasurementCache(fresh_since_ns=_first_run_ns(options.proxies) if options.fresh else None)
     found: list[Contest] = []
     for mode in options.modes.split(","):
         for mix in options.mixes:
@@ -86,6 +87,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
     parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/fidelity.json")
     return parser.parse_args()
+
+
+def _first_run_ns(proxies: Path) -> int:
+    """When this run was first started: started again, it goes on with what was measured since."""
+    kept = proxies / "began"
+    if not kept.exists():
+        kept.write_text(f"{time.time_ns()}\n", encoding="utf-8")
+    return int(kept.read_text(encoding="utf-8"))
 
 
 def _measure(

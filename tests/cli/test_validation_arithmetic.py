@@ -27,7 +27,7 @@ ENVIRONMENT = {"device": "cpu", "device_name": "Z80"}
 def suite_member(name: str, weight: float, reference_s: float, target: str | None = "x/y") -> SuiteMember:
     return SuiteMember(
         name=name, weight=weight, latency_s_reference=reference_s, batch=None, preset=None, target=target,
-        signature=None,
+        optimizer=None, peak_bytes=None, signature=None,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,16 @@ def test_values_come_back(tmp_path: Path) -> None:
     assert MeasurementCache(tmp_path, enabled=False).get(key) is None
 
 
-def test_a_fresh_one_gives_what_it_was_given_itself(tmp_path: Path) -> None:
-    old, fresh = MeasurementCache(tmp_path), MeasurementCache(tmp_path, fresh=True)
+def test_a_fresh_one_gives_what_was_put_since(tmp_path: Path) -> None:
+    old = MeasurementCache(tmp_path)
     key = old.key(a=1)
     old.put(key, 5)
+    began = time.time_ns()
+    fresh = MeasurementCache(tmp_path, fresh_since_ns=began)
     assert fresh.get(key) is None
     fresh.put(key, 6)
     assert fresh.get(key) == old.get(key) == 6
+    assert MeasurementCache(tmp_path, fresh_since_ns=began).get(key) == 6  # a run that is taken up again
 
 
 def test_keys_depend_on_content_alone(tmp_path: Path) -> None:

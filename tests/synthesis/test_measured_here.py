@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,9 @@ def test_afresh_all_models_at_hand_are_profiled(
     kinds = jobs_of(monkeypatch)
     assert bench.measured_here(mix_of(profile)) == (mix_of(profile), {})
     assert kinds == []
-    afresh = dataclasses.replace(bench, cache=MeasurementCache(bench.cache.folder, fresh=True))
+    afresh = dataclasses.replace(
+        bench, cache=MeasurementCache(bench.cache.folder, fresh_since_ns=time.time_ns())
+    )
     for _ in range(2):
         mix, replayed = afresh.measured_here(mix_of(profile))
         assert mix.members[0].signature.id != profile.id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def synthesize(
         "device": device,
         "profiles": Path(profiles) if profiles else None,
         "seed": seed,
-        "cache": MeasurementCache(fresh=fresh),
+        "cache": MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
         **options.given(budget_s=budget, compression=compression),
     }
     files: dict[str, str] = {}

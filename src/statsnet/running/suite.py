@@ -28,13 +28,16 @@ NOISY = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteMember:
-    """A member of a mix. `signature` is the pinned one where it was found; a replay needs it."""
+    """A member of a mix. `signature` is the pinned one where it was found (one made while its proxy was made is in no
+    file); a replay needs it."""
 
     name: str
     weight: float
     latency_s_reference: float
     batch: int | None
     preset: str | None
+    optimizer: str | None
+    peak_bytes: int | None
     target: str | None
     signature: Signature | None
 
@@ -68,7 +71,7 @@ class SuiteMember:
             **job,
             "setting": setting.to_dict(),
             "label": f"{self.name} ({setting.name})",
-            "peak_bytes": self.signature.memory.peak_bytes if self.signature else None,
+            "peak_bytes": self.peak_bytes,
         }
 
     def _job(self, kind: str, spec: Mapping[str, Any], device: str, **limits: float) -> Job:
@@ -76,7 +79,6 @@ class SuiteMember:
         if self.target is None:
             assert self.signature is not None
             return {**common, "kind": "replay", "signature": self.signature.to_dict()}
-        found = self.signature.optimizer if self.signature else None
         return {
             **common,
             **limits,
@@ -86,7 +88,7 @@ class SuiteMember:
             "preset": self.preset or None,
             "batch": self.batch,
             "dtype": spec["dtype"],
-            "optimizer": found if found != "custom" else None,
+            "optimizer": self.optimizer if self.optimizer != "custom" else None,
         }
 
 
@@ -136,6 +138,8 @@ def _member(entry: Mapping[str, Any], signature: Signature | None) -> SuiteMembe
         latency_s_reference=entry["latency_s"],
         batch=entry.get("batch"),
         preset=entry.get("preset"),
+        optimizer=entry.get("optimizer", signature.optimizer if signature else None),
+        peak_bytes=entry.get("peak_bytes", signature.memory.peak_bytes if signature else None),
         target=target,
         signature=signature,
     )

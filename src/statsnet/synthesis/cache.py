@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +25,26 @@ def cache_dir() -> Path:
 
 
 class MeasurementCache:
-    """JSON values by key. A damaged or unreadable entry counts as absent; a `fresh` cache gives only what was put into
-    it by itself, and keeps that for others."""
+    """JSON values by key. A damaged or unreadable entry counts as absent, as does one from before `fresh_since_ns`, in
+    nanoseconds since the epoch; what is put is kept for others."""
 
-    def __init__(self, folder: Path | None = None, *, enabled: bool = True, fresh: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, enabled: bool = True, fresh_since_ns: int | None = None
+    ) -> None:
         self.folder = folder or cache_dir()
         self.enabled = enabled
-        self.fresh = fresh
-        self._own: set[str] = set()
+        self.fresh_since_ns = fresh_since_ns
 
     def key(self, **parts: Any) -> str:
         text = json.dumps({**parts, "cache_version": CACHE_VERSION}, sort_keys=True, default=list)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def get(self, key: str) -> Any | None:
-        if not self.enabled or (self.fresh and key not in self._own):
+        if not self.enabled:
             return None
         try:
-            return json.loads(self._path(key).read_text(encoding="utf-8"))["value"]
+            entry = json.loads(self._path(key).read_text(encoding="utf-8"))
+            return entry["value"] if entry["put_ns"] >= (self.fresh_since_ns or 0) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -50,8 +53,7 @@ class MeasurementCache:
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json_atomically(path, {"value": value})
-            self._own.add(key)
+            write_json_atomically(path, {"value": value, "put_ns": time.time_ns()})
         except (OSError, StatsNetError):
             return
 

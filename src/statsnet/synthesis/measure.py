@@ -76,7 +76,7 @@ class Bench:
         members = {member.name: member for member in mix.members}
         replayed: dict[str, Measurement] = {}
         foreign = {m.name for m in mix.members if m.signature.measurement_for(here) is None}
-        due = [m for m in mix.members if self.cache.fresh or m.name in foreign]
+        due = [m for m in mix.members if self.cache.fresh_since_ns is not None or m.name in foreign]
         for number, member in enumerate(due, 1):
             turn = f"{member.name} on this machine ({number} of {len(due)})"
             if found := self._profiled(member, f"profiling {turn}"):

@@ -106,6 +106,8 @@ def make_spec(
                 "latency_s": m.latency_s,
                 "batch": m.signature.batch,
                 "preset": m.signature.workload.preset if m.signature.workload else None,
+                "optimizer": m.signature.optimizer,
+                "peak_bytes": m.signature.memory.peak_bytes,
             }
             for m in target.members
         ],
