@@ -9,7 +9,7 @@ from statsnet.signatures.target import Target
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.correct import ROUNDS, correct
-from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.problem import Problem, columns_of
 from statsnet.synthesis.rows import Rows
 
 
@@ -47,7 +47,7 @@ def without_rounds(problem: Problem) -> str:
 def _columns(problem: Problem, target: Target) -> Columns:
     """Of all candidates for a target, also those that `prepare` leaves out."""
     chosen = candidates(target, budget_s=problem.budget_s)
-    return Columns(chosen, problem.bench.columns(chosen), problem.bench.dtype)
+    return columns_of(chosen, problem.bench)
 
 
 def _rows(target: Target, without: Collection[str]) -> Rows:

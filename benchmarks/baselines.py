@@ -38,7 +38,7 @@ def expensive_operators(problem: Problem) -> list[tuple[Placed, int]]:
         block = Placed(kind=found[0], config=found[1], optimizer=optimizers[cluster.member])
         time_s = cluster.time_per_call_s or 0.0
         if problem.bench.mode == "training":
-            both = [estimate_s(*found, training=t, optimizer=block.optimizer) for t in (False, True)]
+            both = [sum(estimate_s(*found, training=t, optimizer=block.optimizer)) for t in (False, True)]
             time_s *= both[1] / both[0]
         if block.key not in chosen and time_s <= left_s:
             chosen[block.key] = block

@@ -41,6 +41,7 @@ ATTENTION = {"batch": 8, "heads": 2, "queries": 6, "keys": 6, "head_size": 4}
 BAG = {"rows": 40, "width": 4, "indices": 32, "bags": 8}
 
 CONFIGS: dict[str, list[dict[str, Any]]] = {
+    "parameters": [{"shape": (16, 8)}, {"shape": (64,)}, {"shape": (40, 8), "rows_read": 12}],
     "conv": [
         {**CONV, "bias": True, "activation": "gelu"},
         {**CONV, "norm": True, "residual": True, "activation": "relu"},
@@ -173,6 +174,17 @@ def test_narrowed(name: str, config: dict[str, Any], divisor: int, axis: str | N
 def test_bags_are_equally_long(mode: str) -> None:
     module = KINDS["embedding_bag"].build({**BAG, "mode": mode})
     assert module(torch.zeros(32, dtype=torch.long)).shape == (8, 4)
+
+
+def test_parameters_alone_hand_on_what_comes_in_and_get_the_gradient_kept_for_them() -> None:
+    """Again and again the same, and none for a table's rows that no step reads."""
+    module = KINDS["parameters"].build({"shape": (40, 8), "rows_read": 12})
+    x = torch.randn(1, requires_grad=True)
+    for _ in range(2):
+        found = torch.autograd.grad(module(x), [x, *module.parameters()], torch.full((1,), 3.0))
+        assert torch.equal(found[0], torch.full((1,), 3.0))
+        assert found[1][:12].all()
+        assert not found[1][12:].any()
 
 
 def test_blocks_that_change_sizes_are_not_steady() -> None:

@@ -25,6 +25,7 @@ CONV = {
 }
 MAPS = {"batch": 1, "channels": 4, "size": (8, 8)}
 SMALL: list[tuple[str, dict[str, Any], int]] = [
+    ("parameters", {"shape": (24, 4), "rows_read": 10}, 2),
     ("conv", {**CONV, "norm": True, "residual": True, "activation": "relu", "groups": 1}, 3),
     ("deconv", {**CONV, "stride": (2, 2), "norm": True, "activation": "relu"}, 1),
     ("linear", {"rows": 8, "inputs": 16, "outputs": 16, "activation": "gelu"}, 2),
@@ -54,7 +55,7 @@ SMALL: list[tuple[str, dict[str, Any], int]] = [
 ]
 """Kind, configuration and how often; every kind of block is there."""
 
-STEPPED = {"conv": "adamw", "linear": "sgd", "embedding": "adamw"}
+STEPPED = {"parameters": "adamw", "conv": "adamw", "linear": "sgd", "embedding": "adamw"}
 _NUMBER = count()
 
 

@@ -9,7 +9,7 @@ from test_rows import small_signature
 
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.columns import LARGEST_CORRECTION, LARGEST_FRAMEWORK, Columns
+from statsnet.synthesis.columns import LARGEST_CORRECTION, LARGEST_FRAMEWORK, LEAST_CALL_S, Columns
 from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.towers import Placed, Tower
 
@@ -105,6 +105,40 @@ def test_between_operators_lies_what_lay_there_in_whole_networks(rows: Rows) -> 
     assert seconds(columns, rows, larger, group="framework") == pytest.approx(6e-4)
     columns.learn_framework({stepped.key: 1}, 1.0)
     assert seconds(columns, rows, stepped, group="framework") == pytest.approx(LARGEST_FRAMEWORK * 2e-4)
+
+
+def test_what_a_step_takes_with_nothing_to_do_is_no_blocks(rows: Rows) -> None:
+    """It is in each measurement of a block alone, and once in a network; its optimizer's only where that is used."""
+    measured = [{"block": part("k", 0.001, 3e-4), "optimizer": part("o", 0.0005, 6e-4)}]
+    columns = Columns([candidate(40, "sgd")], measured, idle_s={"block": 2e-4, "sgd": 4.5e-4, "adam": 1e-3})
+    plain, stepped = sorted(columns.placed, key=lambda p: p.optimizer or "")
+    assert seconds(columns, rows, plain, group="framework") == pytest.approx(1e-4)
+    assert seconds(columns, rows, stepped, group="framework") == pytest.approx(2.5e-4)
+    assert columns.idle([]).time_s == pytest.approx(2e-4)
+    assert columns.idle(["sgd"]).framework_s == pytest.approx(6.5e-4)
+    columns.learn_framework({stepped.key: 2}, 6.5e-4 + 3 * 2 * 2.5e-4)
+    assert seconds(columns, rows, stepped, group="framework") == pytest.approx(7.5e-4)
+
+
+def test_no_operator_follows_another_at_once(rows: Rows) -> None:
+    """Where a block's measurement was the luckier one."""
+    columns = Columns(
+        [candidate(40)], [{"block": part("k", 0.001, 1e-4), "optimizer": NOTHING}], idle_s={"block": 2e-4}
+    )
+    assert seconds(columns, rows, columns.placed[0], group="framework") == pytest.approx(LEAST_CALL_S)
+
+
+def test_parameters_alone_are_nothing_without_their_step(rows: Rows) -> None:
+    config = {"shape": (40, 8)}
+    alone = Candidate(kind="parameters", config=config, optimizer="adam", scale=1.0, time_s=1e-3)
+    measured = [{"block": {"operators": [], "framework_s": 1e-4}, "optimizer": part("step", 0.004)}]
+    columns = Columns([alone], measured)
+    (stepped,) = columns.placed
+    assert stepped.optimizer == "adam"
+    assert columns.forward_and_backward_s(stepped) == pytest.approx(1e-4)
+    for resized in columns.resize([stepped]):
+        ratio = resized.config["shape"][0] / 40
+        assert seconds(columns, rows, resized) == pytest.approx(1e-4 + 0.004 * ratio)
 
 
 def test_a_resized_block_is_predicted_from_the_measured_one_until_it_runs(rows: Rows) -> None:

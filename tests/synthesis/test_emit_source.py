@@ -36,7 +36,10 @@ print(hashlib.sha256(text.encode()).hexdigest())
 def test_every_kind_is_there_once(mode: str, write_source: Source) -> None:
     tree = ast.parse(write_source(mode))
     classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
-    assert sorted(classes) == sorted({"Block", "Proxy", *(k.module.__name__ for k in KINDS.values())})
+    parts = [k.module for k in KINDS.values()] + [
+        h for k in KINDS.values() for h in k.helpers if isinstance(h, type)
+    ]
+    assert sorted(classes) == sorted({"Block", "Proxy", *(part.__name__ for part in parts)})
 
 
 @pytest.mark.parametrize("mode", MODES)

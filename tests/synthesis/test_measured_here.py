@@ -14,6 +14,7 @@ from statsnet.profiling.jobs import _slower
 from statsnet.running.child import run_job
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Signature
+from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import measure
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.measure import Bench
@@ -93,6 +94,33 @@ def test_afresh_all_models_at_hand_are_profiled(
     assert kinds == ["profile_workload"]
     unknown = mix_of(dataclasses.replace(profile, workload=None))
     assert afresh.measured_here(unknown) == (unknown, {})
+
+
+def test_afresh_members_take_as_long_as_they_take_now(
+    profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times as long as when they were profiled, in all their parts; only those that were profiled for it."""
+    target = target_of_mix(mix_of(profile))
+    (before,) = profile.measurements
+    jobs: list[dict[str, Any]] = []
+
+    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
+        jobs.append(job)
+        return {"latency_s": [3 * before.latency_s, 2 * before.latency_s, 30 * before.latency_s]}
+
+    monkeypatch.setattr(measure, "run_job", run)
+    assert bench.retimed(target, {"recsys/ncf"}) == {}
+    afresh = dataclasses.replace(bench, cache=MeasurementCache(bench.cache.folder, fresh_since_ns=0))
+    assert afresh.retimed(target, set()) == {}
+    assert jobs == []
+    now = afresh.retimed(target, {"recsys/ncf"})["recsys/ncf"]
+    assert now.latency_s == pytest.approx(3 * before.latency_s)
+    assert now.operator_time_s == pytest.approx(3 * before.operator_time_s)
+    assert now.framework_time_s == pytest.approx(3 * (before.framework_time_s or 0.0))
+    assert now.kernel_class == before.kernel_class
+    assert {k: jobs[0][k] for k in ("kind", "target", "preset", "batch", "mode")} == {
+        "kind": "time_workload", "target": "recsys/ncf", "preset": "tiny", "batch": 8, "mode": "inference",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("reason", ["unknown", "other work", "not installed"])

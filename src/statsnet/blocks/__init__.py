@@ -8,6 +8,7 @@ from statsnet.blocks.embedding import EmbeddingBagKind, EmbeddingKind
 from statsnet.blocks.linear import LinearKind
 from statsnet.blocks.matmul import MatMulKind
 from statsnet.blocks.normalization import NormKind
+from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.pointwise import PointwiseKind
 from statsnet.blocks.pooling import PoolKind
 from statsnet.blocks.rearrange import ConcatKind, GatherKind, ReduceKind, TopKKind, TransposeKind
@@ -20,9 +21,10 @@ from statsnet.signatures.model import Cluster
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
     for kind in (
-        ConvKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(), EmbeddingKind(),
-        EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(), SampleKind(), PadKind(),
-        TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(), TopKKind(), PointwiseKind(),
+        ParametersKind(), ConvKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(),
+        EmbeddingKind(), EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(), SampleKind(),
+        PadKind(), TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(), TopKKind(),
+        PointwiseKind(),
     )
 }  # fmt: skip
 """In order of preference: the first kind that recognises a motif's first operator takes it."""

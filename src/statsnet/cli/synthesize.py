@@ -23,7 +23,7 @@ from statsnet.errors import StatsNetError, UsageError
     "--budget",
     type=options.Duration(),
     metavar="TIME",
-    help="Step time of the proxy (default: that of the suite ÷ the compression, but at least 5 ms).",
+    help="Step time of the proxy (default: that of the suite ÷ the compression, but at least 5 ms, in training 20).",
 )
 @click.option(
     "--compression",

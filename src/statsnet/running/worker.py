@@ -27,6 +27,7 @@ JOBS = {
     "profile_workload": "statsnet.profiling.jobs:profile_workload",
     "trace_proxy": "statsnet.synthesis.jobs:trace_proxy",
     "measure_candidates": "statsnet.synthesis.jobs:measure_candidates",
+    "measure_idle": "statsnet.synthesis.jobs:measure_idle",
 }
 """Kind of a job -> its function, `module:function`.
 

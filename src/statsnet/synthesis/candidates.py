@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from statsnet.blocks import KINDS, Config, readings
-from statsnet.signatures.operators import TensorSpec, is_tensor
-from statsnet.signatures.target import Target, TargetCluster
+from statsnet.blocks import KINDS, Config
+from statsnet.signatures.target import Target
 from statsnet.synthesis.estimate import estimate_s
+from statsnet.synthesis.sources import Source, by_importance, sources
 
 DIVISORS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
 """Of the safe axis. Those below 1 join several small calls, such as look-ups in many tables, into one."""
@@ -36,9 +35,13 @@ FEWEST = 2
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
 
+PARTS = (2, 1, 1 / 2, 1 / 4, 1 / 10)
+"""Wanted times of parameters alone, as parts of what the optimizer takes: its operators are a dozen for each parameter
+of whatever size, with the interpreter between them, so that one parameter that takes it all is the best."""
+
 LARGEST_SHARE = 1 / 6
-"""Of the budget that one block may take: what is peculiar to a block is not to become the network's. A motif at its own
-size is a candidate where it takes no more."""
+"""Of the budget that one block may take, the optimizer's step apart: what is peculiar to a block is not to become the
+network's. A motif at its own size is a candidate where it takes no more."""
 
 LIMIT = 360
 """Candidates at most; each takes about a tenth of a second to measure."""
@@ -62,95 +65,31 @@ class Candidate:
         return {"kind": self.kind, "config": self.config, "optimizer": self.optimizer}
 
 
-@dataclass(slots=True)
-class _Source:
-    """A motif of the mix with its time per call and its share of the target's time."""
-
-    kind: str
-    config: Config
-    optimizer: str | None
-    time_s: float
-    share: float
-
-
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
     """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
     training = any(m.signature.mode == "training" for m in target.members)
-    for source, share in _by_importance(_sources(target)):
-        sizes = max(tuple(z for z in SIZES if z <= ROOM * share), SIZES[-FEWEST:], key=len)
+    for source, share in by_importance(sources(target)):
+        sizes = _wanted(source, share)
         for candidate in _sizes(source, sizes, budget_s, training):
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
     return [chosen[key] for key in sorted(chosen)]
 
 
-def _sources(target: Target) -> list[_Source]:
-    found: dict[str, _Source] = {}
-    strided = _strided_gradients(target)
-    optimizers = {m.name: m.signature.optimizer for m in target.members}
-    for motif in target.motifs:
-        clusters = [target.clusters[i] for i in motif.clusters]
-        optimizer = optimizers[motif.member]
-        for run in _splits(clusters):
-            per_call = sum(c.time_per_call_s or 0.0 for c in run)
-            for kind, config in readings(run):
-                joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
-                for variant in (config, *([joined] if joined else [])):
-                    key = json.dumps([kind, variant, optimizer], sort_keys=True)
-                    source = found.setdefault(key, _Source(kind, variant, optimizer, per_call, 0.0))
-                    source.share += per_call * motif.count_per_s
-    return list(found.values())
+def _wanted(source: Source, share: float) -> tuple[float, ...]:
+    """Shares of the budget that a source is wanted to take; `share` is what it or its family has of the target."""
+    if source.kind == "parameters":
+        return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
+    return max(tuple(z for z in SIZES if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
-    """(member, shape) of gradients that arrive as parts of wider ones, as from behind a concatenation."""
-    found = set()
-    for cluster in target.clusters:
-        first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
-        if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
-            continue  # a stride of 0: an expanded one, the gradient of a sum
-        if first.layout == "strided":
-            found.add((cluster.member, first.shape))
-    return found
-
-
-def _written(cluster: TargetCluster) -> tuple[int, ...]:
-    first = next((o for o in cluster.outputs if o is not None), None)
-    return tuple(first["shape"]) if first else ()
-
-
-def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
-    """The motif as a whole and its operators one by one: small change for the solver."""
-    return [clusters, *([c] for c in clusters)] if len(clusters) > 1 else [clusters]
-
-
-def _by_importance(sources: list[_Source]) -> list[tuple[_Source, float]]:
-    """The largest motif of every family (kind, functions, kernel) first, with its family's share of the time; then all
-    others with their own; each by share."""
-    ordered = sorted(sources, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
-    families: dict[str, list[_Source]] = defaultdict(list)
-    for source in ordered:
-        families[_family(source)].append(source)
-    leaders = [(members[0], sum(s.share for s in members)) for members in families.values()]
-    others = {id(s) for members in families.values() for s in members[1:]}
-    return [*sorted(leaders, key=lambda x: -x[1]), *((s, s.share) for s in ordered if id(s) in others)]
-
-
-def _family(source: _Source) -> str:
-    what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function", "joined",
-            "weight_first_axis_in", "transposed")  # fmt: skip
-    named = {k: v for k, v in source.config.items() if k in what}
-    return json.dumps(
-        [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1], sort_keys=True
-    )
-
-
-def _sizes(source: _Source, sizes: tuple[float, ...], budget_s: float, training: bool) -> list[Candidate]:
+def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: bool) -> list[Candidate]:
     """Those whose estimated times are nearest to `sizes`, shares of the budget; and the motif itself where it fits."""
     kind = KINDS[source.kind]
-    full_forward = estimate_s(source.kind, source.config, training=False)
-    machine = min(max(source.time_s / full_forward, 0.2), 5.0)
+    stepped = source.kind == "parameters"
+    expected = estimate_s(source.kind, source.config, training=stepped, optimizer=source.optimizer)
+    machine = min(max(source.time_s / expected[stepped], 0.2), 5.0)
     found: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)
@@ -158,9 +97,12 @@ def _sizes(source: _Source, sizes: tuple[float, ...], budget_s: float, training:
             continue
         for divisor in DIVISORS:
             config = narrow if divisor == 1 else kind.scaled(narrow, divisor)
-            if config is None or (divisor < 1 and source.time_s > SIZES[0] * budget_s):
+            if config is None or (divisor < 1 and source.time_s > sizes[0] * budget_s):
                 continue
-            time_s = machine * estimate_s(source.kind, config, training=training, optimizer=source.optimizer)
+            block_s, optimizer_s = estimate_s(
+                source.kind, config, training=training, optimizer=source.optimizer
+            )
+            time_s = block_s + machine * optimizer_s if stepped else machine * block_s + optimizer_s
             candidate = Candidate(
                 kind=source.kind,
                 config=config,
@@ -169,7 +111,7 @@ def _sizes(source: _Source, sizes: tuple[float, ...], budget_s: float, training:
                 time_s=time_s,
             )
             found.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
-            if time_s < SIZES[-1] / 4 * budget_s:
+            if time_s < sizes[-1] / 4 * budget_s:
                 break  # what is smaller still is of no use
     chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:

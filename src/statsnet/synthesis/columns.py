@@ -25,6 +25,9 @@ LARGEST_FRAMEWORK = 8.0
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
 """Sizes of a block beside the one that was measured. Near it, time, FLOPs and bytes go with the size."""
 
+LEAST_CALL_S = 1e-5
+"""The interpreter takes at least so long from one operator to the next."""
+
 PRODUCTS = frozenset({"gemm", "convolution", "recurrent"})
 FEW_ROWS_INTENSITY = 4.0
 """FLOP/byte under which a product is bound by reading its weights, on any machine."""
@@ -38,12 +41,20 @@ class Columns:
 
     A block that has been part of a measured network has the times that it took there. The others' times are
     multiplied, kernel class by kernel class, by what the measured ones' have changed.
+
+    What a training step takes with nothing to do (`idle_s`, from `jobs.measure_idle`) is in every block's measurement,
+    and once in a network: it is no column's.
     """
 
     def __init__(
-        self, candidates: list[Candidate], measured: list[dict[str, Any]], dtype: str = "float32"
+        self,
+        candidates: list[Candidate],
+        measured: list[dict[str, Any]],
+        dtype: str = "float32",
+        idle_s: Mapping[str, float] | None = None,
     ) -> None:
         self._item_bytes = ITEM_SIZE[dtype]
+        self._idle_s = dict(idle_s or {})
         self._known: dict[str, Placed] = {}
         """All blocks by key: the candidates, and their resized ones as they are asked for."""
         self._block: dict[str, Load] = {}
@@ -52,11 +63,13 @@ class Columns:
         self._resized: dict[str, tuple[str, float, int]] = {}
         """Identity -> that of the block it stems from, their ratio in size, bytes of weights."""
         self._framework: list[tuple[float, float]] = []
-        """Seconds between the operators of each measured network, and the sum of its blocks' alone."""
+        """Seconds between the operators of each measured network, an idle step's apart, and the sum of its blocks'
+        alone."""
         for candidate, column in zip(candidates, measured, strict=True):
             plain = Placed(kind=candidate.kind, config=candidate.config)
             self._block[_identity(plain)] = _load(column["block"])
-            self._known[plain.key] = plain
+            if column["block"]["operators"]:  # not parameters alone, which are nothing without their step
+                self._known[plain.key] = plain
             if column["optimizer"]["operators"]:
                 stepped = replace(plain, optimizer=candidate.optimizer)
                 self._optimizer[stepped.key] = _load(column["optimizer"])
@@ -114,7 +127,13 @@ class Columns:
         """Take in how long the interpreter took between the operators of a measured network. Alone, a block finds its
         path through the interpreter in the caches; in a network, each operator before it has swept them."""
         alone_s = sum(n * self._framework_alone_s(self._known[key]) for key, n in counts.items())
-        self._framework.append((framework_s, alone_s))
+        optimizers = {o for key, n in counts.items() if n and (o := self._known[key].optimizer)}
+        self._framework.append((max(framework_s - self.idle(optimizers).framework_s, 0.0), alone_s))
+
+    def idle(self, optimizers: Iterable[str]) -> Load:
+        """What a step takes besides its blocks', with these optimizers."""
+        found = [self._idle_s.get(name, 0.0) for name in ("block", *sorted(optimizers))]
+        return Load(works=(), framework_s=sum(found))
 
     def seen(self) -> list[Placed]:
         """The blocks that have been measured in place."""
@@ -135,6 +154,10 @@ class Columns:
         ]
         return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
 
+    def forward_and_backward_s(self, placed: Placed, drift: float = 1.0) -> float:
+        """Seconds of a block without the optimizer's step."""
+        return self._load(replace(placed, optimizer=None), self._corrections()).slowed(drift).time_s
+
     def _load(self, placed: Placed, corrections: dict[str, float]) -> Load:
         works = self._block_works(_identity(placed), corrections)
         if placed.key in self._optimizer:
@@ -154,8 +177,14 @@ class Columns:
         identity = _identity(placed)
         while identity not in self._block:
             identity, _, _ = self._resized[identity]
-        optimizer = self._optimizer.get(placed.key)
-        return self._block[identity].framework_s + (optimizer.framework_s if optimizer else 0.0)
+        parts = [(self._block[identity], "block")]
+        if placed.key in self._optimizer:
+            parts.append((self._optimizer[placed.key], placed.optimizer or ""))
+        return sum(self._beyond_idle_s(load, name) for load, name in parts)
+
+    def _beyond_idle_s(self, load: Load, name: str) -> float:
+        least = LEAST_CALL_S * sum(w.calls for w in load.works)
+        return max(load.framework_s - self._idle_s[name], least) if name in self._idle_s else load.framework_s
 
     def _framework_factor(self) -> float:
         """In place ÷ alone, over all measured networks."""

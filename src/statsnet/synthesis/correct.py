@@ -144,8 +144,8 @@ class Choice:
 
     def free(self) -> tuple[Counts, Solution]:
         """From all candidates: every start is trimmed, for what is best in whole blocks need not be so in sizes."""
-        outside = [self._outside(t) for t in self.trials]
-        wanted = self.problem.rows.target - (np.median(outside, axis=0) if outside else 0.0)
+        outside = [self._outside(t) for t in self.trials] or [self._idle()]
+        wanted = self.problem.rows.target - np.median(outside, axis=0)
         blocks = self.problem.columns.placed
         vectors, bound = dives(self._program(blocks, wanted), max_distinct=self.problem.design.max_distinct)
         starts: list[Counts] = [_counts(v, blocks) for v in vectors]
@@ -186,10 +186,10 @@ class Choice:
         return _counts(found.counts, blocks), found
 
     def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        matrix = self.problem.columns.matrix(
-            self.problem.rows, self.problem.budget_s, quiet_drift(self.trials), blocks
-        )
-        upper = np.where(matrix[self.problem.rows.index("total")] <= LARGEST_SHARE, LARGEST_COUNT, 0)
+        columns, budget_s, drift = self.problem.columns, self.problem.budget_s, quiet_drift(self.trials)
+        matrix = columns.matrix(self.problem.rows, budget_s, drift, blocks)
+        lasts = np.array([columns.forward_and_backward_s(b, drift) for b in blocks])
+        upper = np.where(lasts <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)
         if not upper.any():
             upper[:] = 1
         return Program(matrix=matrix, target=wanted, weight=self.problem.rows.weights, upper=upper)
@@ -201,6 +201,11 @@ class Choice:
         return trial.in_budget(self.problem.rows, self.problem.budget_s) - matrix @ _vector(
             trial.counts, blocks
         )
+
+    def _idle(self) -> np.ndarray:
+        """What lies outside of blocks, before a network was measured: a step with all of the suite's optimizers."""
+        optimizers = {b.optimizer for b in self.problem.columns.placed if b.optimizer}
+        return self.problem.rows.vector(self.problem.columns.idle(optimizers), self.problem.budget_s)
 
     def _best(self) -> Trial | None:
         return _best_of(self.trials, self.problem.rows, self.problem.budget_s)

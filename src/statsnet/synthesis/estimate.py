@@ -16,15 +16,20 @@ OPTIMIZER_PASSES = {"sgd": 3, "sgd_momentum": 6, "adagrad": 8, "rmsprop": 10, "a
 """Times that an optimizer reads or writes each parameter, about."""
 
 
-def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str | None = None) -> float:
-    """Seconds of one use: roofline of products plus traffic; training adds backward and the optimizer's passes."""
+def estimate_s(
+    kind_name: str, config: Config, *, training: bool, optimizer: str | None = None
+) -> tuple[float, float]:
+    """Seconds of one use, of the block and of the optimizer's step: roofline of products plus traffic; training adds
+    backward and the optimizer's passes over the parameters."""
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
     parameters = sum(p.numel() for n, p in module.named_parameters() if n not in ("other", "kept"))
     kept = sum(p.numel() for n, p in module.named_parameters() if n in ("other", "kept"))
     kept += 2 * sum(b.numel() for b in module.buffers())
-    if index_range is None:
+    if kind_name == "parameters":
+        elements = touched = 0
+    elif index_range is None:
         elements = 2 * math.prod(module.shape) + kept  # type: ignore[arg-type]
         touched = parameters
     else:
@@ -33,10 +38,11 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
         touched *= config["steps"]  # each step reads all weights
     flops = _flops(kind_name, config, module)
     if not training:
-        return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE
+        return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE, 0.0
     dense = touched if config.get("sparse") else parameters
-    passes = 3 + OPTIMIZER_PASSES.get(optimizer or "", 0)
-    return 4 * CALL_S + 3 * flops / FLOP_RATE + 4 * (3 * elements + passes * dense) / BYTE_RATE
+    written = 0 if kind_name == "parameters" else 3 * dense
+    block_s = 4 * CALL_S + 3 * flops / FLOP_RATE + 4 * (3 * elements + written) / BYTE_RATE
+    return block_s, 4 * OPTIMIZER_PASSES.get(optimizer or "", 0) * dense / BYTE_RATE
 
 
 def _flops(kind: str, config: Config, module: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -104,6 +105,34 @@ class BlockBench:
             y.sum().backward()
 
 
+class _IdleBench(BlockBench):
+    """A block without operators, and an optimizer whose parameter has no gradient."""
+
+    def __init__(self, optimizer: str | None, *, dtype: torch.dtype, device: str) -> None:
+        row = {"kind": "parameters", "config": {"shape": (1,)}, "optimizer": optimizer}
+        super().__init__(row, mode="training", dtype=dtype, device=device)
+
+    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
+        super()._backward(y, x)
+        self.module.zero_grad(set_to_none=True)
+
+
+def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Seconds that a training step takes with nothing to do: `block`, autograd's way in and out, and each optimizer's
+    own. Job: optimizers, device, dtype."""
+    torch.manual_seed(0)
+    device, dtype = job["device"], getattr(torch, job["dtype"])
+    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    found: dict[str, float] = {}
+    for optimizer in job["optimizers"]:
+        parts = _measure_one(
+            _IdleBench(optimizer, dtype=dtype, device=device), flush, device, event_overhead_s()
+        )
+        found[optimizer] = parts["optimizer"]["framework_s"]
+        found["block"] = min(parts["block"]["framework_s"], found.get("block", math.inf))
+    return found
+
+
 def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Columns of the solver: for each candidate the time, FLOPs and bytes of its operators by class."""
     torch.manual_seed(0)
@@ -176,7 +205,7 @@ def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
         entry["weights"] += weight_bytes(call.op, phase, call.args)
         entry["calls"] += 1
         spent += call.time_s or 0.0
-    return {"operators": list(merged.values()), "framework_s": max(segment_s - spent, 0.0) if calls else 0.0}
+    return {"operators": list(merged.values()), "framework_s": max(segment_s - spent, 0.0)}
 
 
 def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,7 @@ from statsnet.errors import DeviceError, UsageError, WorkloadError
 from statsnet.running.child import run_job
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.target import Target
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
 
@@ -25,6 +26,9 @@ Report = Callable[[str, float], None]
 CANDIDATE_PROCESSES = 2
 ROUND_PROCESSES = 2
 """One process is one sample, and samples of one network differ by several percent."""
+
+RETIMED = {"min_runs": 3, "min_time_s": 2.0, "max_time_s": 15.0}
+"""Of a member's steps: how often and how long."""
 
 SAME_WORK = 0.01
 """A model whose FLOPs differ from its signature's by more than this share is another version of it."""
@@ -95,19 +99,24 @@ class Bench:
         data = self.cache.get(key)
         if data is None:
             try:
-                data = self._job(
-                    "profile_workload",
-                    stage,
-                    target=pinned.name,
-                    preset=pinned.workload.preset or None,
-                    batch=pinned.batch,
-                    optimizer=pinned.optimizer if pinned.optimizer != "custom" else None,
-                )["signature"]
+                data = self._job("profile_workload", stage, **_model_of(pinned))["signature"]
             except (UsageError, WorkloadError, DeviceError):  # its library is not there, or not enough memory
                 return None
             self.cache.put(key, data)
         fresh = Signature.from_dict(data)
         return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
+
+    def retimed(self, target: Target, profiled: Collection[str]) -> dict[str, Measurement]:
+        """With a fresh cache, the measurements of members that were profiled for it, as long as their steps take now: a
+        virtual machine is a third faster or slower from one quarter of an hour to the next, and blocks are timed in
+        another one than that in which the first of many members was profiled."""
+        found: dict[str, Measurement] = {}
+        due = [m for m in target.members if self.cache.fresh_since_ns is not None and m.name in profiled]
+        for number, member in enumerate(due, 1):
+            stage = f"timing {member.name} once more ({number} of {len(due)})"
+            times = self._job("time_workload", stage, **_model_of(member.signature), **RETIMED)["latency_s"]
+            found[member.name] = _slowed(member.measurement, median(times) / member.latency_s)
+        return found
 
     def _replayed(self, member: MixMember, stage: str) -> Measurement:
         key = self._key(replay=member.signature.id)
@@ -136,6 +145,23 @@ class Bench:
                 self.cache.put(key, known[key])
         return [known[k] for k in keys]
 
+    def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
+        """What `jobs.measure_idle` gives for a training step with these optimizers, the fastest of several processes;
+        empty in inference."""
+        names = sorted(set(optimizers))
+        if self.mode != "training" or not names:
+            return {}
+        key = self._key(idle=names)
+        found: dict[str, float] | None = self.cache.get(key)
+        if found is None:
+            runs = [
+                self._job("measure_idle", "an idle step", optimizers=names)
+                for _ in range(CANDIDATE_PROCESSES)
+            ]
+            found = {name: min(run[name] for run in runs) for name in runs[0]}
+            self.cache.put(key, found)
+        return found
+
     def whole(self, source: str, runs: range) -> Whole:
         """A proxy measured as a whole in one process per number in `runs`; each operator's median time counts.
         Processes that were disturbed (see DISTURBED) are left out."""
@@ -156,6 +182,28 @@ class Bench:
                 data = self._job("trace_proxy", "whole network", folder=folder)
             self.cache.put(key, data)
         return data
+
+
+def _model_of(signature: Signature) -> dict[str, Any]:
+    """What a job needs to run it."""
+    assert signature.workload is not None
+    return {
+        "target": signature.name,
+        "preset": signature.workload.preset or None,
+        "batch": signature.batch,
+        "optimizer": signature.optimizer if signature.optimizer != "custom" else None,
+    }
+
+
+def _slowed(measurement: Measurement, factor: float) -> Measurement:
+    """The same on a machine that takes `factor` times as long."""
+    between = {name: getattr(measurement, name) for name in ("framework_time_s", "idle_time_s")}
+    return replace(
+        measurement,
+        step_latency_s=tuple(factor * t for t in measurement.step_latency_s),
+        cluster_time_s=tuple(None if t is None else factor * t for t in measurement.cluster_time_s),
+        **{name: None if t is None else factor * t for name, t in between.items()},
+    )
 
 
 def _quiet_together(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -144,10 +144,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
 '''
 
 GRADIENTS = '''\
-def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    weights = list(proxy.parameters())
     found = torch.autograd.grad(outputs, heads + weights, gradients)
     for weight, gradient in zip(weights, found[len(heads) :], strict=True):
         weight.grad = gradient
@@ -172,6 +173,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = $gradients
+    weights = list(proxy.parameters())
 $optimizers
     def step() -> list[Tensor]:
         nonlocal dtype, rotation, gradients
@@ -179,10 +181,11 @@ $optimizers
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
             gradients = $gradients
-        proxy.zero_grad(set_to_none=True)
+        for weight in weights:
+            weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+        backward(weights, batch, outputs, gradients)
 $update        return outputs
 
     return step

@@ -1,0 +1,74 @@
+"""Parameters alone, for an optimizer to step: its work at once, not in pieces at the weights of all other blocks."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from statsnet.blocks.base import Block, BlockKind, Config
+from statsnet.blocks.embedding import LARGEST_TABLE_ELEMENTS, table_values
+from statsnet.blocks.pointwise import divide_leading
+from statsnet.signatures.model import Cluster
+
+
+class HandedGradient(torch.autograd.Function):
+    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.Function, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0], gradient, None
+
+
+class Parameters(Block):
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one (0: all
+    of them); the gradient of those that no step reads is zero."""
+
+    def __init__(self, shape: tuple, rows_read: int = 0) -> None:
+        super().__init__(1)
+        width = shape[-1] if len(shape) > 1 else 1
+        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
+        if rows_read:
+            gradient[rows_read:] = 0
+        self.register_buffer("gradient", gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return HandedGradient.apply(self.enter(x), self.weight, self.gradient)
+
+
+class ParametersKind(BlockKind):
+    name = "parameters"
+    module = Parameters
+    helpers = (table_values, HandedGradient)
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        """What an operator of an optimizer writes, where that is as large as the parameter."""
+        first = motif[0]
+        written = next((o for o in first.outputs if o is not None), None)
+        if first.phase != "optimizer" or written is None or not written["shape"]:
+            return None
+        if any(isinstance(a, dict) and "sparse" in a for a in first.args):
+            return None  # a sparse gradient is no larger than what was read: the look-up itself brings it
+        shape = tuple(written["shape"])
+        excess = math.prod(shape) / LARGEST_TABLE_ELEMENTS
+        return {"shape": (divide_leading(shape, excess) or shape) if excess > 1 else shape}
+
+    def scaled(self, config: Config, divisor: float) -> Config | None:
+        shape = divide_leading(config["shape"], divisor)
+        if shape is None or "rows_read" not in config:
+            return None if shape is None else {"shape": shape}
+        return {
+            "shape": shape,
+            "rows_read": max(1, round(config["rows_read"] * shape[0] / config["shape"][0])),
+        }
+
+    def elements_read(self, config: Config) -> int:
+        return math.prod(config["shape"])

@@ -1,0 +1,110 @@
+"""What candidates are made from: here, what an optimizer steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from test_rows import small_signature, tensor
+
+from statsnet.signatures.model import Cluster, Skew
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.jobs import measure_idle
+from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
+from statsnet.synthesis.sources import BATCHES, Source, sources
+
+TABLE = (5000, 16)
+
+
+def cluster(op: str, phase: str, args: tuple[Any, ...], *out: int, **more: Any) -> Cluster:
+    category = "optimizer" if phase == "optimizer" else "embedding"
+    return Cluster(
+        op=op, phase=phase, category=category, calls=1.0, args=args, outputs=(tensor(*out),),
+        flops=1.0, bytes_read=1.0, bytes_written=1.0, **more,
+    )  # fmt: skip
+
+
+def look_up(indices: int) -> Cluster:
+    skew = Skew(distinct_share=1.0, top1pct_share=0.01, zipf=0.0)
+    args = (tensor(*TABLE), tensor(indices), -1, False, False)
+    return cluster("aten.embedding.default", "forward", args, indices, TABLE[1], skew=skew)
+
+
+def stepped(op: str, *shape: int, **gradient: Any) -> Cluster:
+    return cluster(op, "optimizer", (tensor(*shape), tensor(*shape, **gradient)), *shape)
+
+
+def target(*clusters: Cluster, optimizer: str = "adam") -> Target:
+    """Every cluster takes 1 ms of a step of 10."""
+    measured = replace(
+        small_signature().measurements[0],
+        cluster_time_s=(0.001,) * len(clusters),
+        kernels=("aten",) * len(clusters),
+        kernel_class=("k",) * len(clusters),
+    )
+    changes = {"clusters": clusters, "measurements": (measured,), "motifs": (), "optimizer": optimizer}
+    return target_of(small_signature(mode="training", **changes))
+
+
+def of_parameters(found: Target) -> list[Source]:
+    return [s for s in sources(found) if s.kind == "parameters"]
+
+
+def test_an_optimizers_operators_on_one_parameter_are_one_source() -> None:
+    (source,) = of_parameters(
+        target(stepped("aten.lerp_.Scalar", 64, 256), stepped("aten.sqrt.default", 64, 256))
+    )
+    assert source.config == {"shape": (64, 256)}
+    assert source.optimizer == "adam"
+    assert source.time_s == pytest.approx(0.002)
+    assert source.share == pytest.approx(0.2)
+
+
+def test_the_dearest_parameter_stands_for_its_class() -> None:
+    """What ATen splits among threads is another class than what it does not."""
+    large = [stepped("aten.sqrt.default", 300, 256), stepped("aten.lerp_.Scalar", 300, 256)]
+    other = [stepped("aten.sqrt.default", 200, 256), stepped("aten.sqrt.default", 8)]
+    found = {s.config["shape"]: s.share for s in of_parameters(target(*large, *other))}
+    assert found == {(300, 256): pytest.approx(0.3), (8,): pytest.approx(0.1)}
+
+
+@pytest.mark.parametrize("indices", [100, 400])
+def test_of_a_table_as_many_rows_have_a_gradient_as_several_batches_read(indices: int) -> None:
+    """Uniform draws: 1 - (1 - 1/n)^k of the rows."""
+    (source,) = of_parameters(target(look_up(indices), stepped("aten.sqrt.default", *TABLE)))
+    share = 1 - (1 - 1 / TABLE[0]) ** (BATCHES * indices)
+    assert source.config["shape"] == TABLE
+    assert source.config["rows_read"] == pytest.approx(share * TABLE[0], rel=0.05)
+
+
+def test_sparse_gradients_and_optimizers_of_ones_own_have_no_such_source() -> None:
+    assert of_parameters(target(stepped("aten.add_.Tensor", *TABLE, sparse=100), optimizer="sgd")) == []
+    own = target(look_up(100), stepped("aten.sqrt.default", *TABLE), optimizer="custom")
+    assert of_parameters(own) == []
+
+
+def test_candidates_are_near_what_the_optimizer_takes() -> None:
+    """Half of the time is the optimizer's: among its candidates is one that takes about that of the budget."""
+    operators = [stepped(f"aten.{op}", *TABLE) for op in ("sqrt.default", "lerp_.Scalar", "mul_.Tensor")]
+    found = candidates(target(look_up(100), *operators, operators[0], operators[1]), budget_s=1e-3)
+    wanted = [c for c in found if c.kind == "parameters"]
+    assert any(0.3e-3 < c.time_s < 0.8e-3 for c in wanted)
+    shares = [c.config["rows_read"] / c.config["shape"][0] for c in wanted]
+    assert shares == pytest.approx([shares[0]] * len(shares), rel=0.2)
+
+
+def test_a_training_step_is_held_to_more_than_one_of_inference() -> None:
+    found = target(look_up(100))
+    assert budget_of(found, 2, "training") == SHORTEST_STEP_S["training"] > SHORTEST_STEP_S["inference"]
+    assert budget_of(found, 2, "inference") == pytest.approx(0.005)
+    assert budget_of(found, 0.1, "training") == pytest.approx(0.1)
+
+
+def test_an_idle_step_takes_time() -> None:
+    """Autograd's way in and out, and each optimizer's call with no gradient."""
+    job = {"optimizers": ["adam", "sgd"], "device": "cpu", "dtype": "float32"}
+    found = measure_idle(job, lambda _: None)
+    assert set(found) == {"block", "adam", "sgd"}
+    assert all(0 < t < 1 for t in found.values())
