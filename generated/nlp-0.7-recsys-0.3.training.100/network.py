@@ -29,13 +29,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:231f3fcf824203f2261dc85db6cbf393408a685653fede6b8e18386e853370a7"
+SPEC_ID = "sha256:87e1f642c8476707c8877abe4fce50d56e906e4b2d081699141862f6c0a89483"
 MODE = "training"
 DTYPE = torch.float32
 SEED = 0
 KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step
 OPTIMIZERS = {
-    "adamw": lambda weights: torch.optim.AdamW(weights, lr=1e-06, weight_decay=0.01),
+    "adam": lambda weights: torch.optim.Adam(weights, lr=1e-06),
     "sgd": lambda weights: torch.optim.SGD(weights, lr=1e-06),
 }
 
@@ -83,6 +83,46 @@ def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Genera
     return (rank.long() - 1).clamp(0, rows - 1) * spread % rows
 
 
+def table_values(rows: int, width: int) -> Tensor:
+    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    drawn = torch.randn(min(rows, 2**16), width)
+    values = torch.empty(rows, width)
+    for part in values.split(len(drawn)):
+        part.copy_(drawn[: len(part)])
+    return values
+
+
+class HandedGradient(torch.autograd.Function):
+    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.Function, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0], gradient, None
+
+
+class Parameters(Block):
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one (0: all
+    of them); the gradient of those that no step reads is zero."""
+
+    def __init__(self, shape: tuple, rows_read: int = 0) -> None:
+        super().__init__(1)
+        width = shape[-1] if len(shape) > 1 else 1
+        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
+        if rows_read:
+            gradient[rows_read:] = 0
+        self.register_buffer("gradient", gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return HandedGradient.apply(self.enter(x), self.weight, self.gradient)
+
+
 class Linear(Block):
     """rows × inputs times inputs × outputs; `weight_first_axis_in` keeps the weight as inputs × outputs."""
 
@@ -120,15 +160,6 @@ class BatchedMatMul(Block):
     def forward(self, x: Tensor) -> Tensor:
         other = self.other.mT if self.transposed else self.other
         return self.enter(x) @ other
-
-
-def table_values(rows: int, width: int) -> Tensor:
-    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
-    drawn = torch.randn(min(rows, 2**16), width)
-    values = torch.empty(rows, width)
-    for part in values.split(len(drawn)):
-        part.copy_(drawn[: len(part)])
-    return values
 
 
 class Embedding(nn.Module):
@@ -178,33 +209,6 @@ class Transpose(Block):
         return self.enter(x).permute(self.order).contiguous()
 
 
-def held(*shape: int) -> nn.Parameter:
-    """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
-
-    Of both signs and never near zero, so that products and quotients neither vanish nor grow.
-    """
-    values = torch.randn(shape)
-    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
-
-
-class Concat(Block):
-    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length: one
-    comes in, the others stand for other branches."""
-
-    maps = True
-
-    def __init__(self, shape: tuple, axis: int, pieces: int) -> None:
-        lengths = [(shape[axis] + i) // pieces for i in range(pieces)]
-        first, *others = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths[::-1]]
-        super().__init__(*first)
-        self.axis = axis
-        for number, piece in enumerate(others):
-            self.register_buffer(f"branch{number}", held(*piece).detach())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([self.enter(x), *self.buffers()], self.axis)
-
-
 class Gather(Block):
     """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
     does it as x[:, index], which runs another operator than index_select."""
@@ -220,11 +224,20 @@ class Gather(Block):
         return self.enter(x).index_select(self.axis, self.index)
 
 
+def held(*shape: int) -> nn.Parameter:
+    """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
+
+    Of both signs and never near zero, so that products and quotients neither vanish nor grow.
+    """
+    values = torch.randn(shape)
+    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
+
+
 FUNCTIONS = {
+    "relu": lambda x, _: F.relu(x),
     "gelu": lambda x, _: F.gelu(x),
-    "sigmoid": lambda x, _: torch.sigmoid(x),
+    "tanh": lambda x, _: torch.tanh(x),
     "dropout": lambda x, _: F.dropout(x, 0.1),
-    "add": lambda x, other: x + other,
     "mul": lambda x, other: x * other,
 }
 
@@ -260,30 +273,35 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Pointwise(shape=(6, 128, 3072), functions=("add",), operand=(6, 128, 3072))),
-        nn.Sequential(Pointwise(shape=(2, 128, 3072), functions=("mul",), operand=(2, 128, 3072))),
-        nn.Sequential(Concat(shape=(31, 100, 512), axis=2, pieces=4)),
-        nn.Sequential(Transpose(shape=(4, 128, 12, 64), order=(0, 2, 1, 3))),
-        nn.Sequential(Pointwise(shape=(3, 128, 768), functions=("dropout",))),
-        nn.Sequential(Norm(kind="layer", shape=(218, 768))),
-        nn.Sequential(Pointwise(shape=(17, 100, 80), functions=("sigmoid",))),
+        nn.Sequential(Pointwise(shape=(8192, 64), functions=("mul",), operand=(8192, 64))),
         nn.Sequential(
+            Pointwise(shape=(32, 100, 128), functions=("mul",), operand=(32, 100, 128), joined=True),
+        ),
+        nn.Sequential(Pointwise(shape=(619, 512), functions=("relu",))),
+        nn.Sequential(
+            Pointwise(shape=(3, 128, 768), functions=("dropout",)),
+            Transpose(shape=(3, 128, 12, 64), order=(0, 2, 3, 1)),
+        ),
+        nn.Sequential(
+            Gather(shape=(284, 729), axis=1, count=351, subscript=True),
             Pointwise(shape=(1, 32, 3072), functions=("gelu",)),
-            Gather(shape=(119, 729), axis=1, count=351, subscript=True),
+            Pointwise(shape=(1, 32, 3072), functions=("tanh",)),
         ),
-        nn.Sequential(Linear(rows=623, inputs=768, outputs=384, weight_first_axis_in=True)),
-        *(
-            nn.Sequential(*stepped("adamw", Linear(rows=448, inputs=768, outputs=392, bias=False)))
-            for _ in range(2)
-        ),
-        nn.Sequential(BatchedMatMul(batch=18, rows=128, depth=128, columns=64)),
-        nn.Sequential(*stepped("adamw", Linear(rows=276, inputs=768, outputs=768))),
-        nn.Sequential(*stepped("adamw", Linear(rows=190, inputs=768, outputs=768))),
-        nn.Sequential(Linear(rows=1024, inputs=13, outputs=512, activation="relu")),
-        nn.Sequential(BatchedMatMul(batch=96, rows=1, depth=100, columns=128)),
+        nn.Sequential(Norm(kind="layer", shape=(226, 768))),
+        nn.Sequential(*stepped("adam", Parameters(shape=(22732, 128), rows_read=20004))),
+        nn.Sequential(Linear(rows=448, inputs=3072, outputs=96, weight_first_axis_in=True)),
+        nn.Sequential(Linear(rows=476, inputs=1536, outputs=96)),
+        nn.Sequential(Linear(rows=411, inputs=768, outputs=576, weight_first_axis_in=True)),
+        nn.Sequential(Linear(rows=826, inputs=367, outputs=512)),
+        nn.Sequential(Linear(rows=384, inputs=768, outputs=576, weight_first_axis_in=True)),
+        nn.Sequential(BatchedMatMul(batch=11, rows=128, depth=128, columns=64)),
+        nn.Sequential(Linear(rows=468, inputs=367, outputs=512)),
+        nn.Sequential(BatchedMatMul(batch=255, rows=27, depth=16, columns=27, transposed=True)),
+        nn.Sequential(BatchedMatMul(batch=62, rows=1, depth=100, columns=128)),
         nn.Sequential(
-            *stepped("sgd", Embedding(rows=438940, width=64, indices=22517, skew=0.76, sparse=True)),
+            *stepped("sgd", Embedding(rows=337647, width=64, indices=17322, skew=0.75, sparse=True)),
         ),
+        nn.Sequential(*stepped("sgd", Embedding(rows=47251, width=64, indices=2424, skew=0.75, sparse=True))),
     ]
 
 
@@ -340,10 +358,11 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
 
 
-def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    weights = list(proxy.parameters())
     found = torch.autograd.grad(outputs, heads + weights, gradients)
     for weight, gradient in zip(weights, found[len(heads) :], strict=True):
         weight.grad = gradient
@@ -354,11 +373,19 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 
 
+def behind_joins(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
+    """Where a tower's end is joined with other branches, its gradient comes back as a part of a wider one."""
+    wide = [getattr(tower[-1], "joined", False) for tower in proxy.towers]
+    pairs = zip(wide, gradients, strict=True)
+    return [torch.cat([g, g], -1)[..., : g.shape[-1]] if w else g for w, g in pairs]
+
+
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: forward, backward, and the optimizers on the parameters that they own."""
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
-    gradients = gradients_like(proxy(next(rotation)))
+    gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
+    weights = list(proxy.parameters())
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
@@ -369,11 +396,12 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
         if dtype != working_dtype(device):
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
-            gradients = gradients_like(proxy(next(rotation)))
-        proxy.zero_grad(set_to_none=True)
+            gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
+        for weight in weights:
+            weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+        backward(weights, batch, outputs, gradients)
         for optimizer in optimizers:
             optimizer.step()
         return outputs

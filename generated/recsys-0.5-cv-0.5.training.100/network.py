@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:239a331c0e82f97a2c38be71777e9369b9825140f709e9ebec3190352e2ffa33"
+SPEC_ID = "sha256:ddc93de08c3bfcc857f56c114c2be14ba6afb6c2a5e6af1607e7a8b0de20082e"
 MODE = "training"
 DTYPE = torch.float32
 SEED = 0
@@ -81,6 +81,46 @@ def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Genera
         rank = (uniform * ((rows + 1) ** power - 1) + 1) ** (1 / power)
     spread = 2654435761  # a prime above every table's length: no two ranks share a row
     return (rank.long() - 1).clamp(0, rows - 1) * spread % rows
+
+
+def table_values(rows: int, width: int) -> Tensor:
+    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    drawn = torch.randn(min(rows, 2**16), width)
+    values = torch.empty(rows, width)
+    for part in values.split(len(drawn)):
+        part.copy_(drawn[: len(part)])
+    return values
+
+
+class HandedGradient(torch.autograd.Function):
+    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.Function, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0], gradient, None
+
+
+class Parameters(Block):
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one (0: all
+    of them); the gradient of those that no step reads is zero."""
+
+    def __init__(self, shape: tuple, rows_read: int = 0) -> None:
+        super().__init__(1)
+        width = shape[-1] if len(shape) > 1 else 1
+        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
+        if rows_read:
+            gradient[rows_read:] = 0
+        self.register_buffer("gradient", gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return HandedGradient.apply(self.enter(x), self.weight, self.gradient)
 
 
 def held(*shape: int) -> nn.Parameter:
@@ -160,15 +200,6 @@ class BatchedMatMul(Block):
         return self.enter(x) @ other
 
 
-def table_values(rows: int, width: int) -> Tensor:
-    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
-    drawn = torch.randn(min(rows, 2**16), width)
-    values = torch.empty(rows, width)
-    for part in values.split(len(drawn)):
-        part.copy_(drawn[: len(part)])
-    return values
-
-
 class Embedding(nn.Module):
     """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. Where the
     rows are `joined` with other branches, their gradient comes back as a part of a wider one."""
@@ -183,22 +214,6 @@ class Embedding(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices)
-
-
-class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each."""
-
-    def __init__(
-        self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
-        sparse: bool = False,
-    ) -> None:
-        super().__init__()
-        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
-        values = table_values(rows, width)
-        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
-
-    def forward(self, indices: Tensor) -> Tensor:
-        return self.table(indices.view(self.bags, -1))
 
 
 class Pool(Block):
@@ -255,12 +270,23 @@ class Gather(Block):
         return self.enter(x).index_select(self.axis, self.index)
 
 
+class Reduce(Block):
+    """Sum, mean, maximum or the like of a tensor of `shape` along `axes`."""
+
+    def __init__(self, function: str, shape: tuple, axes: tuple) -> None:
+        super().__init__(*shape)
+        self.function, self.axes = getattr(torch, function), axes
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self.enter(x), self.axes)
+
+
 FUNCTIONS = {
-    "relu": lambda x, _: F.relu(x),
     "sigmoid": lambda x, _: torch.sigmoid(x),
     "hardtanh": lambda x, _: F.hardtanh(x),
+    "square": lambda x, _: x.pow(2),
+    "shift": lambda x, _: x + 0.1,
     "copy": lambda x, _: x.clone(),
-    "add": lambda x, other: x + other,
     "mul": lambda x, other: x * other,
 }
 
@@ -296,129 +322,96 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Pointwise(shape=(48, 24, 56, 56), functions=("add",), operand=(48, 24, 56, 56))),
-        nn.Sequential(Pointwise(shape=(5, 144, 56, 56), functions=("hardtanh",))),
+        nn.Sequential(Pointwise(shape=(12, 192, 56, 56), functions=("shift",))),
+        nn.Sequential(Pointwise(shape=(4, 144, 56, 56), functions=("copy",))),
+        nn.Sequential(Concat(shape=(16, 480, 28, 28), axis=1, pieces=4)),
         nn.Sequential(
-            Pointwise(shape=(124, 100, 128), functions=("mul",), operand=(124, 100, 128), joined=True),
+            Pointwise(shape=(64, 100, 128), functions=("mul",), operand=(64, 100, 128), joined=True),
         ),
-        nn.Sequential(Concat(shape=(103, 100, 512), axis=2, pieces=4)),
-        nn.Sequential(Gather(shape=(1024, 729), axis=1, count=351, subscript=True)),
-        nn.Sequential(Pool(kind="max", batch=1, channels=4, size=(764, 224), kernel=(2, 2), stride=(2, 2))),
-        nn.Sequential(Pointwise(shape=(70, 100, 80), functions=("sigmoid",))),
-        nn.Sequential(Concat(shape=(3532, 256), axis=1, pieces=2)),
-        nn.Sequential(Pointwise(shape=(1, 144, 56, 56), functions=("copy",))),
-        nn.Sequential(Pointwise(shape=(2048, 128), functions=("relu",), joined=True)),
+        nn.Sequential(Pointwise(shape=(1, 48, 112, 112), functions=("hardtanh",))),
+        nn.Sequential(Pointwise(shape=(7988, 64), functions=("mul",), operand=(7988, 64), joined=True)),
         nn.Sequential(
             Pool(
-                kind="max", batch=2, channels=512, size=(13, 14), kernel=(3, 3), stride=(1, 1),
+                kind="max", batch=1, channels=32, size=(125, 112), kernel=(3, 3), stride=(2, 2),
+                ceil_mode=True,
+            ),
+        ),
+        nn.Sequential(
+            Pool(
+                kind="max", batch=1, channels=32, size=(110, 112), kernel=(3, 3), stride=(2, 2),
+                ceil_mode=True,
+            ),
+        ),
+        *(nn.Sequential(Gather(shape=(301, 729), axis=1, count=351, subscript=True)) for _ in range(3)),
+        nn.Sequential(Pointwise(shape=(27, 100, 80), functions=("sigmoid",))),
+        nn.Sequential(Concat(shape=(2, 480, 28, 28), axis=1, pieces=4)),
+        *(nn.Sequential(Reduce(function="sum", shape=(114688, 1), axes=(0, 1))) for _ in range(2)),
+        nn.Sequential(
+            Pool(
+                kind="avg", batch=1, channels=1, size=(198, 196), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
+            ),
+        ),
+        nn.Sequential(*stepped("adam", Parameters(shape=(24149, 128), rows_read=8790))),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=96, size=(112, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
+            ),
+            Pointwise(shape=(1, 96, 56, 56), functions=("square",)),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=96, size=(112, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
+            ),
+        ),
+        nn.Sequential(Linear(rows=2051, inputs=512, outputs=256, activation="relu")),
+        nn.Sequential(Linear(rows=3584, inputs=256, outputs=256)),
+        nn.Sequential(
+            Conv(
+                batch=14, channels=64, size=(27, 27), filters=16, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(Linear(rows=64, inputs=9216, outputs=64)),
+        nn.Sequential(Linear(rows=1971, inputs=256, outputs=256)),
+        nn.Sequential(
+            Conv(
+                batch=28, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), residual=True, norm=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=24, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), residual=True, norm=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(Linear(rows=3766, inputs=64, outputs=80, activation="sigmoid")),
+        nn.Sequential(
+            Linear(rows=896, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+        ),
+        nn.Sequential(
+            Linear(rows=310, inputs=512, outputs=256, activation="relu"),
+            Conv(
+                batch=1, channels=3, size=(120, 112), filters=32, kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1),
             ),
         ),
-        nn.Sequential(
-            Pool(
-                kind="avg", batch=1, channels=1, size=(250, 392), kernel=(5, 1), stride=(1, 1),
-                padding=(2, 0),
-            ),
-            Linear(rows=256, inputs=367, outputs=512),
-        ),
-        nn.Sequential(Linear(rows=15340, inputs=256, outputs=64)),
+        nn.Sequential(BatchedMatMul(batch=333, rows=27, depth=16, columns=27, transposed=True)),
         nn.Sequential(
             Conv(
-                batch=2, channels=96, size=(95, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96, norm=True,
-            ),
-            Conv(
-                batch=1, channels=256, size=(72, 28), filters=64, kernel=(1, 1), stride=(2, 2),
-                padding=(0, 0), norm=True,
+                batch=2, channels=64, size=(31, 27), filters=192, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True,
             ),
         ),
-        nn.Sequential(
-            Conv(
-                batch=36, channels=256, size=(7, 28), filters=128, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), bias=True, activation="relu",
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=20, channels=256, size=(14, 14), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), norm=True, activation="relu",
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=16, channels=64, size=(27, 27), filters=16, kernel=(5, 5), stride=(1, 1),
-                padding=(2, 2), bias=True, activation="relu",
-            ),
-        ),
-        nn.Sequential(Linear(rows=1917, inputs=367, outputs=512, activation="relu")),
-        nn.Sequential(Linear(rows=8192, inputs=64, outputs=64)),
-        nn.Sequential(
-            Linear(rows=11200, inputs=40, outputs=1, weight_first_axis_in=True),
-            BatchedMatMul(batch=93, rows=1, depth=100, columns=128),
-        ),
-        nn.Sequential(BatchedMatMul(batch=870, rows=27, depth=16, columns=27, transposed=True)),
-        nn.Sequential(Linear(rows=844, inputs=367, outputs=512, activation="relu")),
-        nn.Sequential(Linear(rows=83, inputs=2304, outputs=64)),
-        nn.Sequential(
-            Conv(
-                batch=28, channels=16, size=(2, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True,
-            ),
-        ),
-        nn.Sequential(Linear(rows=256, inputs=367, outputs=512)),
-        nn.Sequential(
-            Conv(
-                batch=1, channels=3, size=(179, 112), filters=32, kernel=(11, 11), stride=(4, 4),
-                padding=(2, 2), bias=True, activation="relu",
-            ),
-            Conv(
-                batch=2, channels=3, size=(98, 56), filters=32, kernel=(3, 3), stride=(2, 2), padding=(1, 1),
-                norm=True,
-            ),
-            Conv(
-                batch=16, channels=16, size=(2, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True,
-            ),
-        ),
-        nn.Sequential(
-            Linear(rows=8, inputs=256, outputs=256),
-            Linear(rows=3, inputs=367, outputs=512),
-        ),
-        nn.Sequential(
-            *stepped("sgd", Embedding(rows=94186, width=64, indices=77310, skew=0.76, sparse=True)),
-        ),
-        nn.Sequential(
-            *stepped(
-                "sgd",
-                EmbeddingBag(rows=3322, width=16, indices=18637, bags=18637, skew=0.91, sparse=True),
-            ),
-        ),
-        nn.Sequential(
-            *stepped(
-                "sgd",
-                EmbeddingBag(rows=2555, width=16, indices=14336, bags=14336, skew=0.91, sparse=True),
-            ),
-        ),
-        nn.Sequential(
-            *stepped("adam", Embedding(rows=23194, width=64, indices=1372, skew=0.32)),
-            Conv(
-                batch=19, channels=16, size=(2, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True,
-            ),
-        ),
-        nn.Sequential(
-            *stepped("adam", Embedding(rows=19881, width=64, indices=1176, skew=0.32)),
-            Conv(
-                batch=18, channels=16, size=(2, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True,
-            ),
-        ),
-        *(
-            nn.Sequential(
-                *stepped("adam", Embedding(rows=13254, width=64, indices=784, skew=0.32, joined=True)),
-            )
-            for _ in range(3)
-        ),
+        nn.Sequential(BatchedMatMul(batch=56, rows=1, depth=100, columns=128)),
+        nn.Sequential(BatchedMatMul(batch=19, rows=1, depth=100, columns=128)),
+        nn.Sequential(*stepped("sgd", Embedding(rows=37077, width=64, indices=7608, skew=0.75, sparse=True))),
+        nn.Sequential(*stepped("sgd", Embedding(rows=34651, width=64, indices=7110, skew=0.75, sparse=True))),
+        nn.Sequential(Embedding(rows=60970, width=64, indices=3607, skew=0.32)),
+        nn.Sequential(Embedding(rows=53018, width=64, indices=3136, skew=0.32, joined=True)),
     ]
 
 
@@ -475,10 +468,11 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
 
 
-def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    weights = list(proxy.parameters())
     found = torch.autograd.grad(outputs, heads + weights, gradients)
     for weight, gradient in zip(weights, found[len(heads) :], strict=True):
         weight.grad = gradient
@@ -501,6 +495,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
+    weights = list(proxy.parameters())
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
@@ -512,10 +507,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
             gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
-        proxy.zero_grad(set_to_none=True)
+        for weight in weights:
+            weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+        backward(weights, batch, outputs, gradients)
         for optimizer in optimizers:
             optimizer.step()
         return outputs

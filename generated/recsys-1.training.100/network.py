@@ -29,12 +29,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:7fa58d844d1134d49689d8291fd34ca13dc8fc13799cd0bd4a32af97b59d916b"
+SPEC_ID = "sha256:efa234bb274689ef8bef4a4dcd1d966e2b0e9ac73606c1fa1cd3b6712eff9843"
 MODE = "training"
 DTYPE = torch.float32
 SEED = 0
 KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step
 OPTIMIZERS = {
+    "adam": lambda weights: torch.optim.Adam(weights, lr=1e-06),
     "sgd": lambda weights: torch.optim.SGD(weights, lr=1e-06),
 }
 
@@ -82,6 +83,46 @@ def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Genera
     return (rank.long() - 1).clamp(0, rows - 1) * spread % rows
 
 
+def table_values(rows: int, width: int) -> Tensor:
+    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    drawn = torch.randn(min(rows, 2**16), width)
+    values = torch.empty(rows, width)
+    for part in values.split(len(drawn)):
+        part.copy_(drawn[: len(part)])
+    return values
+
+
+class HandedGradient(torch.autograd.Function):
+    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.Function, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0], gradient, None
+
+
+class Parameters(Block):
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one (0: all
+    of them); the gradient of those that no step reads is zero."""
+
+    def __init__(self, shape: tuple, rows_read: int = 0) -> None:
+        super().__init__(1)
+        width = shape[-1] if len(shape) > 1 else 1
+        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
+        if rows_read:
+            gradient[rows_read:] = 0
+        self.register_buffer("gradient", gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return HandedGradient.apply(self.enter(x), self.weight, self.gradient)
+
+
 class Linear(Block):
     """rows × inputs times inputs × outputs; `weight_first_axis_in` keeps the weight as inputs × outputs."""
 
@@ -107,13 +148,18 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
-def table_values(rows: int, width: int) -> Tensor:
-    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
-    drawn = torch.randn(min(rows, 2**16), width)
-    values = torch.empty(rows, width)
-    for part in values.split(len(drawn)):
-        part.copy_(drawn[: len(part)])
-    return values
+class BatchedMatMul(Block):
+    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
+
+    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
+        super().__init__(batch, rows, depth)
+        self.transposed = transposed
+        shape = (batch, columns, depth) if transposed else (batch, depth, columns)
+        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        other = self.other.mT if self.transposed else self.other
+        return self.enter(x) @ other
 
 
 class Embedding(nn.Module):
@@ -159,6 +205,21 @@ class Concat(Block):
         return torch.cat([self.enter(x), *self.buffers()], self.axis)
 
 
+class Gather(Block):
+    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
+    does it as x[:, index], which runs another operator than index_select."""
+
+    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
+        super().__init__(*shape)
+        self.axis, self.subscript = axis, subscript
+        self.register_buffer("index", torch.randint(shape[axis], (count,)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.subscript:
+            return self.enter(x)[(slice(None),) * self.axis + (self.index,)]
+        return self.enter(x).index_select(self.axis, self.index)
+
+
 FUNCTIONS = {
     "mul": lambda x, other: x * other,
 }
@@ -195,13 +256,27 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Pointwise(shape=(6963, 64), functions=("mul",), operand=(6963, 64), joined=True)),
-        nn.Sequential(Concat(shape=(17, 100, 512), axis=2, pieces=4)),
-        *(nn.Sequential(Linear(rows=1638, inputs=128, outputs=64)) for _ in range(2)),
-        nn.Sequential(Linear(rows=1226, inputs=128, outputs=64)),
-        nn.Sequential(Linear(rows=1880, inputs=64, outputs=64)),
+        nn.Sequential(Pointwise(shape=(3830, 64), functions=("mul",), operand=(3830, 64), joined=True)),
         nn.Sequential(
-            *stepped("sgd", Embedding(rows=386572, width=64, indices=4957, skew=0.76, sparse=True)),
+            Gather(shape=(166, 729), axis=1, count=351, subscript=True),
+            Concat(shape=(2061, 27, 16), axis=1, pieces=27),
+        ),
+        nn.Sequential(
+            *stepped("adam", Parameters(shape=(8656, 128), rows_read=3151)),
+            *stepped("sgd", Parameters(shape=(747, 512))),
+        ),
+        nn.Sequential(Linear(rows=1644, inputs=256, outputs=128, activation="relu")),
+        nn.Sequential(Linear(rows=1024, inputs=367, outputs=128, activation="relu")),
+        nn.Sequential(Linear(rows=5223, inputs=64, outputs=64)),
+        nn.Sequential(Linear(rows=1096, inputs=256, outputs=128)),
+        nn.Sequential(BatchedMatMul(batch=147, rows=27, depth=16, columns=27, transposed=True)),
+        nn.Sequential(BatchedMatMul(batch=19, rows=1, depth=100, columns=128)),
+        nn.Sequential(
+            *stepped("sgd", Embedding(rows=110252, width=64, indices=5656, skew=0.75, sparse=True)),
+        ),
+        *(
+            nn.Sequential(Embedding(rows=8013, width=64, indices=472, skew=0.32, joined=True))
+            for _ in range(2)
         ),
     ]
 
@@ -259,10 +334,11 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
 
 
-def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    weights = list(proxy.parameters())
     found = torch.autograd.grad(outputs, heads + weights, gradients)
     for weight, gradient in zip(weights, found[len(heads) :], strict=True):
         weight.grad = gradient
@@ -285,6 +361,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
+    weights = list(proxy.parameters())
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
@@ -296,10 +373,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
             gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
-        proxy.zero_grad(set_to_none=True)
+        for weight in weights:
+            weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+        backward(weights, batch, outputs, gradients)
         for optimizer in optimizers:
             optimizer.step()
         return outputs

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:573a58b03599dc2cba94f0800ca5fd74a1cded3912dd1845e995fc539efc3aa2"
+SPEC_ID = "sha256:fbf83e86490bddbc1a7b7c95402a95566e32f167dd4233f982f51f63dea81684"
 MODE = "training"
 DTYPE = torch.float32
 SEED = 0
@@ -68,6 +68,46 @@ class Block(nn.Module):
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
+
+
+def table_values(rows: int, width: int) -> Tensor:
+    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    drawn = torch.randn(min(rows, 2**16), width)
+    values = torch.empty(rows, width)
+    for part in values.split(len(drawn)):
+        part.copy_(drawn[: len(part)])
+    return values
+
+
+class HandedGradient(torch.autograd.Function):
+    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.Function, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0], gradient, None
+
+
+class Parameters(Block):
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one (0: all
+    of them); the gradient of those that no step reads is zero."""
+
+    def __init__(self, shape: tuple, rows_read: int = 0) -> None:
+        super().__init__(1)
+        width = shape[-1] if len(shape) > 1 else 1
+        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
+        if rows_read:
+            gradient[rows_read:] = 0
+        self.register_buffer("gradient", gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return HandedGradient.apply(self.enter(x), self.weight, self.gradient)
 
 
 def held(*shape: int) -> nn.Parameter:
@@ -177,6 +217,11 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
+def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+    """`count` blocks of one shape, each with weights of its own."""
+    return [block(*args, **options) for _ in range(count)]
+
+
 def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
     """Blocks whose parameters an optimizer updates in every step; the others only have gradients."""
     for block in blocks:
@@ -186,11 +231,8 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(
-            *stepped("sgd_momentum", Norm(kind="batch", shape=(2, 256, 56, 56))),
-            Pointwise(shape=(2, 256, 56, 56), functions=("add",), operand=(2, 256, 56, 56)),
-        ),
-        nn.Sequential(Pointwise(shape=(12, 512, 14, 14), functions=("relu",))),
+        nn.Sequential(Norm(kind="batch", shape=(34, 256, 14, 14))),
+        nn.Sequential(Pointwise(shape=(2, 256, 56, 56), functions=("relu",))),
         nn.Sequential(
             Pool(
                 kind="max", batch=1, channels=8, size=(146, 112), kernel=(3, 3), stride=(2, 2),
@@ -198,79 +240,42 @@ def towers() -> list[nn.Sequential]:
             ),
         ),
         nn.Sequential(
-            *stepped(
-                "sgd_momentum",
-                Conv(
-                    batch=2, channels=256, size=(30, 28), filters=16, kernel=(1, 1), stride=(2, 2),
-                    padding=(0, 0),
-                ),
+            *repeat(2, Pointwise, shape=(1, 64, 28, 28), functions=("add",), operand=(1, 64, 28, 28)),
+            Conv(
+                batch=1, channels=3, size=(102, 112), filters=64, kernel=(7, 7), stride=(2, 2),
+                padding=(3, 3),
             ),
         ),
+        nn.Sequential(*stepped("sgd_momentum", Parameters(shape=(116, 512, 3, 3)))),
         nn.Sequential(
             Conv(
-                batch=21, channels=128, size=(4, 28), filters=512, kernel=(1, 1), stride=(1, 1),
+                batch=16, channels=512, size=(3, 28), filters=128, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0),
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=20, channels=128, size=(4, 28), filters=512, kernel=(1, 1), stride=(1, 1),
+                batch=1, channels=256, size=(36, 28), filters=64, kernel=(1, 1), stride=(2, 2),
+                padding=(0, 0), norm=True,
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=21, channels=128, size=(3, 28), filters=512, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0),
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=1, channels=64, size=(78, 56), filters=64, kernel=(3, 3), stride=(1, 1),
+                batch=20, channels=128, size=(3, 28), filters=512, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
+            ),
+        ),
+        nn.Sequential(
+            *repeat(
+                2, Conv, batch=1, channels=64, size=(45, 56), filters=64, kernel=(3, 3), stride=(1, 1),
                 padding=(1, 1),
             ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=1, channels=64, size=(63, 56), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=1, channels=64, size=(84, 28), filters=16, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=36, channels=64, size=(1, 28), filters=128, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), residual=True, norm=True, activation="relu",
-            ),
-        ),
-        nn.Sequential(
-            *stepped(
-                "sgd_momentum",
-                Conv(
-                    batch=24, channels=64, size=(1, 28), filters=32, kernel=(1, 1), stride=(1, 1),
-                    padding=(0, 0), norm=True, activation="relu",
-                ),
-            ),
-            Conv(
-                batch=1, channels=3, size=(84, 56), filters=32, kernel=(7, 7), stride=(2, 2), padding=(3, 3),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=24, channels=64, size=(1, 28), filters=32, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, activation="relu",
-            ),
-            Conv(
-                batch=1, channels=3, size=(84, 56), filters=32, kernel=(7, 7), stride=(2, 2), padding=(3, 3),
-            ),
-        ),
-        *(
-            nn.Sequential(
-                Conv(
-                    batch=1, channels=3, size=(84, 56), filters=32, kernel=(7, 7), stride=(2, 2),
-                    padding=(3, 3),
-                ),
-            )
-            for _ in range(2)
         ),
     ]
 
@@ -326,10 +331,11 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
 
 
-def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    weights = list(proxy.parameters())
     found = torch.autograd.grad(outputs, heads + weights, gradients)
     for weight, gradient in zip(weights, found[len(heads) :], strict=True):
         weight.grad = gradient
@@ -345,6 +351,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = gradients_like(proxy(next(rotation)))
+    weights = list(proxy.parameters())
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
@@ -356,10 +363,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
             gradients = gradients_like(proxy(next(rotation)))
-        proxy.zero_grad(set_to_none=True)
+        for weight in weights:
+            weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+        backward(weights, batch, outputs, gradients)
         for optimizer in optimizers:
             optimizer.step()
         return outputs

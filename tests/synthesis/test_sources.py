@@ -83,6 +83,8 @@ def test_sparse_gradients_and_optimizers_of_ones_own_have_no_such_source() -> No
     assert of_parameters(target(stepped("aten.add_.Tensor", *TABLE, sparse=100), optimizer="sgd")) == []
     own = target(look_up(100), stepped("aten.sqrt.default", *TABLE), optimizer="custom")
     assert of_parameters(own) == []
+    blocks = candidates(target_of(small_signature(mode="training", optimizer="custom")), budget_s=0.02)
+    assert {c.optimizer for c in blocks} == {None}
 
 
 def test_candidates_are_near_what_the_optimizer_takes() -> None:
