@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,7 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # in the background a shell has it ignored
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "building the model\n"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,16 @@ def test_can_be_refused(program: Path) -> None:
 
 def test_ctrl_c_reaches_the_program(program: Path) -> None:
     command = [sys.executable, str(program), "wait"]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background a shell has it ignored
     with subprocess.Popen(
-        command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heard
     ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) != 3
-        assert process.stderr is not None
-        assert b"KeyboardInterrupt" in process.stderr.read()
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) != 3
+            assert process.stderr is not None
+            assert b"KeyboardInterrupt" in process.stderr.read()
+        finally:
+            process.kill()

@@ -135,7 +135,7 @@ def test_parameters_alone_are_nothing_without_their_step(rows: Rows) -> None:
     columns = Columns([alone], measured)
     (stepped,) = columns.placed
     assert stepped.optimizer == "adam"
-    assert columns.forward_and_backward_s(stepped) == pytest.approx(1e-4)
+    assert columns.forward_and_backward_s([stepped]) == pytest.approx([1e-4])
     for resized in columns.resize([stepped]):
         ratio = resized.config["shape"][0] / 40
         assert seconds(columns, rows, resized) == pytest.approx(1e-4 + 0.004 * ratio)

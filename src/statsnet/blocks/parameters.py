@@ -28,8 +28,8 @@ class HandedGradient(torch.autograd.Function):
 
 
 class Parameters(Block):
-    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one (0: all
-    of them); the gradient of those that no step reads is zero."""
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one
+    (0: all of them); the gradient of those that no step reads is zero."""
 
     def __init__(self, shape: tuple, rows_read: int = 0) -> None:
         super().__init__(1)

@@ -154,9 +154,10 @@ class Columns:
         ]
         return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
 
-    def forward_and_backward_s(self, placed: Placed, drift: float = 1.0) -> float:
-        """Seconds of a block without the optimizer's step."""
-        return self._load(replace(placed, optimizer=None), self._corrections()).slowed(drift).time_s
+    def forward_and_backward_s(self, blocks: Iterable[Placed], drift: float = 1.0) -> np.ndarray:
+        """Seconds of blocks without the optimizer's step."""
+        corrections = self._corrections()
+        return np.array([drift * self._load(replace(p, optimizer=None), corrections).time_s for p in blocks])
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> Load:
         works = self._block_works(_identity(placed), corrections)

@@ -188,8 +188,8 @@ class Choice:
     def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
         columns, budget_s, drift = self.problem.columns, self.problem.budget_s, quiet_drift(self.trials)
         matrix = columns.matrix(self.problem.rows, budget_s, drift, blocks)
-        lasts = np.array([columns.forward_and_backward_s(b, drift) for b in blocks])
-        upper = np.where(lasts <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)
+        apart_s = columns.forward_and_backward_s(blocks, drift)
+        upper = np.where(apart_s <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)
         if not upper.any():
             upper[:] = 1
         return Program(matrix=matrix, target=wanted, weight=self.problem.rows.weights, upper=upper)
