@@ -234,6 +234,16 @@ def _torch_settings() -> dict[str, str]:
     return {name: value for name, value in now.items() if value != TORCH_SETTINGS[name]}
 
 
+def select(device: str) -> str:
+    """Make `cuda:N` the current device, `cuda` the first. Returns the kind of device: what follows need not know N."""
+    kind, _, index = device.partition(":")
+    if kind == "cuda":
+        import torch
+
+        torch.cuda.set_device(int(index or 0))
+    return kind
+
+
 def _cuda(index: int) -> dict[str, Any]:
     """Fields of a GPU. Raises DeviceError if it is not there."""
     try:

@@ -53,6 +53,15 @@ def test_counts_alone_need_no_device(cli: Cli, here: Path) -> None:
     assert "recsys/ncf" in shown.stdout
 
 
+def test_sizes_set_by_hand_make_it_a_model_of_ones_own(cli: Cli, here: Path) -> None:
+    """Under the workload's name another model would be timed in its place."""
+    done = cli(
+        "profile", "ncf", "--preset", "tiny", "--set", "max_rows=50", "--device", "meta", "-o", "a.json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert load_signature(here / "a.json").workload is None
+
+
 def test_processes_that_run_a_step_together(here: Path) -> None:
     """However long their steps take, all take the same number, or they would wait for each other for ever."""
     group = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from statsnet import environment
-from statsnet.environment import describe, differences, fingerprint, slug
+from statsnet.environment import describe, differences, fingerprint, select, slug
 from statsnet.errors import DeviceError
 
 
@@ -158,8 +159,6 @@ class FakeNvml(SimpleNamespace):
 
 
 def test_gpu_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     properties = SimpleNamespace(
         name="NVIDIA H200", total_memory=150, major=9, minor=0, multi_processor_count=132, uuid="1234"
     )
@@ -185,3 +184,15 @@ def test_gpu_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     assert describe("cuda")["driver"] is None
     with pytest.raises(DeviceError, match="no device cuda:1"):
         describe("cuda:1")
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "current"), [("cpu", "cpu", []), ("cuda", "cuda", [0]), ("cuda:1", "cuda", [1])]
+)
+def test_a_device_is_made_the_current_one(
+    device: str, kind: str, current: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    assert select(device) == kind
+    assert chosen == current

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from test_rows import small_signature, tensor
+from torch import nn
 
+from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.candidates import candidates
@@ -85,6 +88,21 @@ def test_sparse_gradients_and_optimizers_of_ones_own_have_no_such_source() -> No
     assert of_parameters(own) == []
     blocks = candidates(target_of(small_signature(mode="training", optimizer="custom")), budget_s=0.02)
     assert {c.optimizer for c in blocks} == {None}
+
+
+def test_parameters_that_are_stepped_at_once_are_one_source() -> None:
+    """As on CUDA, where an optimizer's operators take all parameters as one list."""
+    layer = nn.Sequential(nn.Linear(24, 8), nn.Linear(8, 40))
+    for parameter in layer.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer = torch.optim.Adam(layer.parameters(), foreach=True)
+    optimizer.step()
+    calls = [c for c in capture_step(optimizer.step, device="cpu") if "_foreach_" in c.op]
+    clusters = [
+        replace(stepped(c.op, 1), args=tuple(c.args), outputs=tuple(c.outputs)) for c in calls if c.args
+    ]
+    shapes = {s.config["shape"] for s in of_parameters(target(*clusters))}
+    assert shapes == {(24 * 8 + 8 + 8 * 40 + 40,)}
 
 
 def test_candidates_are_near_what_the_optimizer_takes() -> None:

@@ -50,14 +50,13 @@ class ParametersKind(BlockKind):
     helpers = (table_values, HandedGradient)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
-        """What an operator of an optimizer writes, where that is as large as the parameter."""
+        """What an operator of an optimizer steps, where that is as large as the parameter."""
         first = motif[0]
-        written = next((o for o in first.outputs if o is not None), None)
-        if first.phase != "optimizer" or written is None or not written["shape"]:
+        shape = _stepped_shape(first)
+        if first.phase != "optimizer" or not shape:
             return None
         if any(isinstance(a, dict) and "sparse" in a for a in first.args):
             return None  # a sparse gradient is no larger than what was read: the look-up itself brings it
-        shape = tuple(written["shape"])
         excess = math.prod(shape) / LARGEST_TABLE_ELEMENTS
         return {"shape": (divide_leading(shape, excess) or shape) if excess > 1 else shape}
 
@@ -72,3 +71,14 @@ class ParametersKind(BlockKind):
 
     def elements_read(self, config: Config) -> int:
         return math.prod(config["shape"])
+
+
+def _stepped_shape(cluster: Cluster) -> tuple[int, ...]:
+    """Of what the operator writes; of a list of parameters, which the default optimizers step at once on CUDA, all of
+    them end to end."""
+    listed = next((a["tensors"] for a in cluster.args if isinstance(a, dict) and "tensors" in a), None)
+    if listed is not None:
+        shapes = [t["shape"] for t in listed if t is not None and t["shape"]]
+        return (sum(map(math.prod, shapes)),) if shapes else ()
+    written = next((o for o in cluster.outputs if o is not None), None)
+    return tuple(written["shape"]) if written else ()

@@ -40,16 +40,16 @@ def profile_workload(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     )
     step = make_step(built, optimizer=job.get("optimizer"))
     if built.device == "meta":
-        signature, bare_s = _count(built, step, job["mode"])
+        signature, bare_s = _count(built, step, job)
     else:
         signature, bare_s = _measure(built, step, job, progress)
     return {"signature": signature.to_dict(), "measured_s": bare_s}
 
 
-def _count(built: BuiltWorkload, step: Step, mode: str) -> tuple[Signature, float]:
+def _count(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> tuple[Signature, float]:
     """Counts on fake tensors: nothing is allocated and nothing is timed."""
     begin = time.perf_counter()
-    if mode == "training":
+    if job["mode"] == "training":
         step(0)  # makes the optimizer's state
     calls = capture_step(lambda: step(0), device="meta", phases=_phases(step))
     for call in calls:
@@ -60,7 +60,7 @@ def _count(built: BuiltWorkload, step: Step, mode: str) -> tuple[Signature, floa
         memory=_memory(built, step, "meta"),
         environment=None,
         shares=[1.0],
-        **_identity(built, step, mode),
+        **_identity(built, step, job),
     )
     return signature, time.perf_counter() - begin
 
@@ -70,7 +70,7 @@ def _measure(
 ) -> tuple[Signature, float]:
     begin = time.perf_counter()
     variants = built.input_groups()[:MAX_VARIANTS]
-    kind = _use(built.device)
+    kind = environment.select(built.device)
     traces = [
         trace_step(
             step,
@@ -89,7 +89,7 @@ def _measure(
         shares=[len(group) / len(built.inputs) for group in variants],
         memory=_memory(built, step, kind),
         environment=environment.describe(built.device),
-        **_identity(built, step, job["mode"]),
+        **_identity(built, step, job),
     )
     return signature, time.perf_counter() - begin
 
@@ -100,21 +100,15 @@ def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None
     )
 
 
-def _use(device: str) -> str:
-    """Make `cuda:N` the current device; the kind of device."""
-    kind = device.partition(":")[0]
-    if kind == "cuda":
-        torch.cuda.set_device(device if ":" in device else "cuda:0")
-    return kind
-
-
-def _identity(built: BuiltWorkload, step: Step, mode: str) -> dict[str, Any]:
+def _identity(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> dict[str, Any]:
+    """A shipped workload whose sizes were set by hand is the user's own: its name would stand for another model."""
     shipped = built.workload if built.workload and built.workload.builtin else None
+    shipped = None if job.get("overrides") else shipped
     return {
-        "mode": mode,
+        "mode": job["mode"],
         "dtype": built.dtype,
         "batch": built.batch,
-        "optimizer": step.optimizer_name if mode == "training" else None,
+        "optimizer": step.optimizer_name if job["mode"] == "training" else None,
         "workload": {"domain": shipped.domain, "name": shipped.name, "preset": built.preset or ""}
         if shipped
         else None,
@@ -135,7 +129,7 @@ def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     device = job.get("device", "cpu")
     times, kernels, failures = replay_clusters(
         signature.clusters,
-        device=_use(device),
+        device=environment.select(device),
         progress=lambda done: progress({"stage": "replaying operators", "done": done}),
     )
     recorded = signature.measurements[0] if signature.measurements else None

@@ -108,7 +108,7 @@ class BlockBench:
 class _IdleBench(BlockBench):
     """A block without operators, and an optimizer whose parameter has no gradient."""
 
-    def __init__(self, optimizer: str | None, *, dtype: torch.dtype, device: str) -> None:
+    def __init__(self, optimizer: str, *, dtype: torch.dtype, device: str) -> None:
         row = {"kind": "parameters", "config": {"shape": (1,)}, "optimizer": optimizer}
         super().__init__(row, mode="training", dtype=dtype, device=device)
 
@@ -121,7 +121,7 @@ def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Seconds that a training step takes with nothing to do: `block`, autograd's way in and out, and each optimizer's
     own. Job: optimizers, device, dtype."""
     torch.manual_seed(0)
-    device, dtype = job["device"], getattr(torch, job["dtype"])
+    device, dtype = environment.select(job["device"]), getattr(torch, job["dtype"])
     flush = torch.empty(FLUSH_BYTES // 4, device=device)
     found: dict[str, float] = {}
     for optimizer in job["optimizers"]:
@@ -136,7 +136,7 @@ def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
 def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Columns of the solver: for each candidate the time, FLOPs and bytes of its operators by class."""
     torch.manual_seed(0)
-    device = job["device"]
+    device = environment.select(job["device"])
     overhead = event_overhead_s()
     flush = torch.empty(FLUSH_BYTES // 4, device=device)
     rows: list[dict[str, Any]] = []
@@ -214,14 +214,15 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     Job: folder, device, dtype. Result: its signature as a dict, the seconds it takes to build, and per tower and
     block what `measure_candidates` gives for a candidate's block, here in place.
     """
+    device = environment.select(job["device"])
     begin = time.perf_counter()
     network = load_network(job["folder"])
-    proxy = network.build(job["device"])
-    step = network.make_step(proxy, job["device"])
+    proxy = network.build(device)
+    step = network.make_step(proxy, device)
     build_s = time.perf_counter() - begin
     trace = trace_step(
         lambda _: step(),
-        device=job["device"],
+        device=device,
         warmup=5,
         repeats=10,
         min_time_s=job.get("min_time_s", 1.2),
@@ -232,7 +233,7 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         [trace],
         mode=network.MODE,
         dtype=job["dtype"],
-        memory=memory_record(proxy, [], step, device=job["device"]),
+        memory=memory_record(proxy, [], step, device=device),
         environment=environment.describe(job["device"]),
     )
     return {"signature": signature.to_dict(), "build_s": build_s, "blocks": _blocks_in_place(proxy, trace)}
