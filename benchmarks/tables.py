@@ -1,6 +1,8 @@
-"""Rows of a fidelity run as tables in Markdown.
+"""Rows of fidelity runs as tables in Markdown.
 
-python benchmarks/tables.py benchmarks/results/<environment>/fidelity.json
+python benchmarks/tables.py benchmarks/results/<environment>/fidelity.json [FILE ...]
+
+Of several files, what a later one has of the same mix, method and setting replaces what an earlier one has.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import json
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,13 @@ Row = dict[str, Any]
 
 BARS = {20.0: (0.02, 0.07), 100.0: (0.03, 0.10)}
 """Compression -> median and 95th percentile of the error that are wanted; for more compression, the last."""
+
+
+def merged(reports: Iterable[Sequence[Row]]) -> list[Row]:
+    """Rows of several runs, each mix, method and setting once: as the last run has it."""
+    what = ("mix", "mode", "wanted_compression", "method", "state", "setting")
+    found = {tuple(row.get(name) for name in what): row for rows in reports for row in rows}
+    return list(found.values())
 
 
 def factors(rows: Sequence[Row]) -> list[str]:
@@ -105,4 +114,5 @@ def _signed(value: float) -> str:
 
 
 if __name__ == "__main__":
-    print(document(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["rows"]))
+    reports = [json.loads(Path(name).read_text(encoding="utf-8"))["rows"] for name in sys.argv[1:]]
+    print(document(merged(reports)))

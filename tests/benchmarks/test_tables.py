@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tables import factors, summary
+from tables import factors, merged, summary
 
 
 def row(mix: str, method: str, off: float, **more: Any) -> dict[str, Any]:
@@ -34,3 +34,10 @@ def test_methods_are_compared_on_the_mixes_that_all_stand_for() -> None:
     assert "a: ours | 1 | 2.0 % | 2.0 % | 2.0 % | 2.0 % | 1 (of 3%)" in ours
     assert "a: other | 1 | 50.0 %" in other
     assert other.endswith("| 1 (of 3%) | 1 (of 10%) |")
+
+
+def test_a_later_run_replaces_what_it_measured_again() -> None:
+    first = [row("a", "ours", 0.1), row("b", "ours", 0.2), row("a", "ours", 0.3, setting="x")]
+    again = [row("a", "ours", 0.01)]
+    found = [(r["mix"], r["setting"], r["error"]["value"]) for r in merged([first, again])]
+    assert found == [("a", "threads=1", 0.01), ("b", "threads=1", 0.2), ("a", "x", 0.3)]
