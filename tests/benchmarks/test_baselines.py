@@ -31,7 +31,7 @@ def problem(budget_s: float = BUDGET_S) -> Problem:
     target = target_of(small_signature())
     return Problem(
         mix_text="a mix", target=target, budget_s=budget_s, rows=Rows(target), columns=columns(), bench=bench,
-        replayed=(), design=Design(),
+        replayed=(), stored=(), design=Design(),
     )  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def columns() -> Columns:
 def problem(rows: Rows, bench: Any, design: Design = Design()) -> Problem:  # noqa: B008 - it is frozen
     return Problem(
         mix_text="a mix", target=target_of(small_signature()), budget_s=BUDGET_S, rows=rows, columns=columns(),
-        bench=bench, replayed=(), design=design,
+        bench=bench, replayed=(), stored=(), design=design,
     )  # fmt: skip
 
 

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from statsnet.errors import WorkloadError
+from statsnet.errors import DeviceError, WorkloadError
 from statsnet.profiling.jobs import _slower
 from statsnet.running.child import run_job
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import save_signature
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis import measure
+from statsnet.synthesis import measure, problem
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.measure import Bench
+from statsnet.synthesis.problem import prepare
 
 TINY = {"kind": "profile_workload", "target": "recsys/ncf", "preset": "tiny", "batch": 8, "mode": "inference",
         "dtype": "float32", "device": "cpu", "min_time_s": 0.01}  # fmt: skip
@@ -96,31 +98,73 @@ def test_afresh_all_models_at_hand_are_profiled(
     assert afresh.measured_here(unknown) == (unknown, {})
 
 
-def test_afresh_members_take_as_long_as_they_take_now(
-    profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("factor", [0.7, 1.6])
+def test_members_take_as_long_as_they_take_now(
+    factor: float, profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three times as long as when they were profiled, in all their parts; only those that were profiled for it."""
+    """As much longer than when they were profiled, in all their parts, as the median of some steps."""
     target = target_of_mix(mix_of(profile))
     (before,) = profile.measurements
     jobs: list[dict[str, Any]] = []
 
     def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
         jobs.append(job)
-        return {"latency_s": [3 * before.latency_s, 2 * before.latency_s, 30 * before.latency_s]}
+        return {"latency_s": [factor * t * before.latency_s for t in (1.0, 0.9, 10.0)]}
 
     monkeypatch.setattr(measure, "run_job", run)
-    assert bench.retimed(target, {"recsys/ncf"}) == {}
-    afresh = dataclasses.replace(bench, cache=MeasurementCache(bench.cache.folder, fresh_since_ns=0))
-    assert afresh.retimed(target, set()) == {}
-    assert jobs == []
-    now = afresh.retimed(target, {"recsys/ncf"})["recsys/ncf"]
-    assert now.latency_s == pytest.approx(3 * before.latency_s)
-    assert now.operator_time_s == pytest.approx(3 * before.operator_time_s)
-    assert now.framework_time_s == pytest.approx(3 * (before.framework_time_s or 0.0))
+    now = bench.retimed(target, {"recsys/ncf"})["recsys/ncf"]
+    assert now.latency_s == pytest.approx(factor * before.latency_s)
+    assert now.operator_time_s == pytest.approx(factor * before.operator_time_s)
+    assert now.framework_time_s == pytest.approx(factor * (before.framework_time_s or 0.0))
     assert now.kernel_class == before.kernel_class
     assert {k: jobs[0][k] for k in ("kind", "target", "preset", "batch", "mode")} == {
         "kind": "time_workload", "target": "recsys/ncf", "preset": "tiny", "batch": 8, "mode": "inference",
     }  # fmt: skip
+
+
+def test_what_cannot_be_timed_keeps_its_times(
+    profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not asked for, a customer's own, one that there is not enough memory for, and another version."""
+    ours = target_of_mix(mix_of(profile))
+    customers = target_of_mix(mix_of(dataclasses.replace(profile, workload=None)))
+    outcomes: list[Any] = []
+    monkeypatch.setattr(measure, "run_job", lambda _job, **_: outcomes.pop()())
+    assert bench.retimed(ours, set()) == {}
+    assert bench.retimed(customers, {"recsys/ncf"}) == {}
+
+    def without_memory() -> dict[str, Any]:
+        raise DeviceError("not enough memory")
+
+    for factor in (0.3, 3.0, None):
+        times = {"latency_s": [(factor or 0.0) * profile.measurements[0].latency_s] * 3}
+        outcomes.append(without_memory if factor is None else lambda times=times: times)
+        assert bench.retimed(ours, {"recsys/ncf"}) == {}
+    assert outcomes == []
+
+
+def test_what_keeps_its_stored_times_is_named(
+    profile: Signature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that is at hand is profiled afresh, a customer's is not."""
+    nothing = {"operators": [], "framework_s": 0.0}
+
+    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return {
+            "signature": profile.to_dict(),
+            "columns": [{"block": nothing, "optimizer": nothing} for _ in job.get("candidates", ())],
+            "latency_s": [1.0],
+        }
+
+    monkeypatch.setattr(measure, "run_job", run)
+    monkeypatch.setattr(problem, "measuring_environment", lambda _device: profile.measurements[0].environment)
+    files = [tmp_path / "ours.json", tmp_path / "customers.json"]
+    for path, signature in zip(files, (profile, dataclasses.replace(profile, workload=None)), strict=True):
+        save_signature(path, signature)
+    for fresh, named in ((None, []), (0, ["signature-"])):
+        cache = MeasurementCache(tmp_path / "cache", fresh_since_ns=fresh)
+        found = prepare(",".join(f"{path}:1" for path in files), cache=cache)
+        assert [name[:10] for name in found.stored] == named
 
 
 @pytest.mark.parametrize("reason", ["unknown", "other work", "not installed"])

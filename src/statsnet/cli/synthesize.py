@@ -44,7 +44,7 @@ from statsnet.errors import StatsNetError, UsageError
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Profile members whose models are at hand, and time blocks, again: the machine is not as fast as it was.",
+    help="Profile members whose models are at hand, and time blocks, again, not their steps alone.",
 )
 @options.device()
 @options.profiles

@@ -100,6 +100,13 @@ def fit_report(fit: Document) -> Report:
                 f"weaker evidence than their models: {', '.join(replayed)}."
             )
         )
+    if stored := fit.get("stored_members"):
+        report.append(
+            line(
+                "Not profiled afresh, since their models are not at hand or do other work now; their times are those "
+                f"of their signatures: {', '.join(stored)}."
+            )
+        )
     return report
 
 

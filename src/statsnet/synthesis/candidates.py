@@ -87,9 +87,9 @@ def _wanted(source: Source, share: float) -> tuple[float, ...]:
 def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: bool) -> list[Candidate]:
     """Those whose estimated times are nearest to `sizes`, shares of the budget; and the motif itself where it fits."""
     kind = KINDS[source.kind]
-    stepped = source.kind == "parameters"
-    expected = estimate_s(source.kind, source.config, training=stepped, optimizer=source.optimizer)
-    machine = min(max(source.time_s / expected[stepped], 0.2), 5.0)
+    alone = source.kind == "parameters"
+    block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
+    machine = min(max(source.time_s / (optimizer_s if alone else block_s), 0.2), 5.0)
     found: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)
@@ -102,7 +102,7 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: 
             block_s, optimizer_s = estimate_s(
                 source.kind, config, training=training, optimizer=source.optimizer
             )
-            time_s = block_s + machine * optimizer_s if stepped else machine * block_s + optimizer_s
+            time_s = block_s + machine * optimizer_s if alone else machine * block_s + optimizer_s
             candidate = Candidate(
                 kind=source.kind,
                 config=config,

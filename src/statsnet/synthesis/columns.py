@@ -127,7 +127,7 @@ class Columns:
         """Take in how long the interpreter took between the operators of a measured network. Alone, a block finds its
         path through the interpreter in the caches; in a network, each operator before it has swept them."""
         alone_s = sum(n * self._framework_alone_s(self._known[key]) for key, n in counts.items())
-        optimizers = {o for key, n in counts.items() if n and (o := self._known[key].optimizer)}
+        optimizers = {o for key in counts if (o := self._known[key].optimizer)}
         self._framework.append((max(framework_s - self.idle(optimizers).framework_s, 0.0), alone_s))
 
     def idle(self, optimizers: Iterable[str]) -> Load:

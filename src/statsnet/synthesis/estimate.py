@@ -28,8 +28,8 @@ def estimate_s(
     kept = sum(p.numel() for n, p in module.named_parameters() if n in ("other", "kept"))
     kept += 2 * sum(b.numel() for b in module.buffers())
     if kind_name == "parameters":
-        elements = touched = 0
-    elif index_range is None:
+        return 4 * CALL_S, _optimizer_s(optimizer, parameters)
+    if index_range is None:
         elements = 2 * math.prod(module.shape) + kept  # type: ignore[arg-type]
         touched = parameters
     else:
@@ -40,9 +40,12 @@ def estimate_s(
     if not training:
         return CALL_S + flops / FLOP_RATE + 4 * (elements + touched) / BYTE_RATE, 0.0
     dense = touched if config.get("sparse") else parameters
-    written = 0 if kind_name == "parameters" else 3 * dense
-    block_s = 4 * CALL_S + 3 * flops / FLOP_RATE + 4 * (3 * elements + written) / BYTE_RATE
-    return block_s, 4 * OPTIMIZER_PASSES.get(optimizer or "", 0) * dense / BYTE_RATE
+    block_s = 4 * CALL_S + 3 * flops / FLOP_RATE + 12 * (elements + dense) / BYTE_RATE
+    return block_s, _optimizer_s(optimizer, dense)
+
+
+def _optimizer_s(optimizer: str | None, parameters: int) -> float:
+    return 4 * OPTIMIZER_PASSES.get(optimizer or "", 0) * parameters / BYTE_RATE
 
 
 def _flops(kind: str, config: Config, module: Any) -> float:

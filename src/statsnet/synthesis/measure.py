@@ -30,6 +30,10 @@ ROUND_PROCESSES = 2
 RETIMED = {"min_runs": 3, "min_time_s": 2.0, "max_time_s": 15.0}
 """Of a member's steps: how often and how long."""
 
+MOST_DRIFT = 2.0
+"""A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
+machines were seen to drift by 0.65 to 1.4."""
+
 SAME_WORK = 0.01
 """A model whose FLOPs differ from its signature's by more than this share is another version of it."""
 
@@ -57,6 +61,11 @@ class Bench:
     cache: MeasurementCache
     report: Report
 
+    @property
+    def afresh(self) -> bool:
+        """Nothing that was measured before counts."""
+        return self.cache.fresh_since_ns is not None
+
     def _job(self, kind: str, stage: str, **fields: Any) -> dict[str, Any]:
         return run_job(
             {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields},
@@ -80,7 +89,7 @@ class Bench:
         members = {member.name: member for member in mix.members}
         replayed: dict[str, Measurement] = {}
         foreign = {m.name for m in mix.members if m.signature.measurement_for(here) is None}
-        due = [m for m in mix.members if self.cache.fresh_since_ns is not None or m.name in foreign]
+        due = [m for m in mix.members if self.afresh or m.name in foreign]
         for number, member in enumerate(due, 1):
             turn = f"{member.name} on this machine ({number} of {len(due)})"
             if found := self._profiled(member, f"profiling {turn}"):
@@ -93,29 +102,37 @@ class Bench:
         """The signature of a member's model in this environment; None where its model is not at hand, or does other
         work than the member's signature says."""
         pinned = member.signature
-        if pinned.workload is None or pinned.name not in workloads.names():
+        if not _at_hand(pinned):
             return None
         key = self._key(profile=pinned.id)
         data = self.cache.get(key)
         if data is None:
             try:
                 data = self._job("profile_workload", stage, **_model_of(pinned))["signature"]
-            except (UsageError, WorkloadError, DeviceError):  # its library is not there, or not enough memory
+            except _NOT_MEASURED:
                 return None
             self.cache.put(key, data)
         fresh = Signature.from_dict(data)
         return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
 
-    def retimed(self, target: Target, profiled: Collection[str]) -> dict[str, Measurement]:
-        """With a fresh cache, the measurements of members that were profiled for it, as long as their steps take now: a
+    def retimed(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
+        """The measurements of those of these members whose models are at hand, as long as their steps take now: a
         virtual machine is a third faster or slower from one quarter of an hour to the next, and blocks are timed in
-        another one than that in which the first of many members was profiled."""
+        another one than that in which a member was profiled. A member that cannot be timed is left out, as is one whose
+        model does other work than its signature says."""
         found: dict[str, Measurement] = {}
-        due = [m for m in target.members if self.cache.fresh_since_ns is not None and m.name in profiled]
+        due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
         for number, member in enumerate(due, 1):
             stage = f"timing {member.name} once more ({number} of {len(due)})"
-            times = self._job("time_workload", stage, **_model_of(member.signature), **RETIMED)["latency_s"]
-            found[member.name] = _slowed(member.measurement, median(times) / member.latency_s)
+            try:
+                times = self._job("time_workload", stage, **_model_of(member.signature), **RETIMED)[
+                    "latency_s"
+                ]
+            except _NOT_MEASURED:
+                continue
+            factor = median(times) / member.latency_s
+            if 1 / MOST_DRIFT < factor < MOST_DRIFT:
+                found[member.name] = _slowed(member.measurement, factor)
         return found
 
     def _replayed(self, member: MixMember, stage: str) -> Measurement:
@@ -182,6 +199,15 @@ class Bench:
                 data = self._job("trace_proxy", "whole network", folder=folder)
             self.cache.put(key, data)
         return data
+
+
+_NOT_MEASURED = (UsageError, WorkloadError, DeviceError)
+"""A model's library is not there, or not enough memory."""
+
+
+def _at_hand(signature: Signature) -> bool:
+    """Whether its model is one that can be built here by its name."""
+    return signature.workload is not None and signature.name in workloads.names()
 
 
 def _model_of(signature: Signature) -> dict[str, Any]:

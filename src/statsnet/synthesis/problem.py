@@ -21,9 +21,9 @@ DEFAULT_COMPRESSION = 53
 """Fifty and some: machines drift by a few percent between one process and the next."""
 
 SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
-"""A training step goes into autograd and calls each optimizer once, which takes a millisecond and a half, and has three
-operators where inference has one: a quarter of 5 ms would lie between operators, where no tenth of a suite's step does.
-"""
+"""A training step goes into autograd and calls each optimizer once, which takes most of a millisecond on a slow CPU
+(`jobs.measure_idle`), and has three operators where inference has one: of 5 ms a fifth would lie between operators,
+where no tenth of a suite's step does."""
 
 MOST_FOREIGN = 0.25
 """Share of a block's time in kernel classes that the target lacks: beyond, it stands for nothing there."""
@@ -45,7 +45,8 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`replayed` names the members whose times come from replay. `columns` learn while it is solved."""
+    """`replayed` names the members whose times come from replay, `stored` those that were to be profiled afresh and
+    keep their signature's times. `columns` learn while it is solved."""
 
     mix_text: str
     target: Target
@@ -54,6 +55,7 @@ class Problem:
     columns: Columns
     bench: Bench
     replayed: tuple[str, ...]
+    stored: tuple[str, ...]
     design: Design
 
 
@@ -67,12 +69,13 @@ def prepare(
     device: str = "cpu",
     profiles: Path | None = None,
     cache: MeasurementCache | None = None,
+    retime: bool = True,
     report: Report = lambda _stage, _share: None,
 ) -> Problem:
-    """Resolve a mix, choose candidates and measure them. A step is to take `budget_s`, or the suite's ÷ `compression`
-    but not under the mode's SHORTEST_STEP_S. With a fresh cache nothing that was measured before counts: members are
-    profiled again, where their models are at hand, blocks timed again, and then the members' steps once more. Raises as
-    `synthesize` does."""
+    """Resolve a mix, choose candidates and measure them; then, to `retime`, the steps of members whose models are at
+    hand: their profiles are of another hour. A step is to take `budget_s`, or the suite's ÷ `compression` but not under
+    the mode's SHORTEST_STEP_S. With a fresh cache nothing that was measured before counts: members are profiled again,
+    where their models are at hand, and blocks timed again. Raises as `synthesize` does."""
     here = measuring_environment(device)
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
@@ -84,7 +87,7 @@ def prepare(
         cache=cache or MeasurementCache(),
         report=report,
     )
-    stored = {m.name: m.signature for m in mix.members}
+    before = {m.name: m.signature for m in mix.members}
     mix, replayed = bench.measured_here(mix)
     target = target_of_mix(mix, replayed)
     budget = budget_s or budget_of(target, compression, mode)
@@ -96,8 +99,9 @@ def prepare(
             hint="statsnet show FILE lists a signature's operators",
         )
     columns = columns_of(chosen, bench)
-    profiled = {m.name for m in mix.members if m.signature is not stored[m.name]}
-    if again := bench.retimed(target, profiled):
+    profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
+    timed = profiled if bench.afresh else before.keys() - replayed.keys()
+    if retime and (again := bench.retimed(target, timed)):
         target = target_of_mix(mix, {**replayed, **again})
         budget = budget_s or budget_of(target, compression, mode)
     rows = Rows(target)
@@ -110,6 +114,7 @@ def prepare(
         columns=columns,
         bench=bench,
         replayed=tuple(sorted(replayed)),
+        stored=tuple(sorted(before.keys() - profiled - replayed.keys())) if bench.afresh else (),
         design=design,
     )
 

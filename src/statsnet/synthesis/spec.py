@@ -29,7 +29,7 @@ SEARCH_FILES = ("search.json", "front.svg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:
-    """Everything that is known of a proxy when it is made. `replayed` names the members timed by replay."""
+    """Everything that is known of a proxy when it is made. `replayed` and `stored`: see Problem."""
 
     spec: dict[str, Any]
     towers: list[Tower]
@@ -37,6 +37,7 @@ class Proxy:
     achieved: Target
     signature: Signature
     replayed: tuple[str, ...]
+    stored: tuple[str, ...]
     rounds: list[dict[str, Any]]
     build_s: float
 
@@ -82,6 +83,7 @@ class Proxy:
             },
             "rounds": self.rounds,
             "replayed_members": list(self.replayed),
+            "stored_members": list(self.stored),
         }
 
 

@@ -41,6 +41,7 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, trials: Sequence[Trial] = 
         achieved=target_of(best.whole.signature),
         signature=best.whole.signature,
         replayed=problem.replayed,
+        stored=problem.stored,
         rounds=history,
         build_s=best.whole.build_s,
     )
