@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:65a3222fe0b89a13da51d094555661574a3521493cedb400b728bbaba6359736"
+SPEC_ID = "sha256:22f5f04c03f5322702eff313ee733e3ccc8947c4a7e4447311b03fc47df5c9d8"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -143,6 +143,20 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
+class BatchedMatMul(Block):
+    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
+
+    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
+        super().__init__(batch, rows, depth)
+        self.transposed = transposed
+        shape = (batch, columns, depth) if transposed else (batch, depth, columns)
+        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        other = self.other.mT if self.transposed else self.other
+        return self.enter(x) @ other
+
+
 class Attention(Block):
     """Heads attend over `keys` positions; queries, keys and values come in together where lengths agree."""
 
@@ -196,6 +210,26 @@ class Embedding(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table(indices)
+
+
+class Norm(Block):
+    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
+
+    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
+        super().__init__(*shape)
+        self.maps = kind != "layer"
+        if kind == "layer":
+            self.norm = nn.LayerNorm(shape[-1])
+        elif kind == "group":
+            self.norm = nn.GroupNorm(groups, shape[1])
+        else:
+            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+            self.norm = norms[len(shape) - 2](shape[1])
+        self.activation = getattr(F, activation) if activation else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.enter(x))
+        return y if self.activation is None else self.activation(y)
 
 
 class Pool(Block):
@@ -253,9 +287,9 @@ class Gather(Block):
 
 
 FUNCTIONS = {
+    "relu": lambda x, _: F.relu(x),
+    "gelu": lambda x, _: F.gelu(x),
     "tanh": lambda x, _: torch.tanh(x),
-    "sigmoid": lambda x, _: torch.sigmoid(x),
-    "hardtanh": lambda x, _: F.hardtanh(x),
     "square": lambda x, _: x.pow(2),
     "scale": lambda x, _: x * 0.9,
     "shift": lambda x, _: x + 0.1,
@@ -293,73 +327,83 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Concat(shape=(101, 100, 512), axis=2, pieces=4)),
         nn.Sequential(
-            Pointwise(shape=(2, 144, 56, 56), functions=("hardtanh",)),
-            Linear(rows=1540, inputs=512, outputs=80, activation="sigmoid"),
-            *repeat(
-                2, Pointwise, shape=(1, 32, 3072),
-                functions=("square", "scale", "add", "scale", "tanh", "shift"), operand=(1, 32, 3072),
+            Norm(kind="batch", shape=(7, 144, 56, 56)),
+            Linear(rows=945, inputs=3072, outputs=96),
+            Pool(
+                kind="avg", batch=1, channels=1, size=(125, 392), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
             ),
         ),
         nn.Sequential(
-            Pointwise(shape=(45, 100, 80), functions=("sigmoid",)),
-            Linear(rows=462, inputs=768, outputs=768, weight_first_axis_in=True),
-            Pool(kind="max", batch=1, channels=64, size=(94, 55), kernel=(3, 3), stride=(2, 2)),
+            Pointwise(shape=(1, 64, 3072), functions=("gelu",)),
+            Attention(batch=1, heads=6, queries=128, keys=128, head_size=64, causal=True),
         ),
+        nn.Sequential(Pool(kind="max", batch=1, channels=32, size=(82, 55), kernel=(3, 3), stride=(2, 2))),
         nn.Sequential(
             Pointwise(
-                shape=(3, 800), functions=("add", "sigmoid", "add", "sigmoid", "mul"), operand=(3, 800),
+                shape=(1, 32, 3072), functions=("square", "scale", "add", "scale", "tanh", "shift"),
+                operand=(1, 32, 3072),
             ),
         ),
         nn.Sequential(
-            Linear(rows=762, inputs=3072, outputs=96),
-            Linear(rows=108, inputs=512, outputs=256),
-        ),
-        nn.Sequential(
-            Linear(rows=2708, inputs=512, outputs=256, activation="relu"),
-            Linear(rows=773, inputs=768, outputs=768),
+            Linear(rows=6272, inputs=512, outputs=256),
+            Pointwise(shape=(122, 100, 128), functions=("mul",), operand=(122, 100, 128)),
+            Pointwise(shape=(5601, 256), functions=("relu",)),
             Conv(
-                batch=11, channels=256, size=(14, 14), filters=128, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), norm=True, activation="relu",
+                batch=2, channels=96, size=(66, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
             ),
-            *repeat(2, Pointwise, shape=(1, 64, 3072), functions=("scale", "mul"), operand=(1, 64, 3072)),
-            Gather(shape=(196, 729), axis=1, count=351, subscript=True),
+            Linear(rows=1024, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
         ),
         nn.Sequential(
             Conv(
-                batch=1, channels=48, size=(178, 112), filters=48, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=48,
+                batch=18, channels=256, size=(14, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
             ),
+            Concat(shape=(58, 100, 512), axis=2, pieces=4),
         ),
         nn.Sequential(
+            Linear(rows=870, inputs=768, outputs=768),
+            Linear(rows=6547, inputs=64, outputs=80, activation="sigmoid"),
+            Pool(kind="max", batch=1, channels=8, size=(219, 224), kernel=(2, 2), stride=(2, 2)),
+        ),
+        nn.Sequential(Attention(batch=1, heads=6, queries=128, keys=128, head_size=64, causal=True)),
+        nn.Sequential(BatchedMatMul(batch=294, rows=27, depth=16, columns=27, transposed=True)),
+        nn.Sequential(*repeat(3, Recurrent, steps=4, batch=4, inputs=800, hidden=800, cell="GRU")),
+        nn.Sequential(
+            *repeat(2, Recurrent, steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
             Conv(
-                batch=28, channels=64, size=(7, 56), filters=256, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, residual=True, activation="relu",
-            ),
-        ),
-        nn.Sequential(Linear(rows=140, inputs=3072, outputs=192, weight_first_axis_in=True)),
-        nn.Sequential(Linear(rows=382, inputs=768, outputs=768)),
-        nn.Sequential(
-            Recurrent(steps=4, batch=4, inputs=800, hidden=800, cell="GRU"),
-            Recurrent(steps=3, batch=4, inputs=800, hidden=800, cell="GRU"),
-            Recurrent(steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
-        ),
-        nn.Sequential(
-            Recurrent(steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
-            Recurrent(steps=1, batch=4, inputs=800, hidden=200, cell="GRU"),
-        ),
-        nn.Sequential(Recurrent(steps=1, batch=4, inputs=800, hidden=200, cell="GRU")),
-        nn.Sequential(
-            Embedding(rows=164218, width=64, indices=19428, skew=0.33),
-            Linear(rows=2002, inputs=512, outputs=256, activation="relu"),
-            Linear(rows=1001, inputs=512, outputs=80, activation="sigmoid"),
-            Attention(batch=1, heads=3, queries=128, keys=128, head_size=64),
-            Conv(
-                batch=3, channels=1, size=(80, 80), filters=32, kernel=(41, 11), stride=(2, 2),
+                batch=1, channels=1, size=(86, 40), filters=16, kernel=(41, 11), stride=(2, 2),
                 padding=(20, 5), bias=True,
             ),
-            Attention(batch=1, heads=6, queries=128, keys=128, head_size=64),
+        ),
+        *(
+            nn.Sequential(
+                Conv(
+                    batch=1, channels=1, size=(86, 40), filters=16, kernel=(41, 11), stride=(2, 2),
+                    padding=(20, 5), bias=True,
+                ),
+            )
+            for _ in range(4)
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=1, size=(73, 40), filters=16, kernel=(41, 11), stride=(2, 2),
+                padding=(20, 5), bias=True,
+            ),
+        ),
+        nn.Sequential(
+            Embedding(rows=168829, width=64, indices=19973, skew=0.31),
+            Conv(
+                batch=22, channels=256, size=(14, 14), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), norm=True, activation="relu",
+            ),
+            Concat(shape=(21, 100, 512), axis=2, pieces=4),
+            Pointwise(shape=(2, 128, 3072), functions=("shift",)),
+            Gather(shape=(1031, 729), axis=1, count=351, subscript=True),
+            Linear(rows=109, inputs=3072, outputs=768, weight_first_axis_in=True),
+            Pool(kind="max", batch=1, channels=32, size=(47, 55), kernel=(3, 3), stride=(2, 2)),
         ),
     ]
 

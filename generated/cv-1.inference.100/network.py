@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:8ab3928b134c74d8874f7a1b700adb65d3a1b0ff55cde297d38534d79b1f71f2"
+SPEC_ID = "sha256:2a9acfecf5cbbba3cc793be585173c79f081243f0c747aff784be1d73874b22d"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -131,26 +131,6 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
-class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
-
-    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
-        super().__init__(*shape)
-        self.maps = kind != "layer"
-        if kind == "layer":
-            self.norm = nn.LayerNorm(shape[-1])
-        elif kind == "group":
-            self.norm = nn.GroupNorm(groups, shape[1])
-        else:
-            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-            self.norm = norms[len(shape) - 2](shape[1])
-        self.activation = getattr(F, activation) if activation else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.enter(x))
-        return y if self.activation is None else self.activation(y)
-
-
 class Pool(Block):
     """Max or average pooling of batch × channels × size; without a kernel, the average of the whole map."""
 
@@ -172,88 +152,66 @@ class Pool(Block):
         return self.pool(x, *self.window, ceil_mode=self.ceil_mode)
 
 
-FUNCTIONS = {
-    "relu": lambda x, _: F.relu(x),
-    "add": lambda x, other: x + other,
-}
-
-
-class Pointwise(Block):
-    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
-    shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
-    its gradient comes back as a part of a wider one."""
-
-    maps = True
-
-    def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
-        super().__init__(*shape)
-        self.functions, self.joined = functions, joined
-        self.other = held(*operand) if operand else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.enter(x)
-        for name in self.functions:
-            x = FUNCTIONS[name](x, self.other)
-        return x
-
-
 # ---- the network ------------------------------------------------------------------------------------------
-
-
-def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
-    """`count` blocks of one shape, each with weights of its own."""
-    return [block(*args, **options) for _ in range(count)]
 
 
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Pointwise(shape=(3, 256, 56, 56), functions=("relu",)),
-            Norm(kind="batch", shape=(5, 144, 56, 56)),
-            Pool(kind="max", batch=9, channels=64, size=(44, 55), kernel=(3, 3), stride=(2, 2)),
-        ),
-        nn.Sequential(
-            *repeat(3, Pointwise, shape=(1, 256, 56, 56), functions=("add",), operand=(1, 256, 56, 56)),
-        ),
-        nn.Sequential(
             Pool(
-                kind="avg", batch=1, channels=1, size=(221, 392), kernel=(5, 1), stride=(1, 1),
+                kind="max", batch=1, channels=256, size=(18, 14), kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1),
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=4, channels=96, size=(73, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96, norm=True, activation="relu6",
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=16, channels=256, size=(24, 28), filters=16, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
+            ),
+            Conv(
+                batch=1, channels=3, size=(240, 224), filters=32, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True, activation="relu",
+            ),
+            Linear(rows=8, inputs=9216, outputs=128, activation="relu"),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=16, channels=256, size=(21, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
+            ),
+            Pool(kind="max", batch=6, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
+            Pool(
+                kind="avg", batch=1, channels=1, size=(45, 3136), kernel=(5, 1), stride=(1, 1),
                 padding=(2, 0),
             ),
+            Conv(
+                batch=2, channels=64, size=(33, 27), filters=192, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True, activation="relu",
+            ),
         ),
         nn.Sequential(
             Conv(
-                batch=16, channels=48, size=(56, 56), filters=48, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=48,
-            ),
-            Linear(rows=52, inputs=9216, outputs=128),
-        ),
-        nn.Sequential(
-            *repeat(
-                2, Conv, batch=1, channels=64, size=(153, 112), filters=64, kernel=(3, 3), stride=(1, 1),
+                batch=10, channels=128, size=(28, 28), filters=64, kernel=(3, 3), stride=(1, 1),
                 padding=(1, 1), bias=True,
             ),
+            Linear(rows=42, inputs=9216, outputs=128, activation="relu"),
+        ),
+        nn.Sequential(
             Conv(
-                batch=32, channels=256, size=(9, 14), filters=512, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
+                batch=10, channels=128, size=(28, 28), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=16, channels=16, size=(28, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, activation="relu6",
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=59, channels=3, size=(28, 28), filters=32, kernel=(11, 11), stride=(4, 4),
-                padding=(2, 2), bias=True,
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=2, channels=64, size=(26, 27), filters=192, kernel=(5, 5), stride=(1, 1),
-                padding=(2, 2), bias=True,
+                batch=18, channels=64, size=(28, 28), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), residual=True, norm=True, activation="relu",
             ),
         ),
     ]

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:85be1bd4a97806a808e5baefa011def7e27fc5f9a56c9233f1f7633631b1d2ca"
+SPEC_ID = "sha256:485ef99034936c256f558b8a30bdfde5f1e65c72530ae50e53f2424b5c88cf21"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -105,6 +105,20 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
+class BatchedMatMul(Block):
+    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
+
+    def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
+        super().__init__(batch, rows, depth)
+        self.transposed = transposed
+        shape = (batch, columns, depth) if transposed else (batch, depth, columns)
+        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        other = self.other.mT if self.transposed else self.other
+        return self.enter(x) @ other
+
+
 def held(*shape: int) -> nn.Parameter:
     """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
 
@@ -176,9 +190,9 @@ class Concat(Block):
 
 
 FUNCTIONS = {
-    "gelu": lambda x, _: F.gelu(x),
+    "relu": lambda x, _: F.relu(x),
     "tanh": lambda x, _: torch.tanh(x),
-    "add": lambda x, other: x + other,
+    "shift": lambda x, _: x + 0.1,
     "mul": lambda x, other: x * other,
 }
 
@@ -205,29 +219,28 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
-def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
-    """`count` blocks of one shape, each with weights of its own."""
-    return [block(*args, **options) for _ in range(count)]
-
-
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Concat(shape=(77, 101, 128), axis=2, pieces=2)),
         nn.Sequential(
-            Pointwise(shape=(5, 128, 768), functions=("add",), operand=(5, 128, 768)),
-            Linear(rows=1905, inputs=256, outputs=256, activation="relu"),
-        ),
-        nn.Sequential(
+            Pointwise(shape=(2794, 256), functions=("relu",)),
             Linear(rows=1178, inputs=512, outputs=256),
-            *repeat(2, Linear, rows=274, inputs=768, outputs=768),
-            Pointwise(shape=(16, 100, 128), functions=("mul",), operand=(16, 100, 128)),
+            Concat(shape=(46, 101, 128), axis=2, pieces=2),
+            Linear(rows=932, inputs=512, outputs=256),
+            Pointwise(shape=(1, 64, 3072), functions=("shift",)),
+            Linear(rows=243, inputs=768, outputs=392, bias=False),
+            Attention(batch=1, heads=2, queries=128, keys=128, head_size=64),
         ),
-        nn.Sequential(Linear(rows=168, inputs=3072, outputs=96, weight_first_axis_in=True)),
-        nn.Sequential(Attention(batch=1, heads=3, queries=128, keys=128, head_size=64)),
         nn.Sequential(
-            Embedding(rows=63001, width=64, indices=6464, skew=0.75, sparse=True),
-            Linear(rows=293, inputs=768, outputs=576, weight_first_axis_in=True),
-            Pointwise(shape=(1, 32, 3072), functions=("gelu",)),
+            Pointwise(shape=(7407, 64), functions=("mul",), operand=(7407, 64)),
+            Linear(rows=442, inputs=768, outputs=392, bias=False),
+        ),
+        nn.Sequential(Concat(shape=(46, 101, 128), axis=2, pieces=2)),
+        nn.Sequential(Linear(rows=376, inputs=768, outputs=392, bias=False)),
+        nn.Sequential(BatchedMatMul(batch=106, rows=27, depth=16, columns=27, transposed=True)),
+        nn.Sequential(Linear(rows=2, inputs=768, outputs=288, weight_first_axis_in=True)),
+        nn.Sequential(
+            Embedding(rows=137814, width=128, indices=2038, skew=0.31),
+            Linear(rows=292, inputs=768, outputs=576, weight_first_axis_in=True),
             Pointwise(shape=(1, 32, 3072), functions=("tanh",)),
             Attention(batch=1, heads=3, queries=128, keys=128, head_size=64),
         ),

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:7f157283c36cba1d7691c6560e92e0facf588c770f364da3aa1a31f22b677d7b"
+SPEC_ID = "sha256:c1fb99f0ccb59de2410ed1ec1af478d4387d6793d117dd44908d9b09b88b2327"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -257,7 +257,6 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "square": lambda x, _: x.pow(2),
     "mul": lambda x, other: x * other,
 }
 
@@ -292,74 +291,62 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Gather(shape=(583, 729), axis=1, count=351, subscript=True),
-            Concat(shape=(14, 100, 512), axis=2, pieces=4),
-        ),
-        nn.Sequential(
-            Pointwise(shape=(1, 96, 56, 56), functions=("square",)),
-            BatchedMatMul(batch=566, rows=27, depth=16, columns=27, transposed=True),
-            Gather(shape=(379, 729), axis=1, count=351, subscript=True),
-        ),
-        nn.Sequential(
-            Linear(rows=8154, inputs=256, outputs=256, activation="relu"),
-            Pointwise(shape=(163, 100, 128), functions=("mul",), operand=(163, 100, 128)),
-            Concat(shape=(105, 100, 512), axis=2, pieces=4),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=1, channels=64, size=(147, 112), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True,
-            ),
-            Linear(rows=14336, inputs=64, outputs=64, activation="relu"),
             Norm(kind="batch", shape=(2, 144, 56, 56)),
-            Linear(rows=1425, inputs=512, outputs=256, activation="relu"),
-            Pool(kind="max", batch=3, channels=64, size=(30, 55), kernel=(3, 3), stride=(2, 2)),
             Conv(
-                batch=1, channels=3, size=(120, 112), filters=32, kernel=(11, 11), stride=(4, 4),
-                padding=(2, 2), bias=True, activation="relu",
+                batch=17, channels=256, size=(14, 14), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), norm=True, activation="relu",
             ),
-        ),
-        nn.Sequential(
-            Linear(rows=2679, inputs=256, outputs=256, activation="relu"),
-            Linear(rows=2666, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
-        ),
-        nn.Sequential(Linear(rows=1200, inputs=512, outputs=80)),
-        nn.Sequential(
-            Linear(rows=9600, inputs=64, outputs=80, activation="sigmoid"),
-            Pool(kind="max", batch=3, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
-        ),
-        nn.Sequential(
             Conv(
-                batch=16, channels=256, size=(9, 14), filters=512, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
-            ),
-        ),
-        nn.Sequential(
-            Linear(rows=1696, inputs=256, outputs=256, activation="relu"),
-            Conv(
-                batch=17, channels=16, size=(14, 112), filters=96, kernel=(1, 1), stride=(1, 1),
+                batch=20, channels=16, size=(4, 112), filters=96, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), norm=True, activation="relu6",
             ),
-        ),
-        nn.Sequential(
+            Linear(rows=13148, inputs=64, outputs=64),
             Conv(
-                batch=1, channels=64, size=(82, 27), filters=48, kernel=(5, 5), stride=(1, 1),
-                padding=(2, 2), bias=True, activation="relu",
+                batch=17, channels=256, size=(12, 14), filters=512, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), residual=True, norm=True, activation="relu",
             ),
         ),
-        nn.Sequential(*repeat(2, Linear, rows=13, inputs=367, outputs=512, activation="relu")),
+        nn.Sequential(Pool(kind="max", batch=4, channels=64, size=(47, 55), kernel=(3, 3), stride=(2, 2))),
+        nn.Sequential(Concat(shape=(48, 100, 512), axis=2, pieces=4)),
         nn.Sequential(
-            Embedding(rows=128798, width=64, indices=30474, skew=0.33),
+            Gather(shape=(805, 729), axis=1, count=351, subscript=True),
+            Linear(rows=524, inputs=512, outputs=256),
+        ),
+        nn.Sequential(
+            Linear(rows=5182, inputs=256, outputs=256, activation="relu"),
+            Pointwise(shape=(90, 100, 128), functions=("mul",), operand=(90, 100, 128)),
+            Concat(shape=(82, 100, 512), axis=2, pieces=4),
+        ),
+        nn.Sequential(
+            Linear(rows=9600, inputs=64, outputs=80, activation="sigmoid"),
+            Linear(rows=2304, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+        ),
+        nn.Sequential(BatchedMatMul(batch=714, rows=27, depth=16, columns=27, transposed=True)),
+        nn.Sequential(Linear(rows=487, inputs=512, outputs=256)),
+        nn.Sequential(*repeat(3, Linear, rows=35, inputs=367, outputs=512, activation="relu")),
+        nn.Sequential(
+            BatchedMatMul(batch=63, rows=1, depth=100, columns=128),
+            Linear(rows=17, inputs=367, outputs=512, activation="relu"),
+        ),
+        nn.Sequential(
+            Embedding(rows=138493, width=64, indices=32768, skew=0.31),
+            Linear(rows=8192, inputs=256, outputs=256, activation="relu"),
             Conv(
-                batch=2, channels=96, size=(78, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96, norm=True, activation="relu6",
+                batch=49, channels=48, size=(28, 28), filters=48, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=48,
             ),
-            Linear(rows=800, inputs=512, outputs=80),
             Conv(
-                batch=1, channels=3, size=(129, 112), filters=32, kernel=(11, 11), stride=(4, 4),
+                batch=10, channels=64, size=(25, 27), filters=16, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True,
+            ),
+            Pool(
+                kind="avg", batch=1, channels=1, size=(226, 392), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
+            ),
+            Conv(
+                batch=1, channels=3, size=(104, 224), filters=32, kernel=(11, 11), stride=(4, 4),
                 padding=(2, 2), bias=True, activation="relu",
             ),
-            *repeat(2, Linear, rows=64, inputs=367, outputs=512, activation="relu"),
         ),
     ]
 

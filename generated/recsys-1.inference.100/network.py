@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:2281ec6ed542901d05e0661f97127f2fc9ab388cb1c1818c19cb44388c9dcf07"
+SPEC_ID = "sha256:890b08f446495486551813d57476332267bce5f0c3875e6ae542272bfdc04518"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -187,13 +187,15 @@ class Pointwise(Block):
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Pointwise(shape=(8192, 128), functions=("relu",)),
-            Linear(rows=1191, inputs=512, outputs=80),
-            Linear(rows=952, inputs=64, outputs=64),
+            Pointwise(shape=(4506, 128), functions=("relu",)),
+            Linear(rows=1496, inputs=256, outputs=128),
         ),
-        nn.Sequential(Concat(shape=(8192, 128), axis=1, pieces=2)),
-        *(nn.Sequential(Linear(rows=1191, inputs=512, outputs=80)) for _ in range(3)),
-        nn.Sequential(Embedding(rows=61310, width=64, indices=6290, skew=0.75, sparse=True)),
+        nn.Sequential(Concat(shape=(1676, 27, 16), axis=1, pieces=27)),
+        nn.Sequential(Concat(shape=(623, 27, 16), axis=1, pieces=27)),
+        nn.Sequential(Linear(rows=3136, inputs=256, outputs=1, weight_first_axis_in=True)),
+        *(nn.Sequential(Linear(rows=1496, inputs=256, outputs=128)) for _ in range(3)),
+        nn.Sequential(Embedding(rows=13038, width=128, indices=1997, skew=0.32)),
+        nn.Sequential(Embedding(rows=76171, width=128, indices=1126, skew=0.31)),
     ]
 
 

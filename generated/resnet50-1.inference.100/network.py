@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:ef7f1cd15d453e58a4115dc0ecce13d0dc487a75ff61ec03e86f941dbc55c5e2"
+SPEC_ID = "sha256:09080b7b6148235d12816626685da0d7cda13d3dbbe5d8e3fcbe84643c151a3c"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -183,38 +183,37 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Norm(kind="batch", shape=(8, 64, 56, 56)),
-            Pointwise(shape=(8, 1024, 14, 14), functions=("relu",)),
+            Norm(kind="batch", shape=(16, 2048, 7, 7)),
+            Pointwise(shape=(15, 2048, 7, 7), functions=("relu",)),
+            Pointwise(shape=(8, 2048, 7, 7), functions=("add",), operand=(8, 2048, 7, 7)),
         ),
         nn.Sequential(
-            Pointwise(shape=(3, 1024, 14, 14), functions=("add",), operand=(3, 1024, 14, 14)),
             Conv(
-                batch=17, channels=512, size=(7, 7), filters=256, kernel=(1, 1), stride=(1, 1),
+                batch=16, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0),
             ),
+        ),
+        *(
+            nn.Sequential(
+                Conv(
+                    batch=19, channels=128, size=(3, 28), filters=512, kernel=(1, 1), stride=(1, 1),
+                    padding=(0, 0),
+                ),
+            )
+            for _ in range(2)
+        ),
+        nn.Sequential(
             *repeat(
-                2, Conv, batch=1, channels=64, size=(108, 28), filters=64, kernel=(3, 3), stride=(1, 1),
+                2, Conv, batch=1, channels=64, size=(52, 56), filters=64, kernel=(3, 3), stride=(1, 1),
                 padding=(1, 1),
             ),
             Conv(
-                batch=1, channels=64, size=(83, 28), filters=64, kernel=(3, 3), stride=(1, 1),
+                batch=1, channels=64, size=(44, 56), filters=64, kernel=(3, 3), stride=(1, 1),
                 padding=(1, 1),
             ),
             Pool(
-                kind="max", batch=1, channels=8, size=(134, 112), kernel=(3, 3), stride=(2, 2),
+                kind="max", batch=1, channels=8, size=(119, 112), kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=20, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=19, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
             ),
         ),
     ]
