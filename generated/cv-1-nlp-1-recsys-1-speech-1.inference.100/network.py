@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:22f5f04c03f5322702eff313ee733e3ccc8947c4a7e4447311b03fc47df5c9d8"
+SPEC_ID = "sha256:a7e8e7d59a66ce1d5ad25190dfa645aa99c3c56738847e9a1b268f5c1465508c"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -157,24 +157,6 @@ class BatchedMatMul(Block):
         return self.enter(x) @ other
 
 
-class Attention(Block):
-    """Heads attend over `keys` positions; queries, keys and values come in together where lengths agree."""
-
-    def __init__(
-        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
-    ) -> None:
-        together = queries == keys
-        super().__init__(3 if together else 1, batch, queries, heads, head_size)
-        self.kept = None if together else held(2, batch, keys, heads, head_size)
-        self.causal = causal
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, *rest = self.enter(x).unbind(0)
-        k, v = rest if self.kept is None else self.kept.unbind(0)
-        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
-
-
 class Recurrent(Block):
     """One direction of one layer of LSTM, GRU or plain (tanh) RNN cells over `steps` positions."""
 
@@ -271,25 +253,11 @@ class Concat(Block):
         return torch.cat([self.enter(x), *self.buffers()], self.axis)
 
 
-class Gather(Block):
-    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
-    does it as x[:, index], which runs another operator than index_select."""
-
-    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
-        super().__init__(*shape)
-        self.axis, self.subscript = axis, subscript
-        self.register_buffer("index", torch.randint(shape[axis], (count,)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.subscript:
-            return self.enter(x)[(slice(None),) * self.axis + (self.index,)]
-        return self.enter(x).index_select(self.axis, self.index)
-
-
 FUNCTIONS = {
     "relu": lambda x, _: F.relu(x),
     "gelu": lambda x, _: F.gelu(x),
     "tanh": lambda x, _: torch.tanh(x),
+    "hardtanh": lambda x, _: F.hardtanh(x),
     "square": lambda x, _: x.pow(2),
     "scale": lambda x, _: x * 0.9,
     "shift": lambda x, _: x + 0.1,
@@ -328,82 +296,64 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Norm(kind="batch", shape=(7, 144, 56, 56)),
-            Linear(rows=945, inputs=3072, outputs=96),
-            Pool(
-                kind="avg", batch=1, channels=1, size=(125, 392), kernel=(5, 1), stride=(1, 1),
-                padding=(2, 0),
-            ),
-        ),
-        nn.Sequential(
-            Pointwise(shape=(1, 64, 3072), functions=("gelu",)),
-            Attention(batch=1, heads=6, queries=128, keys=128, head_size=64, causal=True),
-        ),
-        nn.Sequential(Pool(kind="max", batch=1, channels=32, size=(82, 55), kernel=(3, 3), stride=(2, 2))),
-        nn.Sequential(
+            Norm(kind="batch", shape=(5, 144, 56, 56)),
+            Pointwise(shape=(7428, 256), functions=("relu",)),
+            Linear(rows=3333, inputs=512, outputs=256),
+            Linear(rows=141, inputs=3072, outputs=768, weight_first_axis_in=True),
             Pointwise(
                 shape=(1, 32, 3072), functions=("square", "scale", "add", "scale", "tanh", "shift"),
                 operand=(1, 32, 3072),
             ),
+            Concat(shape=(6, 100, 512), axis=2, pieces=4),
+            Pool(kind="max", batch=1, channels=32, size=(154, 55), kernel=(3, 3), stride=(2, 2)),
         ),
         nn.Sequential(
-            Linear(rows=6272, inputs=512, outputs=256),
-            Pointwise(shape=(122, 100, 128), functions=("mul",), operand=(122, 100, 128)),
-            Pointwise(shape=(5601, 256), functions=("relu",)),
+            Pointwise(shape=(4, 128, 3072), functions=("shift",)),
+            Linear(rows=2662, inputs=512, outputs=256),
+        ),
+        nn.Sequential(
+            *repeat(2, Pointwise, shape=(3, 144, 56, 56), functions=("hardtanh",)),
             Conv(
-                batch=2, channels=96, size=(66, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                batch=2, channels=96, size=(62, 112), filters=96, kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1), groups=96,
             ),
-            Linear(rows=1024, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+            Pool(kind="max", batch=1, channels=8, size=(177, 224), kernel=(2, 2), stride=(2, 2)),
         ),
+        nn.Sequential(Concat(shape=(96, 100, 512), axis=2, pieces=4)),
+        nn.Sequential(
+            Pool(
+                kind="avg", batch=1, channels=1, size=(150, 196), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
+            ),
+        ),
+        nn.Sequential(Linear(rows=768, inputs=3072, outputs=96)),
         nn.Sequential(
             Conv(
-                batch=18, channels=256, size=(14, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                batch=16, channels=256, size=(14, 28), filters=128, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), bias=True, activation="relu",
             ),
-            Concat(shape=(58, 100, 512), axis=2, pieces=4),
-        ),
-        nn.Sequential(
-            Linear(rows=870, inputs=768, outputs=768),
-            Linear(rows=6547, inputs=64, outputs=80, activation="sigmoid"),
-            Pool(kind="max", batch=1, channels=8, size=(219, 224), kernel=(2, 2), stride=(2, 2)),
-        ),
-        nn.Sequential(Attention(batch=1, heads=6, queries=128, keys=128, head_size=64, causal=True)),
-        nn.Sequential(BatchedMatMul(batch=294, rows=27, depth=16, columns=27, transposed=True)),
-        nn.Sequential(*repeat(3, Recurrent, steps=4, batch=4, inputs=800, hidden=800, cell="GRU")),
-        nn.Sequential(
-            *repeat(2, Recurrent, steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
-            Conv(
-                batch=1, channels=1, size=(86, 40), filters=16, kernel=(41, 11), stride=(2, 2),
-                padding=(20, 5), bias=True,
-            ),
-        ),
-        *(
-            nn.Sequential(
-                Conv(
-                    batch=1, channels=1, size=(86, 40), filters=16, kernel=(41, 11), stride=(2, 2),
-                    padding=(20, 5), bias=True,
-                ),
-            )
-            for _ in range(4)
         ),
         nn.Sequential(
             Conv(
-                batch=1, channels=1, size=(73, 40), filters=16, kernel=(41, 11), stride=(2, 2),
-                padding=(20, 5), bias=True,
-            ),
-        ),
-        nn.Sequential(
-            Embedding(rows=168829, width=64, indices=19973, skew=0.31),
-            Conv(
-                batch=22, channels=256, size=(14, 14), filters=64, kernel=(3, 3), stride=(1, 1),
+                batch=21, channels=256, size=(14, 14), filters=64, kernel=(3, 3), stride=(1, 1),
                 padding=(1, 1), norm=True, activation="relu",
             ),
-            Concat(shape=(21, 100, 512), axis=2, pieces=4),
-            Pointwise(shape=(2, 128, 3072), functions=("shift",)),
-            Gather(shape=(1031, 729), axis=1, count=351, subscript=True),
-            Linear(rows=109, inputs=3072, outputs=768, weight_first_axis_in=True),
-            Pool(kind="max", batch=1, channels=32, size=(47, 55), kernel=(3, 3), stride=(2, 2)),
+            Pointwise(shape=(1, 64, 3072), functions=("gelu",)),
+            Conv(
+                batch=1, channels=3, size=(551, 112), filters=64, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True, activation="relu",
+            ),
+        ),
+        nn.Sequential(*repeat(3, Recurrent, steps=4, batch=4, inputs=800, hidden=800, cell="GRU")),
+        nn.Sequential(Recurrent(steps=2, batch=4, inputs=800, hidden=800, cell="GRU")),
+        nn.Sequential(BatchedMatMul(batch=30, rows=1, depth=100, columns=128)),
+        nn.Sequential(
+            Embedding(rows=128798, width=64, indices=15237, skew=0.31),
+            Pointwise(shape=(56, 100, 128), functions=("mul",), operand=(56, 100, 128)),
+            Linear(rows=931, inputs=768, outputs=768),
+            Pointwise(shape=(48, 100, 128), functions=("mul",), operand=(48, 100, 128)),
+            Linear(rows=7619, inputs=64, outputs=64),
+            Linear(rows=1860, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
         ),
     ]
 

@@ -288,6 +288,25 @@ def test_a_pointwise_convolution_keeps_as_many_images_as_decide_its_kernel() -> 
     assert kind.scaled({**pointwise, "kernel": (3, 3)}, 8) == {**pointwise, "kernel": (3, 3), "batch": 4}
 
 
+def test_few_filters_of_a_large_kernel_are_not_left_to_a_reference_implementation() -> None:
+    """On one thread oneDNN runs 16 filters of 41 x 11 over a map of 86 x 40 by `ref:any`; over two such maps, one of
+    40 x 40, or with 32 filters, by `x64:gemm:jit`."""
+    kind = KINDS["conv"]
+    small = {
+        **CONV, "batch": 1, "channels": 1, "size": (40, 40), "filters": 32, "kernel": (41, 11), "stride": (2, 2),
+        "padding": (20, 5),
+    }  # fmt: skip
+    large, few = {**small, "size": (86, 40)}, {**small, "filters": 16}
+    assert kind.narrowed(small, 2) == few
+    assert kind.narrowed(large, 2) is None
+    assert kind.narrowed({**large, "batch": 2}, 2) == {**large, "batch": 2, "filters": 16}
+    assert kind.scaled({**large, "batch": 2, "filters": 16}, 2) is None
+    assert kind.resized(few, 1.5) == {**few, "size": (60, 40)}
+    assert kind.resized(few, 2.15) is None
+    models_own = {**large, "filters": 16}
+    assert kind.narrowed(models_own, 1) == models_own
+
+
 def test_maps_are_handed_on_channels_last_without_a_copy() -> None:
     """As by convolutions whose weights are channels last; a slice of such a map is one too."""
     conv = KINDS["conv"].build(CONV).to(memory_format=torch.channels_last)

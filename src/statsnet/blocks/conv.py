@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -97,11 +99,13 @@ class ConvKind(BlockKind):
         if batch / divisor < MANY_IMAGES <= batch and _pointwise(config):
             return _lower(config, batch / divisor / MANY_IMAGES)
         kept = divided(batch, divisor)
-        return None if kept is None else {**config, "batch": kept}
+        return None if kept is None else _same_library(config, {**config, "batch": kept})
 
     def resized(self, config: Config, factor: float) -> Config | None:
         lower = config["batch"] * factor < MANY_IMAGES <= config["batch"] and _pointwise(config)
-        return self.scaled(config, 1 / factor) if lower else resized_map(config, factor)
+        return (
+            self.scaled(config, 1 / factor) if lower else _same_library(config, resized_map(config, factor))
+        )
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters:
@@ -112,7 +116,7 @@ class ConvKind(BlockKind):
         narrow = {**config, "size": size}
         filters, groups = config["filters"], config.get("groups", 1)
         if factor == 1:
-            return narrow
+            return _same_library(config, narrow)
         if groups > 1:
             if groups != config["channels"] or filters != groups or groups < 16 * factor:
                 return None
@@ -120,7 +124,31 @@ class ConvKind(BlockKind):
             return {**narrow, "channels": kept, "filters": kept, "groups": kept}
         if filters < 16 * factor:
             return None
-        return {**narrow, "filters": filters // factor // 16 * 16}
+        return _same_library(config, {**narrow, "filters": filters // factor // 16 * 16})
+
+
+IM2COL_LIMIT = 15
+"""A convolution by matrix products lays its windows out side by side. Where they take more than so many times its
+tensors, for each thread, oneDNN leaves it to a reference implementation, 60 times as slow: few filters of a large
+kernel on one thread (`scratchpad_limit_by_tensor_sizes` in its src/cpu/gemm_convolution_utils.cpp)."""
+
+
+def _same_library(config: Config, changed: Config | None) -> Config | None:
+    """`changed`, but not where it would be left to the reference implementation and `config` is not."""
+    if changed is not None and _windows_share(changed) > IM2COL_LIMIT >= _windows_share(config):
+        return None
+    return changed
+
+
+def _windows_share(config: Config) -> float:
+    """Elements of one image's windows (of one plane of a volume's) over those of all that it reads and writes."""
+    dilation = config.get("dilation") or (1,) * len(config["size"])
+    steps = zip(config["size"], config["kernel"], config["stride"], config["padding"], dilation, strict=True)
+    out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
+    channels, filters = config["channels"] // config.get("groups", 1), config["filters"]
+    window = channels * math.prod(config["kernel"])
+    tensors = config["batch"] * (config["channels"] * math.prod(config["size"]) + filters * math.prod(out))
+    return window * math.prod(out[-2:]) / (tensors + window * filters)
 
 
 def _pointwise(config: Config) -> bool:
