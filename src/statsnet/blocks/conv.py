@@ -129,7 +129,7 @@ class ConvKind(BlockKind):
 
 IM2COL_LIMIT = 15
 """A convolution by matrix products lays its windows out side by side. Where they take more than so many times its
-tensors, for each thread, oneDNN leaves it to a reference implementation, 60 times as slow: few filters of a large
+tensors, for each thread, oneDNN leaves it to a reference implementation, tens of times as slow: few filters of a large
 kernel on one thread (`scratchpad_limit_by_tensor_sizes` in its src/cpu/gemm_convolution_utils.cpp)."""
 
 
@@ -142,13 +142,18 @@ def _same_library(config: Config, changed: Config | None) -> Config | None:
 
 def _windows_share(config: Config) -> float:
     """Elements of one image's windows (of one plane of a volume's) over those of all that it reads and writes."""
-    dilation = config.get("dilation") or (1,) * len(config["size"])
-    steps = zip(config["size"], config["kernel"], config["stride"], config["padding"], dilation, strict=True)
-    out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
+    out = output_map(config)
     channels, filters = config["channels"] // config.get("groups", 1), config["filters"]
     window = channels * math.prod(config["kernel"])
     tensors = config["batch"] * (config["channels"] * math.prod(config["size"]) + filters * math.prod(out))
     return window * math.prod(out[-2:]) / (tensors + window * filters)
+
+
+def output_map(config: Config) -> list[int]:
+    """Size of what a convolution writes, by axis."""
+    dilation = config.get("dilation") or (1,) * len(config["size"])
+    steps = zip(config["size"], config["kernel"], config["stride"], config["padding"], dilation, strict=True)
+    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
 
 
 def _pointwise(config: Config) -> bool:

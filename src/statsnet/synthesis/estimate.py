@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from statsnet.blocks import KINDS, Config
+from statsnet.blocks.conv import output_map
 
 FLOP_RATE = 1e11
 BYTE_RATE = 1e10
@@ -51,13 +52,7 @@ def _optimizer_s(optimizer: str | None, parameters: int) -> float:
 def _flops(kind: str, config: Config, module: Any) -> float:
     """FLOPs of the block's products; 0 for blocks without any."""
     if kind == "conv":
-        out = [
-            (n + 2 * p - k) // s + 1
-            for n, k, s, p in zip(
-                config["size"], config["kernel"], config["stride"], config["padding"], strict=True
-            )
-        ]
-        return 2.0 * config["batch"] * math.prod(out) * module.conv.weight.numel()
+        return 2.0 * config["batch"] * math.prod(output_map(config)) * module.conv.weight.numel()
     if kind == "deconv":
         return 2.0 * config["batch"] * math.prod(config["size"]) * module.deconv.weight.numel()
     if kind == "linear":
