@@ -233,20 +233,40 @@ def test_under_autocast_activations_come_in_its_dtype(
         assert all(torch.isfinite(y.float()).all() for y in outputs)
 
 
+def channels_last(x: torch.Tensor) -> bool:
+    return x.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # Dynamo looks at all that it meets
+@pytest.mark.parametrize("how", ["weights", "compiled", "wrapped"])
 @pytest.mark.parametrize("mode", MODES)
-def test_channels_last_weights_get_channels_last_maps(
-    mode: str, write_source: Callable[..., str], load: Any
+def test_where_convolutions_are_channels_last_so_is_what_is_handed_to_them(
+    mode: str, how: str, write_source: Callable[..., str], load: Any
 ) -> None:
+    """Their weights say so, or a compiler does so; the weights themselves stay as a model's would."""
     network = load(write_source(mode))
-    proxy = network.build().to(memory_format=torch.channels_last)
+    proxy = network.build()
+    if how == "weights":
+        proxy = proxy.to(memory_format=torch.channels_last)
+    elif how == "compiled":
+        proxy.compile(backend="eager")
+    else:
+        proxy = torch.compile(proxy, backend="eager")
     (batch,) = network.batches(proxy, "cpu", count=1)
-    maps = [
-        x
-        for x, tower in zip(batch, proxy.towers, strict=True)
-        if getattr(tower[0], "maps", False) and x.dim() == 4
-    ]
-    assert maps
-    assert all(x.is_contiguous(memory_format=torch.channels_last) for x in maps)
+    mapped = [b for b in proxy.modules() if getattr(b, "maps", False)]
+    heads = [tower[0] for tower in proxy.towers]
+    given = [x for x, head in zip(batch, heads, strict=True) if head in mapped and x.dim() == 4]
+    held = [b.other for b in mapped if getattr(b, "other", None) is not None and b.other.dim() == 4]
+    assert given
+    assert held
+    assert all(channels_last(x) for x in (*given, *held))
+    convolutions = [m for m in proxy.modules() if isinstance(m, torch.nn.Conv2d)]
+    assert all(m.weight.is_contiguous() for m in convolutions) == (how != "weights")
     assert all(y.isfinite().all() for y in network.make_step(proxy)())
-    (usual,) = network.batches(network.build(), "cpu", count=1)
-    assert all(x.is_contiguous() for x in usual)
+
+
+def test_elsewhere_maps_are_contiguous(write_source: Callable[..., str], load: Any) -> None:
+    network = load(write_source("inference"))
+    proxy = network.build()
+    (batch,) = network.batches(proxy, "cpu", count=1)
+    assert all(x.is_contiguous() for x in (*batch, *proxy.parameters()))

@@ -122,6 +122,29 @@ def test_members_take_as_long_as_they_take_now(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("count", "limit_s"), [(1, 15.0), (20, 6.0), (200, 4.0)])
+def test_many_members_are_timed_for_a_shorter_time_each(
+    count: int, limit_s: float, profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each is named before its process starts, which says nothing itself."""
+    one = mix_of(profile).members[0]
+    members = tuple(dataclasses.replace(one, name=f"m{i}", weight=1 / count) for i in range(count))
+    target = target_of_mix(Mix(mode="inference", members=members))
+    limits: list[float] = []
+    stages: list[str] = []
+
+    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
+        limits.append(job["max_time_s"])
+        assert len(stages) == len(limits)
+        return {"latency_s": [1.1 * profile.measurements[0].latency_s]}
+
+    monkeypatch.setattr(measure, "run_job", run)
+    shown = dataclasses.replace(bench, report=lambda stage, _share: stages.append(stage))
+    assert len(shown.retimed(target, {m.name for m in members})) == count
+    assert limits == [pytest.approx(limit_s)] * count
+    assert stages[-1] == f"timing m{count - 1} once more ({count} of {count})"
+
+
 def test_what_cannot_be_timed_keeps_its_times(
     profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,9 @@ CONFIRMED = 0.05
 TRIMMINGS = 2
 """After its own blocks' sizes alone, a network is trimmed so often with all other blocks at hand."""
 
-RADIUS = 16
-"""By how many uses of blocks a later round may differ from the best network so far."""
+RADIUS = (16, 1 / 4)
+"""By how many uses of blocks a later round may differ from the best network so far; or, where that is more, by which
+share of its uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +85,14 @@ class Trial:
         return float(rows.weights @ np.abs(self.achieved(rows, budget_s, drift) - rows.target))
 
 
-def quiet_drift(trials: list[Trial]) -> float:
+def typical_drift(trials: list[Trial]) -> float:
     """All trials are judged as if they had run at this one, else that one would win whose minute was the quietest. It
-    is the lowest: what disturbs a machine only ever adds to its times."""
-    return min((t.drift for t in trials), default=1.0)
+    is their median: the members' times, which the rates are held against, are medians of minutes like these."""
+    return median([t.drift for t in trials] or [1.0])
 
 
 def _best_of(trials: list[Trial], rows: Rows, budget_s: float) -> Trial | None:
-    drift = quiet_drift(trials)
+    drift = typical_drift(trials)
     return min(trials, key=lambda t: t.error(rows, budget_s, drift), default=None)
 
 
@@ -119,7 +120,7 @@ def correct(
         known.append(attempt(problem, counts, solution))
     best = _best_of(known, problem.rows, problem.budget_s)
     assert best is not None, "the first round has measured one"
-    drift = quiet_drift(known)
+    drift = typical_drift(known)
     history = [t.to_dict(number + 1, problem, drift) for number, t in enumerate(known)]
     return replace(best, whole=_confirmed(best, drift, bench)) if confirm else best, history
 
@@ -179,14 +180,14 @@ class Choice:
             program,
             _vector(best.counts, blocks),
             max_distinct=self.problem.design.max_distinct,
-            radius=RADIUS,
+            radius=max(RADIUS[0], int(RADIUS[1] * sum(best.counts.values()))),
             tried=[_vector(t.counts, blocks) for t in self.trials],
             seed=self.problem.design.seed,
         )
         return _counts(found.counts, blocks), found
 
     def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        columns, budget_s, drift = self.problem.columns, self.problem.budget_s, quiet_drift(self.trials)
+        columns, budget_s, drift = self.problem.columns, self.problem.budget_s, typical_drift(self.trials)
         matrix = columns.matrix(self.problem.rows, budget_s, drift, blocks)
         apart_s = columns.forward_and_backward_s(blocks, drift)
         upper = np.where(apart_s <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)

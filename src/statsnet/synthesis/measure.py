@@ -27,8 +27,10 @@ CANDIDATE_PROCESSES = 2
 ROUND_PROCESSES = 2
 """One process is one sample, and samples of one network differ by several percent."""
 
-RETIMED = {"min_runs": 3, "min_time_s": 2.0, "max_time_s": 15.0}
-"""Of a member's steps: how often and how long."""
+RETIMED = {"min_runs": 3, "min_time_s": 2.0}
+RETIMED_S = (4.0, 15.0, 120.0)
+"""How often and how long a member's steps are timed once more: at least, at most, and what all members share. The more
+members, the less each of their times counts."""
 
 MOST_DRIFT = 2.0
 """A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
@@ -122,10 +124,13 @@ class Bench:
         model does other work than its signature says."""
         found: dict[str, Measurement] = {}
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
+        least_s, most_s, shared_s = RETIMED_S
+        limits = {**RETIMED, "max_time_s": min(max(least_s, shared_s / max(len(due), 1)), most_s)}
         for number, member in enumerate(due, 1):
             stage = f"timing {member.name} once more ({number} of {len(due)})"
+            self.report(stage, (number - 1) / len(due))  # its process says nothing
             try:
-                times = self._job("time_workload", stage, **_model_of(member.signature), **RETIMED)[
+                times = self._job("time_workload", stage, **_model_of(member.signature), **limits)[
                     "latency_s"
                 ]
             except _NOT_MEASURED:

@@ -82,11 +82,25 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 '''
 
 BATCHES = '''\
+def channels_last(proxy: Proxy) -> bool:
+    """Whether convolutions read and write channels last: where their weights are, set by whoever runs this, or where
+    torch.compile has them do so, whatever layout they are given. Compile first, then make the step."""
+    if any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters()):
+        return True
+    compiled = "_orig_mod" in proxy._modules or proxy._compiled_call_impl is not None
+    return compiled and any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in proxy.modules())
+
+
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
-    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
+    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step. Where convolutions
+    are channels last, so is what layers before them would have written."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
     heads = [tower[0] for tower in proxy.towers]
-    last = any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters())  # set by whoever runs this
+    last = channels_last(proxy)
+    for block in proxy.modules():
+        other = getattr(block, "other", None)
+        if last and getattr(block, "maps", False) and other is not None and other.dim() == 4:
+            other.data = other.data.to(memory_format=torch.channels_last)
     maps = [last and getattr(head, "maps", False) and len(head.shape) == 4 for head in heads]
     layouts = [torch.channels_last if m else torch.preserve_format for m in maps]
     given = zip(*(samples(head, count, generator) for head in heads), strict=True)
