@@ -307,16 +307,49 @@ def test_few_filters_of_a_large_kernel_are_not_left_to_a_reference_implementatio
     assert kind.narrowed(models_own, 1) == models_own
 
 
-def test_maps_are_handed_on_channels_last_without_a_copy() -> None:
-    """As by convolutions whose weights are channels last; a slice of such a map is one too."""
-    conv = KINDS["conv"].build(CONV).to(memory_format=torch.channels_last)
-    y = conv(torch.randn(8, 4, 6, 6).to(memory_format=torch.channels_last))
-    pool = KINDS["pool"].build({**POOL, "batch": 4, "channels": 8, "size": (6, 6)})
+@pytest.mark.parametrize("before", ["conv", "linear"])
+def test_maps_are_read_channels_last_without_a_copy(before: str) -> None:
+    """Where convolutions write them so: a slice of such a map, and what else comes in, is one too."""
+    last = {"memory_format": torch.channels_last}
+    y = torch.randn(8, 64)
+    if before == "conv":
+        conv = KINDS["conv"].build(CONV).to(**last)
+        y = conv(torch.randn(8, 4, 6, 6).to(**last))
+    pool = KINDS["pool"].build({**POOL, "batch": 1, "channels": 8, "size": (6, 6)})
+    pool.read_channels_last()
+    y = y.detach()
     entered = pool.enter(y)
-    assert entered.shape == (4, 8, 6, 6)
-    assert entered.is_contiguous(memory_format=torch.channels_last)
+    assert entered.shape == (1, 8, 6, 6)
+    assert entered.is_contiguous(**last)
     linear = KINDS["linear"].build({"rows": 8, "inputs": 16, "outputs": 4})
+    linear.read_channels_last()  # reads no maps: nothing changes
     for part in (entered, linear.enter(y)):
         assert part.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
-    assert torch.equal(entered, y[:4])
-    assert pool(y).is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(part.flatten().sort().values, in_memory(y)[: part.numel()].sort().values)
+    assert before != "conv" or torch.equal(entered, y[:1])
+    assert pool(y).is_contiguous(**last)
+    graded = pool.enter(y.clone().requires_grad_())
+    assert torch.equal(graded, entered)
+    assert graded.is_contiguous(**last)
+
+
+def in_memory(x: torch.Tensor) -> torch.Tensor:
+    """The elements in the order in which they lie there."""
+    return x.as_strided((x.numel(),), (1,))
+
+
+@pytest.mark.parametrize("kind", ["conv", "concat", "pointwise"])
+def test_other_branches_of_maps_are_kept_channels_last(kind: str) -> None:
+    shape = (2, 8, 6, 6)
+    config = {
+        "conv": {**CONV, "residual": True},
+        "concat": {"shape": shape, "axis": 1, "pieces": 2},
+        "pointwise": {"shape": shape, "functions": ("add",), "operand": shape},
+    }[kind]
+    block = KINDS[kind].build(config)
+    block.read_channels_last()
+    held = [t for name, t in (*block.named_parameters(), *block.named_buffers()) if name.startswith("other")]
+    assert held
+    assert all(t.is_contiguous(memory_format=torch.channels_last) for t in held)
+    x = torch.randn(block.shape).to(memory_format=torch.channels_last)
+    assert block(x).is_contiguous(memory_format=torch.channels_last)

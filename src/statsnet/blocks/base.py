@@ -35,27 +35,35 @@ SMALLEST_MAP = 12
 class Block(nn.Module):
     """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
 
-    What reads `maps` gets them channels last where the convolutions' weights are.
+    What reads `maps` can be told that the convolutions around it write theirs channels last.
     """
 
     maps = False
+    last = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
         self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-        if len(shape) == 4:
-            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
+
+    def read_channels_last(self) -> None:
+        """From now on maps come in channels last, and other branches are kept so."""
+        if not self.maps or len(self.shape) != 4:
+            return
+        _, channels, _, width = self.shape
+        self.last, self.strides = True, [self.strides[0], 1, width * channels, channels]
+        for name, branch in (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False)):
+            if name.startswith("other") and branch.dim() == 4:
+                branch.data = branch.data.to(memory_format=torch.channels_last)
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
-        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        kept = last and self.maps and len(self.shape) == 4
         if not x.requires_grad:  # one view: what lies between operators is part of the step's time
-            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
+            return x.as_strided(self.shape, self.strides)
+        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not kept:
+        if not self.last:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)

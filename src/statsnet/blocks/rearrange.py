@@ -38,7 +38,7 @@ class Concat(Block):
         super().__init__(*first)
         self.axis = axis
         for number, piece in enumerate(others):
-            self.register_buffer(f"branch{number}", held(*piece).detach())
+            self.register_buffer(f"other{number}", held(*piece).detach())
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.enter(x), *self.buffers()], self.axis)

@@ -95,14 +95,13 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     """What each tower reads, for `count` steps in turn: no cache may hold it from the last step. Where convolutions
     are channels last, so is what layers before them would have written."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
+    if channels_last(proxy):
+        for block in proxy.modules():
+            if isinstance(block, Block):
+                block.read_channels_last()
     heads = [tower[0] for tower in proxy.towers]
-    last = channels_last(proxy)
-    for block in proxy.modules():
-        other = getattr(block, "other", None)
-        if last and getattr(block, "maps", False) and other is not None and other.dim() == 4:
-            other.data = other.data.to(memory_format=torch.channels_last)
-    maps = [last and getattr(head, "maps", False) and len(head.shape) == 4 for head in heads]
-    layouts = [torch.channels_last if m else torch.preserve_format for m in maps]
+    lasts = [getattr(head, "last", False) for head in heads]
+    layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
     given = zip(*(samples(head, count, generator) for head in heads), strict=True)
     return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
 '''
