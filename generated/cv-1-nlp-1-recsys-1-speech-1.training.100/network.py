@@ -46,27 +46,35 @@ OPTIMIZERS = {
 class Block(nn.Module):
     """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
 
-    What reads `maps` gets them channels last where the convolutions' weights are.
+    What reads `maps` can be told that the convolutions around it write theirs channels last.
     """
 
     maps = False
+    last = False
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.shape = torch.Size(shape)
         self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-        if len(shape) == 4:
-            self.last_strides = [self.strides[0], 1, shape[1] * shape[3], shape[1]]
+
+    def read_channels_last(self) -> None:
+        """From now on maps come in channels last, and other branches are kept so."""
+        if not self.maps or len(self.shape) != 4:
+            return
+        _, channels, _, width = self.shape
+        self.last, self.strides = True, [self.strides[0], 1, width * channels, channels]
+        for name, branch in (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False)):
+            if name.startswith("other") and branch.dim() == 4:
+                branch.data = branch.data.to(memory_format=torch.channels_last)
 
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
-        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        kept = last and self.maps and len(self.shape) == 4
         if not x.requires_grad:  # one view: what lies between operators is part of the step's time
-            return x.as_strided(self.shape, self.last_strides if kept else self.strides)
+            return x.as_strided(self.shape, self.strides)
+        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
         flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
-        if not kept:
+        if not self.last:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
@@ -262,7 +270,7 @@ class Concat(Block):
         super().__init__(*first)
         self.axis = axis
         for number, piece in enumerate(others):
-            self.register_buffer(f"branch{number}", held(*piece).detach())
+            self.register_buffer(f"other{number}", held(*piece).detach())
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.enter(x), *self.buffers()], self.axis)
@@ -386,7 +394,7 @@ def towers() -> list[nn.Sequential]:
         nn.Sequential(
             Conv(
                 batch=28, channels=64, size=(6, 56), filters=256, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), residual=True, norm=True, activation="relu",
+                padding=(0, 0), norm=True, residual=True, activation="relu",
             ),
         ),
         *(nn.Sequential(Linear(rows=126, inputs=4608, outputs=64, activation="relu")) for _ in range(2)),
@@ -493,13 +501,26 @@ def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Ten
     return [x.clone() for _ in range(count)]
 
 
+def channels_last(proxy: Proxy) -> bool:
+    """Whether convolutions read and write channels last: where their weights are, set by whoever runs this;
+    and where torch.compile has them do so, whatever they are given. Compile first, then make the step."""
+    if any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters()):
+        return True
+    compiled = "_orig_mod" in proxy._modules or proxy._compiled_call_impl is not None
+    return compiled and any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in proxy.modules())
+
+
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
-    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step."""
+    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step. Where
+    convolutions are channels last, so is what layers before them would have written."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
+    if channels_last(proxy):
+        for block in proxy.modules():
+            if isinstance(block, Block):
+                block.read_channels_last()
     heads = [tower[0] for tower in proxy.towers]
-    last = any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters())  # set by whoever runs this
-    maps = [last and getattr(head, "maps", False) and len(head.shape) == 4 for head in heads]
-    layouts = [torch.channels_last if m else torch.preserve_format for m in maps]
+    lasts = [getattr(head, "last", False) for head in heads]
+    layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
     given = zip(*(samples(head, count, generator) for head in heads), strict=True)
     return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
 
@@ -518,10 +539,11 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
 
 
-def backward(proxy: Proxy, batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]) -> None:
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    weights = list(proxy.parameters())
     found = torch.autograd.grad(outputs, heads + weights, gradients)
     for weight, gradient in zip(weights, found[len(heads) :], strict=True):
         weight.grad = gradient
@@ -544,6 +566,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
+    weights = list(proxy.parameters())
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
@@ -555,10 +578,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
             gradients = behind_joins(proxy, gradients_like(proxy(next(rotation))))
-        proxy.zero_grad(set_to_none=True)
+        for weight in weights:
+            weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
-        backward(proxy, batch, outputs, gradients)
+        backward(weights, batch, outputs, gradients)
         for optimizer in optimizers:
             optimizer.step()
         return outputs

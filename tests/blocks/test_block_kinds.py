@@ -155,6 +155,7 @@ def test_scaled_blocks_read_about_as_much_less(name: str) -> None:
         ("conv", {**CONV, "filters": 31}, 2, None, None),
         ("conv", {**CONV, "batch": 1, "size": (56, 56)}, 4, "size", (28, 28)),
         ("conv", {**CONV, "channels": 64, "filters": 64, "groups": 64}, 4, "groups", 16),
+        ("conv", {**CONV, "channels": 144, "filters": 144, "groups": 144}, 4, "groups", 32),
         ("linear", {"rows": 4, "inputs": 64, "outputs": 512}, 4, "outputs", 128),
         ("linear", {"rows": 4, "inputs": 64, "outputs": 64}, 4, None, None),
         ("norm", {"kind": "layer", "shape": (8, 12)}, 2, None, None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -85,14 +85,16 @@ class Trial:
         return float(rows.weights @ np.abs(self.achieved(rows, budget_s, drift) - rows.target))
 
 
-def typical_drift(trials: list[Trial]) -> float:
+def first_drift(trials: list[Trial]) -> float:
     """All trials are judged as if they had run at this one, else that one would win whose minute was the quietest. It
-    is their median: the members' times, which the rates are held against, are medians of minutes like these."""
-    return median([t.drift for t in trials] or [1.0])
+    is the first's, whose minute follows those in which the members were timed: what they do in a second is what the
+    network is to do in a second of that time. Where a machine is a fifth faster in the later rounds, blocks that do
+    nothing much would be put in to slow the network down."""
+    return trials[0].drift if trials else 1.0
 
 
 def _best_of(trials: list[Trial], rows: Rows, budget_s: float) -> Trial | None:
-    drift = typical_drift(trials)
+    drift = first_drift(trials)
     return min(trials, key=lambda t: t.error(rows, budget_s, drift), default=None)
 
 
@@ -120,7 +122,7 @@ def correct(
         known.append(attempt(problem, counts, solution))
     best = _best_of(known, problem.rows, problem.budget_s)
     assert best is not None, "the first round has measured one"
-    drift = typical_drift(known)
+    drift = first_drift(known)
     history = [t.to_dict(number + 1, problem, drift) for number, t in enumerate(known)]
     return replace(best, whole=_confirmed(best, drift, bench)) if confirm else best, history
 
@@ -187,7 +189,7 @@ class Choice:
         return _counts(found.counts, blocks), found
 
     def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        columns, budget_s, drift = self.problem.columns, self.problem.budget_s, typical_drift(self.trials)
+        columns, budget_s, drift = self.problem.columns, self.problem.budget_s, first_drift(self.trials)
         matrix = columns.matrix(self.problem.rows, budget_s, drift, blocks)
         apart_s = columns.forward_and_backward_s(blocks, drift)
         upper = np.where(apart_s <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)

@@ -190,7 +190,11 @@ def _call(placed: Placed, count: int) -> Call:
     module = KINDS[placed.kind].module
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
     arguments: list[Any] = [
-        f"{name}={_literal(value)}" for name, value in placed.config.items() if defaults[name] != value
+        f"{name}={_literal(placed.config[name])}"
+        for name in sorted(
+            placed.config, key=list(defaults).index
+        )  # as written in the block, read from any file
+        if defaults[name] != placed.config[name]
     ]
     call = (module.__name__, arguments)
     if count > 1:

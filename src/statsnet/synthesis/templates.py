@@ -83,8 +83,8 @@ def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
 
 BATCHES = '''\
 def channels_last(proxy: Proxy) -> bool:
-    """Whether convolutions read and write channels last: where their weights are, set by whoever runs this, or where
-    torch.compile has them do so, whatever layout they are given. Compile first, then make the step."""
+    """Whether convolutions read and write channels last: where their weights are, set by whoever runs this;
+    and where torch.compile has them do so, whatever they are given. Compile first, then make the step."""
     if any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters()):
         return True
     compiled = "_orig_mod" in proxy._modules or proxy._compiled_call_impl is not None
@@ -92,8 +92,8 @@ def channels_last(proxy: Proxy) -> bool:
 
 
 def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
-    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step. Where convolutions
-    are channels last, so is what layers before them would have written."""
+    """What each tower reads, for `count` steps in turn: no cache may hold it from the last step. Where
+    convolutions are channels last, so is what layers before them would have written."""
     generator = torch.Generator().manual_seed(SEED + 1)  # not the numbers that the weights have
     if channels_last(proxy):
         for block in proxy.modules():
