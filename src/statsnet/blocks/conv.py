@@ -120,9 +120,8 @@ class ConvKind(BlockKind):
         if groups > 1:
             if groups != config["channels"] or filters != groups or groups < 16 * factor:
                 return None
-            kept = (
-                groups // factor // 16 * 16
-            )  # other counts are left to matrix products by narrower vectors' kernels
+            # oneDNN's kernels for short vectors leave other counts of channels to matrix products.
+            kept = groups // factor // 16 * 16
             return {**narrow, "channels": kept, "filters": kept, "groups": kept}
         if filters < 16 * factor:
             return None
