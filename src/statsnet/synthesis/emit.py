@@ -191,7 +191,9 @@ def _call(placed: Placed, count: int) -> Call:
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
     in_order = sorted(placed.config, key=list(defaults).index)  # the block's own, not that of a file
     arguments: list[Any] = [
-        f"{name}={_literal(placed.config[name])}" for name in in_order if defaults[name] != placed.config[name]
+        f"{name}={_literal(placed.config[name])}"
+        for name in in_order
+        if defaults[name] != placed.config[name]
     ]
     call = (module.__name__, arguments)
     if count > 1:
