@@ -12,6 +12,7 @@ from test_correct import SimulatedBench, columns
 from test_rows import GEMM_S, RELU_S, small_signature
 
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.measure import Pace
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
 
@@ -31,12 +32,13 @@ def problem(budget_s: float = BUDGET_S) -> Problem:
     target = target_of(small_signature())
     return Problem(
         mix_text="a mix", target=target, budget_s=budget_s, rows=Rows(target), columns=columns(), bench=bench,
+        pace=Pace(source="", latency_s=0.01),
         replayed=(), stored=(), design=Design(),
     )  # fmt: skip
 
 
 def predicted_s(found: Problem, counted: list[Any]) -> float:
-    matrix = found.columns.matrix(found.rows, found.budget_s, 1.0, [block for block, _ in counted])
+    matrix = found.columns.matrix(found.rows, found.budget_s, [block for block, _ in counted])
     times = matrix[found.rows.index("total")]
     return float(sum(t * n for t, (_, n) in zip(times, counted, strict=True))) * found.budget_s
 

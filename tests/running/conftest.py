@@ -96,7 +96,7 @@ def refusing(job):
 
 
 def killed(job):
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), job.get("signal", signal.SIGKILL))
 
 
 def not_a_number(job):

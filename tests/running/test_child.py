@@ -87,6 +87,12 @@ def test_a_killed_process_is_named_as_such(jobs: Path) -> None:
         run_job(job("killed"))
 
 
+def test_instructions_that_a_processor_only_names_are_named(jobs: Path) -> None:
+    with pytest.raises(MeasurementError, match="SIGILL") as failed:
+        run_job(job("killed", signal=int(signal.SIGILL)))
+    assert "ONEDNN_MAX_CPU_ISA" in failed.value.hint
+
+
 def test_nan_is_not_a_result(jobs: Path) -> None:
     with pytest.raises(MeasurementError) as failed:
         run_job(job("not_a_number"))

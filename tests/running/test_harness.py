@@ -191,7 +191,8 @@ class TestEnvironment:
             "OMP_PROC_BIND": "true",
         }.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        for name in ("OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA"):
+            monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("KMP_AFFINITY", "/home/someone/file")
         ours, theirs = harness.environment(), environment.describe()
         assert ours.pop("settings") == {"MKL_CBWR": "COMPATIBLE", "OMP_PROC_BIND": "true"}

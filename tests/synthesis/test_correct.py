@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from statsnet.synthesis import solve
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.correct import ROUNDS, correct
-from statsnet.synthesis.measure import Whole, _together
+from statsnet.synthesis.measure import Pace, Whole, _together
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
 
@@ -73,17 +72,14 @@ class SimulatedBench:
 
     mode, dtype = "inference", "float32"
 
-    def __init__(self, slower: Sequence[float] = ()) -> None:
+    def __init__(self) -> None:
         self.sources: list[str] = []
-        self.slower = [*slower]
-        """By how much the machine is slower, network by network; at last it is as at first."""
 
     def report(self, *_: object) -> None:
         pass
 
-    def whole(self, source: str, runs: range) -> Whole:
+    def whole(self, source: str, runs: range, pace: Pace) -> Whole:
         self.sources.append(source)
-        slower = self.slower.pop(0) if self.slower else 1.0
         namespace: dict[str, Any] = {"__name__": "network"}
         exec(compile(source, "network.py", "exec"), namespace)
         with torch.device("meta"):
@@ -96,7 +92,6 @@ class SimulatedBench:
             for block in tower:
                 rows, activation = block.shape[0], block.activation is not None
                 taken = seconds(rows, in_place=True, activation=activation)
-                taken = {name: slower * s for name, s in taken.items()}
                 towers[-1].append(part(rows, taken))
                 clusters += operators(rows)[: len(taken)]
                 times += taken.values()
@@ -110,7 +105,7 @@ class SimulatedBench:
             framework_time_s=0.1 * sum(times),
         )
         signature = small_signature(clusters=tuple(clusters), motifs=(), measurements=(measurement,))
-        return Whole(signature=signature, build_s=0.0, blocks=[towers] * len(runs))
+        return Whole(signature=signature, build_s=0.0, blocks=[towers] * len(runs), drift=1.0)
 
 
 @pytest.fixture
@@ -136,7 +131,7 @@ def columns() -> Columns:
 def problem(rows: Rows, bench: Any, design: Design = Design()) -> Problem:  # noqa: B008 - it is frozen
     return Problem(
         mix_text="a mix", target=target_of(small_signature()), budget_s=BUDGET_S, rows=rows, columns=columns(),
-        bench=bench, replayed=(), stored=(), design=design,
+        bench=bench, pace=Pace(source="", latency_s=0.01), replayed=(), stored=(), design=design,
     )  # fmt: skip
 
 
@@ -146,20 +141,10 @@ def test_learning_in_place_brings_the_network_nearer(rows: Rows) -> None:
     errors = [h["measured_error"] for h in history]
     assert 2 <= len(errors) <= ROUNDS
     assert min(errors) < 0.95 * errors[0]
-    assert best.error(rows, BUDGET_S, best.drift) == pytest.approx(min(errors), rel=0.05)
+    assert best.error(rows, BUDGET_S) == pytest.approx(min(errors), rel=0.05)
     assert abs(history[-1]["predicted_error"] - errors[-1]) < abs(history[0]["predicted_error"] - errors[0])
     step_s = best.whole.signature.measurements[0].latency_s
     assert step_s == pytest.approx(BUDGET_S, rel=0.2)
-
-
-def test_a_machine_that_gets_faster_does_not_change_what_fills_a_step(rows: Rows) -> None:
-    """The network is of the time in which its members were timed, right before the first round."""
-    faster: Any = SimulatedBench([1.0, 1.0, *[0.8] * 12])
-    best, history = correct(problem(rows, faster))
-    usual, _ = correct(problem(rows, SimulatedBench()))
-    assert history[-1]["drift"] == pytest.approx(0.8)
-    step_s, usual_s = (t.whole.signature.measurements[0].latency_s for t in (best, usual))
-    assert step_s == pytest.approx(0.8 * usual_s, rel=0.02)
 
 
 def test_no_network_is_measured_twice_before_the_end(rows: Rows) -> None:

@@ -18,7 +18,7 @@ from statsnet.signatures.storage import save_signature
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import measure, problem
 from statsnet.synthesis.cache import MeasurementCache
-from statsnet.synthesis.measure import Bench
+from statsnet.synthesis.measure import Bench, Pace
 from statsnet.synthesis.problem import prepare
 
 TINY = {"kind": "profile_workload", "target": "recsys/ncf", "preset": "tiny", "batch": 8, "mode": "inference",
@@ -50,6 +50,14 @@ def bench(tmp_path: Path, profile: Signature) -> Bench:
         environment=profile.measurements[0].environment, mode="inference", dtype="float32", device="cpu",
         cache=MeasurementCache(tmp_path), report=lambda _stage, _share: None,
     )  # fmt: skip
+
+
+NETWORK = "a yardstick's source"
+
+
+def beside_a_yardstick(latency_s: float) -> dict[str, Any]:
+    """What a process says of a member's steps."""
+    return {"window_latency_s": [latency_s] * 3, "yardstick_latency_s": [0.01] * 3}
 
 
 def jobs_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -102,17 +110,29 @@ def test_afresh_all_models_at_hand_are_profiled(
 def test_members_take_as_long_as_they_take_now(
     factor: float, profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As much longer than when they were profiled, in all their parts, as the median of some steps."""
+    """As much longer than when they were profiled, in all their parts, as their steps take beside the yardstick's, on a
+    machine that is not as fast from one moment to the next."""
     target = target_of_mix(mix_of(profile))
     (before,) = profile.measurements
     jobs: list[dict[str, Any]] = []
 
     def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
         jobs.append(job)
-        return {"latency_s": [factor * t * before.latency_s for t in (1.0, 0.9, 10.0)]}
+        speeds = (1.0, 0.8, 2.0, 1.0)
+        noise = (1.0, 0.9, 1.1, 1.0)
+        return {
+            "window_latency_s": [
+                factor * before.latency_s * s * n for s, n in zip(speeds, noise, strict=True)
+            ],
+            "yardstick_latency_s": [0.01 * s for s in speeds],
+        }
 
     monkeypatch.setattr(measure, "run_job", run)
-    now = bench.retimed(target, {"recsys/ncf"})["recsys/ncf"]
+    again, pace = bench.retimed(target, {"recsys/ncf"}, NETWORK)
+    now = again["recsys/ncf"]
+    speed = pace.latency_s / 0.01
+    assert speed == pytest.approx((0.8 * 2.0) ** 0.25)
+    factor *= speed * (0.9 * 1.1) ** 0.25
     assert now.latency_s == pytest.approx(factor * before.latency_s)
     assert now.operator_time_s == pytest.approx(factor * before.operator_time_s)
     assert now.framework_time_s == pytest.approx(factor * (before.framework_time_s or 0.0))
@@ -136,11 +156,11 @@ def test_many_members_are_timed_for_a_shorter_time_each(
     def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
         limits.append(job["max_time_s"])
         assert len(stages) == len(limits)
-        return {"latency_s": [1.1 * profile.measurements[0].latency_s]}
+        return beside_a_yardstick(1.1 * profile.measurements[0].latency_s)
 
     monkeypatch.setattr(measure, "run_job", run)
     shown = dataclasses.replace(bench, report=lambda stage, _share: stages.append(stage))
-    assert len(shown.retimed(target, {m.name for m in members})) == count
+    assert len(shown.retimed(target, {m.name for m in members}, NETWORK)[0]) == count
     assert limits == [pytest.approx(limit_s)] * count
     assert stages[-1] == f"timing m{count - 1} once more ({count} of {count})"
 
@@ -151,18 +171,19 @@ def test_what_cannot_be_timed_keeps_its_times(
     """One that is not asked for, a customer's own, one that there is not enough memory for, and another version."""
     ours = target_of_mix(mix_of(profile))
     customers = target_of_mix(mix_of(dataclasses.replace(profile, workload=None)))
-    outcomes: list[Any] = []
+    outcomes: list[Any] = [lambda: {"latency_s": [0.01, 0.02, 0.03]}]
     monkeypatch.setattr(measure, "run_job", lambda _job, **_: outcomes.pop()())
-    assert bench.retimed(ours, set()) == {}
-    assert bench.retimed(customers, {"recsys/ncf"}) == {}
+    for _ in range(2):  # the second time from the cache
+        assert bench.retimed(ours, set(), NETWORK) == ({}, Pace(source=NETWORK, latency_s=0.02))
+        assert bench.retimed(customers, {"recsys/ncf"}, NETWORK)[0] == {}
 
     def without_memory() -> dict[str, Any]:
         raise DeviceError("not enough memory")
 
     for factor in (0.3, 3.0, None):
-        times = {"latency_s": [(factor or 0.0) * profile.measurements[0].latency_s] * 3}
+        times = beside_a_yardstick((factor or 0.0) * profile.measurements[0].latency_s)
         outcomes.append(without_memory if factor is None else lambda times=times: times)
-        assert bench.retimed(ours, {"recsys/ncf"}) == {}
+        assert bench.retimed(ours, {"recsys/ncf"}, NETWORK)[0] == {}
     assert outcomes == []
 
 
@@ -177,6 +198,7 @@ def test_what_keeps_its_stored_times_is_named(
             "signature": profile.to_dict(),
             "columns": [{"block": nothing, "optimizer": nothing} for _ in job.get("candidates", ())],
             "latency_s": [1.0],
+            **beside_a_yardstick(1.0),
         }
 
     monkeypatch.setattr(measure, "run_job", run)
@@ -224,3 +246,32 @@ def test_what_lies_between_operators_slows_down_as_they_do(elsewhere: Signature)
     assert _slower(elsewhere, times, recorded) == pytest.approx(3.0)
     assert _slower(elsewhere, [None, *times[1:]], recorded) == pytest.approx(3.0)
     assert _slower(elsewhere, times, None) == 1.0
+
+
+def test_whole_networks_are_as_fast_as_when_members_were_timed(
+    profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes on a machine that was a fifth faster in one of them, and twice as slow in the other."""
+    pace = Pace(source=NETWORK, latency_s=0.01)
+    (usual,) = profile.measurements
+    speeds = [0.8, 2.0]
+
+    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
+        assert Path(job["yardstick"], "network.py").read_text() == NETWORK
+        speed = speeds.pop(0)
+        then = dataclasses.replace(profile, measurements=(measure._slowed(usual, speed),))
+        part = {"operators": [{"time_s": 0.002 * speed, "calls": 1}], "framework_s": 0.0}
+        return {
+            "signature": then.to_dict(), "build_s": 1.0, "blocks": [[part]],
+            "yardstick_latency_s": 0.01 * speed,
+        }  # fmt: skip
+
+    monkeypatch.setattr(measure, "run_job", run)
+    for _ in range(2):  # the second time from the cache
+        whole = bench.whole("a proxy", range(2), pace)
+        assert whole.signature.measurements[0].latency_s == pytest.approx(usual.latency_s)
+        assert whole.signature.measurements[0].operator_time_s == pytest.approx(usual.operator_time_s)
+        assert [b[0][0]["operators"][0]["time_s"] for b in whole.blocks] == [pytest.approx(0.002)] * 2
+        assert whole.drift == pytest.approx((0.8 * 2.0) ** 0.5)
+    again = bench.whole("a proxy", range(1), dataclasses.replace(pace, latency_s=0.02))
+    assert again.signature.measurements[0].latency_s == pytest.approx(2 * usual.latency_s)

@@ -158,9 +158,6 @@ def test_what_a_class_does_in_its_time(target: Target, value: Callable[..., floa
     vector = rows.vector(faster)
     assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
     assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
-    rates = {group for (group, _), rate in zip(rows.keys, rows.rates, strict=True) if rate}
-    assert rates >= {"flops", "bytes", "launches", "class_flops", "class_bytes"}
-    assert not rates & {"total", "framework", "kernel_class", "intensity", "device"}
 
 
 def test_how_much_of_a_load_is_foreign(target: Target) -> None:

@@ -69,14 +69,16 @@ def trace_step(
     on_progress: Callable[[str, float], None] | None = None,
     inputs: Sequence[int] = (0,),
     while_capturing: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    between: Callable[[], object] = lambda: None,
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     `repeats` of each at least, more until they have run for `min_time_s` together. The steps take the numbers in
     `inputs` in turn; their inputs must have the same shapes, so that the calls correspond one by one, but may hold
     other indices, so that an embedding's rows are not in the cache from the step before. The captured step runs
-    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed. Operator times
-    come from the faster half of the profiled steps: what disturbs a step only ever adds to it.
+    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed; `between` is called
+    before each pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps: what
+    disturbs a step only ever adds to it.
     """
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
@@ -107,6 +109,7 @@ def trace_step(
     while agreed(
         len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)
     ):
+        between()
         _recover(run)
         bare.append(run())
         timelines.append(profiled())

@@ -154,6 +154,13 @@ class Worker:
         return _read_outcome(self._folder, self._process.wait())
 
 
+_HINTS = {
+    signal.SIGKILL: "free memory, or use a smaller preset or batch",
+    signal.SIGILL: "the processor names instructions that it cannot run, as virtual machines do with AMX: "
+    "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, or a lower one",
+}
+
+
 def _too_slow(timeout_s: float | None) -> MeasurementError:
     return MeasurementError(
         f"a measuring process did not end within {timeout_s:g} s",
@@ -178,7 +185,7 @@ def _read_outcome(folder: Path, exit_code: int) -> dict[str, Any]:
     raise MeasurementError(
         f"a measuring process {_how_it_ended(exit_code)}",
         cause=_tail(folder / "output"),
-        hint="free memory, or use a smaller preset or batch" if exit_code == -signal.SIGKILL else "",
+        hint=_HINTS.get(-exit_code, ""),
     )
 
 

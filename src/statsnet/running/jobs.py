@@ -17,6 +17,7 @@ from statsnet.running.child import Progress
 from statsnet.running.harness import PRECISION, _time_once, _warm_up, measure, precision
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.settings import convert_module, setting_of, wrap_step
+from statsnet.running.yardstick import Yardstick
 
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
@@ -30,7 +31,9 @@ def time_workload(job: dict[str, Any], progress: Progress = lambda _: None) -> d
     """Time a workload's step; successive steps take its inputs in turn.
 
     `job`: target, mode, and where wanted preset, batch, dtype, overrides, seed, optimizer, device, threads,
-    setting, min_runs, min_time_s, max_time_s, in_turn. Returns an entry of a result's `processes`, and `environment`.
+    setting, min_runs, min_time_s, max_time_s, in_turn, yardstick. Returns an entry of a result's `processes`, and
+    `environment`; with a `yardstick`, the folder of a network that takes turns with it for `max_time_s`, also
+    `yardstick_latency_s`, one for each of `window_latency_s`.
     """
     from statsnet.workloads import build, make_step
 
@@ -66,6 +69,8 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
         process = take_turns(
             wrapped, sys.stdin, progress, device=device, limit_s=job.get("max_time_s", WARM_UP_S)
         )
+    elif "yardstick" in job:
+        process = _beside(Yardstick(job["yardstick"], device), wrapped, device, job["max_time_s"])
     else:
         process = measure(wrapped, device=device, **limits)
     if compiled:
@@ -75,15 +80,21 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     return {**process, "environment": environment}
 
 
+def _beside(yardstick: Yardstick, step: Callable[[], object], device: str, time_s: float) -> dict[str, Any]:
+    process = take_turns(step, yardstick.looks(time_s), lambda _: None, device=device, limit_s=time_s / 2)
+    return {**process, "yardstick_latency_s": yardstick.latency_s}
+
+
 def take_turns(
     step: Callable[[], object],
-    commands: Iterable[str],
+    commands: Iterable[Any],
     report: Progress,
     *,
     device: str = "cpu",
     limit_s: float = WARM_UP_S,
 ) -> dict[str, Any]:
-    """Warm up for `limit_s` at most, then time a window of steps for each line of `commands` (in_turn.py sends them).
+    """Warm up for `limit_s` at most, then time a window of steps for each of `commands` (in_turn.py sends
+    lines).
 
     Returns an entry of a result's `processes` with `window_latency_s`.
     """

@@ -77,6 +77,13 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
     return [chosen[key] for key in sorted(chosen)]
 
 
+def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
+    """Of each of the `count` dearest families of motifs the block that is nearest to the family's share of `time_s`."""
+    training = any(m.signature.mode == "training" for m in target.members)
+    found = [(s, share) for s, share in by_importance(sources(target)) if s.kind != "parameters"][:count]
+    return [_sizes(source, (share,), time_s, training)[0] for source, share in found]
+
+
 def _wanted(source: Source, share: float) -> tuple[float, ...]:
     """Shares of the budget that a source is wanted to take; `share` is what it or its family has of the target."""
     if source.kind == "parameters":

@@ -105,23 +105,14 @@ class Columns:
                 found[resized.key] = resized
         return list(found.values())
 
-    def learn(self, towers: list[Tower], blocks: list[list[dict[str, Any]]]) -> float:
-        """Take in the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower.
-
-        Returns how much slower the machine was than before, judged by the blocks that it has run before. Machines
-        drift by several percent within minutes; what is learnt has that factor taken off.
-        """
+    def learn(self, towers: list[Tower], blocks: list[list[dict[str, Any]]]) -> None:
+        """Take in the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower."""
         sums: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
                 sums[_identity(placed)].append(works_of(part))
-        means = {identity: _mean(samples) for identity, samples in sums.items()}
-        known = {i: _mean(self._in_place[i]) for i in means if i in self._in_place}
-        before = sum(_time_s(works) for works in known.values())
-        drift = sum(_time_s(means[i]) for i in known) / before if before > 0 else 1.0
-        for identity, works in means.items():
-            self._in_place[identity].append(Load(works=works, framework_s=0.0).slowed(1 / drift).works)
-        return drift
+        for identity, samples in sums.items():
+            self._in_place[identity].append(_mean(samples))
 
     def learn_framework(self, counts: Counts, framework_s: float) -> None:
         """Take in how long the interpreter took between the operators of a measured network. Alone, a block finds its
@@ -143,21 +134,16 @@ class Columns:
         """The blocks of a network."""
         return [self._known[key] for key in sorted(counts)]
 
-    def matrix(
-        self, rows: Rows, budget_s: float, drift: float = 1.0, blocks: Sequence[Placed] | None = None
-    ) -> np.ndarray:
-        """Rows × blocks (all candidates unless given) for a network that is to fill `budget_s` on a machine slower by
-        `drift`."""
+    def matrix(self, rows: Rows, budget_s: float, blocks: Sequence[Placed] | None = None) -> np.ndarray:
+        """Rows × blocks (all candidates unless given) for a network that is to fill `budget_s`."""
         corrections = self._corrections()
-        loads = [
-            self._load(p, corrections).slowed(drift) for p in (self.placed if blocks is None else blocks)
-        ]
+        loads = [self._load(p, corrections) for p in (self.placed if blocks is None else blocks)]
         return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
 
-    def forward_and_backward_s(self, blocks: Iterable[Placed], drift: float = 1.0) -> np.ndarray:
+    def forward_and_backward_s(self, blocks: Iterable[Placed]) -> np.ndarray:
         """Seconds of blocks without the optimizer's step."""
         corrections = self._corrections()
-        return np.array([drift * self._load(replace(p, optimizer=None), corrections).time_s for p in blocks])
+        return np.array([self._load(replace(p, optimizer=None), corrections).time_s for p in blocks])
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> Load:
         works = self._block_works(_identity(placed), corrections)
@@ -228,10 +214,6 @@ def _reads(block: Placed) -> int:
 
 def _load(part: dict[str, Any]) -> Load:
     return Load(works=works_of(part), framework_s=part["framework_s"])
-
-
-def _time_s(works: tuple[Work, ...]) -> float:
-    return sum(w.time_s for w in works)
 
 
 def _corrected(works: tuple[Work, ...], corrections: dict[str, float]) -> tuple[Work, ...]:

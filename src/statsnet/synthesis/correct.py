@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from statsnet.signatures.target import target_of
 from statsnet.synthesis.candidates import LARGEST_SHARE
 from statsnet.synthesis.columns import Counts
 from statsnet.synthesis.emit import network_source
-from statsnet.synthesis.measure import ROUND_PROCESSES, Bench, Whole
+from statsnet.synthesis.measure import ROUND_PROCESSES, Whole
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rows import Rows, load_of_target
 from statsnet.synthesis.solve import Program, Solution, dives, polish
@@ -25,7 +24,7 @@ LARGEST_COUNT = 96
 ROUNDS = 6
 FREE_ROUNDS = 2
 STEP_TOLERANCE = 0.03
-"""By so much of it a step's length is uncertain: machines drift between one process and the next."""
+"""By so much of it a step's length is uncertain: processes of one network differ."""
 
 FINAL_PROCESSES = (3, 5, 7)
 """The finished proxy is measured in 3 processes; 5, then 7, where its step is not as long as in its round."""
@@ -43,59 +42,47 @@ share of its uses."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One measured network, and the solution of the program that it comes from. `drift` is how much longer its blocks
-    took than when they were learnt: the machine's drift, and that of this network against the others."""
+    """One measured network, and the solution of the program that it comes from."""
 
     counts: Counts
     towers: list[Tower]
     source: str
     whole: Whole
-    drift: float
     solution: Solution
 
-    def to_dict(self, number: int, problem: Problem, drift: float) -> dict[str, Any]:
+    def to_dict(self, number: int, problem: Problem) -> dict[str, Any]:
         """An entry of `rounds` in fit.json."""
         return {
             "round": number,
             "predicted_error": self.solution.error,
             "lower_bound": self.solution.bound,
-            "measured_error": self.error(problem.rows, problem.budget_s, drift),
-            "drift": self.drift,
-            "step_latency_s": self.whole.signature.measurements[0].latency_s,
+            "measured_error": self.error(problem.rows, problem.budget_s),
+            "drift": self.whole.drift,
+            "step_latency_s": self.latency_s,
         }
 
     def in_budget(self, rows: Rows, budget_s: float) -> np.ndarray:
         """Its rows in the units of the program: what one step holds, as shares of the budget's."""
-        latency_s = self.whole.signature.measurements[0].latency_s
-        return rows.vector(load_of_target(target_of(self.whole.signature)), budget_s / latency_s)
+        return rows.vector(load_of_target(target_of(self.whole.signature)), budget_s / self.latency_s)
 
-    def latency_s(self, drift: float) -> float:
-        """How long its step would take where a network has another drift."""
-        return self.whole.signature.measurements[0].latency_s * drift / self.drift
+    @property
+    def latency_s(self) -> float:
+        """Of its step."""
+        return self.whole.signature.measurements[0].latency_s
 
-    def achieved(self, rows: Rows, budget_s: float, drift: float) -> np.ndarray:
+    def achieved(self, rows: Rows, budget_s: float) -> np.ndarray:
         """What it is judged by: shares of its own step, rates, and the length of the step."""
         out = rows.vector(load_of_target(target_of(self.whole.signature)))
-        out[rows.rates] *= self.drift / drift
-        longer = self.latency_s(drift) / budget_s - 1.0
+        longer = self.latency_s / budget_s - 1.0
         out[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
         return out
 
-    def error(self, rows: Rows, budget_s: float, drift: float) -> float:
-        return float(rows.weights @ np.abs(self.achieved(rows, budget_s, drift) - rows.target))
-
-
-def first_drift(trials: list[Trial]) -> float:
-    """All trials are judged as if they had run at this one, else that one would win whose minute was the quietest. It
-    is the first's, whose minute follows those in which the members were timed: what they do in a second is what the
-    network is to do in a second of that time. Where a machine is a fifth faster in the later rounds, blocks that do
-    nothing much would be put in to slow the network down."""
-    return trials[0].drift if trials else 1.0
+    def error(self, rows: Rows, budget_s: float) -> float:
+        return float(rows.weights @ np.abs(self.achieved(rows, budget_s) - rows.target))
 
 
 def _best_of(trials: list[Trial], rows: Rows, budget_s: float) -> Trial | None:
-    drift = first_drift(trials)
-    return min(trials, key=lambda t: t.error(rows, budget_s, drift), default=None)
+    return min(trials, key=lambda t: t.error(rows, budget_s), default=None)
 
 
 def correct(
@@ -122,18 +109,17 @@ def correct(
         known.append(attempt(problem, counts, solution))
     best = _best_of(known, problem.rows, problem.budget_s)
     assert best is not None, "the first round has measured one"
-    drift = first_drift(known)
-    history = [t.to_dict(number + 1, problem, drift) for number, t in enumerate(known)]
-    return replace(best, whole=_confirmed(best, drift, bench)) if confirm else best, history
+    history = [t.to_dict(number + 1, problem) for number, t in enumerate(known)]
+    return replace(best, whole=_confirmed(best, problem)) if confirm else best, history
 
 
-def _confirmed(best: Trial, drift: float, bench: Bench) -> Whole:
+def _confirmed(best: Trial, problem: Problem) -> Whole:
     """The finished proxy, measured in processes that had no part in its choice; in more where its step differs from
     what it was in its round, as when a neighbour was busy in one of the two."""
-    before_s = best.latency_s(drift)
     for processes in FINAL_PROCESSES:
-        whole = bench.whole(best.source, range(ROUND_PROCESSES, ROUND_PROCESSES + processes))
-        if abs(whole.signature.measurements[0].latency_s / before_s - 1.0) < CONFIRMED:
+        runs = range(ROUND_PROCESSES, ROUND_PROCESSES + processes)
+        whole = problem.bench.whole(best.source, runs, problem.pace)
+        if abs(whole.signature.measurements[0].latency_s / best.latency_s - 1.0) < CONFIRMED:
             break
     return whole
 
@@ -189,9 +175,9 @@ class Choice:
         return _counts(found.counts, blocks), found
 
     def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        columns, budget_s, drift = self.problem.columns, self.problem.budget_s, first_drift(self.trials)
-        matrix = columns.matrix(self.problem.rows, budget_s, drift, blocks)
-        apart_s = columns.forward_and_backward_s(blocks, drift)
+        columns, budget_s = self.problem.columns, self.problem.budget_s
+        matrix = columns.matrix(self.problem.rows, budget_s, blocks)
+        apart_s = columns.forward_and_backward_s(blocks)
         upper = np.where(apart_s <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)
         if not upper.any():
             upper[:] = 1
@@ -200,7 +186,7 @@ class Choice:
     def _outside(self, trial: Trial) -> np.ndarray:
         """What a measured network holds beyond its blocks."""
         blocks = self.problem.columns.named(trial.counts)
-        matrix = self.problem.columns.matrix(self.problem.rows, self.problem.budget_s, trial.drift, blocks)
+        matrix = self.problem.columns.matrix(self.problem.rows, self.problem.budget_s, blocks)
         return trial.in_budget(self.problem.rows, self.problem.budget_s) - matrix @ _vector(
             trial.counts, blocks
         )
@@ -248,10 +234,10 @@ def attempt(problem: Problem, counts: Counts, solution: Solution) -> Trial:
         dtype=bench.dtype,
         seed=design.seed,
     )
-    whole = bench.whole(source, range(ROUND_PROCESSES))
-    drift = fmean([problem.columns.learn(towers, blocks) for blocks in whole.blocks])
-    step = load_of_target(target_of(whole.signature)).slowed(
-        whole.signature.measurements[0].latency_s / drift
-    )
+    whole = bench.whole(source, range(ROUND_PROCESSES), problem.pace)
+    for blocks_in_place in whole.blocks:
+        problem.columns.learn(towers, blocks_in_place)
+    trial = Trial(counts=counts, towers=towers, source=source, whole=whole, solution=solution)
+    step = load_of_target(target_of(whole.signature)).slowed(trial.latency_s)
     problem.columns.learn_framework(counts, step.framework_s)
-    return Trial(counts=counts, towers=towers, source=source, whole=whole, solution=solution, drift=drift)
+    return trial

@@ -24,6 +24,7 @@ from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.running.proxy_folder import load_network
+from statsnet.running.yardstick import Yardstick
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.synthesis.zipf import zipf_indices
@@ -211,8 +212,9 @@ def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
 def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """The whole proxy measured by the method of the workloads.
 
-    Job: folder, device, dtype. Result: its signature as a dict, the seconds it takes to build, and per tower and
-    block what `measure_candidates` gives for a candidate's block, here in place.
+    Job: folder, device, dtype, and where wanted yardstick, the folder of a network. Result: its signature as a dict,
+    the seconds it takes to build, per tower and block what `measure_candidates` gives for a candidate's block, here in
+    place, and the yardstick's `yardstick_latency_s` meanwhile.
     """
     device = environment.select(job["device"])
     begin = time.perf_counter()
@@ -220,6 +222,7 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     proxy = network.build(device)
     step = network.make_step(proxy, device)
     build_s = time.perf_counter() - begin
+    yardstick = Yardstick(job["yardstick"], device) if "yardstick" in job else None
     trace = trace_step(
         lambda _: step(),
         device=device,
@@ -228,6 +231,7 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         min_time_s=job.get("min_time_s", 1.2),
         on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
         while_capturing=lambda: _marked_blocks(proxy),
+        between=yardstick.look if yardstick else lambda: None,
     )
     signature = build_signature(
         [trace],
@@ -236,7 +240,12 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         memory=memory_record(proxy, [], step, device=device),
         environment=environment.describe(job["device"]),
     )
-    return {"signature": signature.to_dict(), "build_s": build_s, "blocks": _blocks_in_place(proxy, trace)}
+    return {
+        "signature": signature.to_dict(),
+        "build_s": build_s,
+        "blocks": _blocks_in_place(proxy, trace),
+        **({"yardstick_latency_s": median(yardstick.latency_s)} if yardstick else {}),
+    }
 
 
 @contextmanager

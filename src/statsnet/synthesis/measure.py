@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ from statsnet import workloads
 from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, UsageError, WorkloadError
 from statsnet.running.child import run_job
+from statsnet.running.statistics import geometric_mean, paired_ratio
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target
@@ -27,10 +29,9 @@ CANDIDATE_PROCESSES = 2
 ROUND_PROCESSES = 2
 """One process is one sample, and samples of one network differ by several percent."""
 
-RETIMED = {"min_runs": 3, "min_time_s": 2.0}
 RETIMED_S = (4.0, 15.0, 120.0)
-"""How often and how long a member's steps are timed once more: at least, at most, and what all members share. The more
-members, the less each of their times counts."""
+"""How long a member's steps are timed once more: at least, at most, and what all members share. The more members, the
+less each of their times counts."""
 
 MOST_DRIFT = 2.0
 """A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
@@ -44,12 +45,23 @@ DISTURBED = 1.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """A yardstick (see running/yardstick.py), and how long its step took while the mix's members were timed: all times
+    of whole networks are brought to the machine's speed of then."""
+
+    source: str
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A proxy's signature, the seconds it takes to build, and per process, tower and block its operators in place."""
+    """A proxy's signature, the seconds it takes to build, and per process, tower and block its operators in place, all
+    at one pace; the machine took `drift` times as long."""
 
     signature: Signature
     build_s: float
     blocks: list[list[list[dict[str, Any]]]]
+    drift: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,28 +129,45 @@ class Bench:
         fresh = Signature.from_dict(data)
         return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
 
-    def retimed(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
-        """The measurements of those of these members whose models are at hand, as long as their steps take now: a
-        virtual machine is a third faster or slower from one quarter of an hour to the next, and blocks are timed in
-        another one than that in which a member was profiled. A member that cannot be timed is left out, as is one whose
-        model does other work than its signature says."""
-        found: dict[str, Measurement] = {}
+    def retimed(
+        self, target: Target, names: Collection[str], yardstick: str
+    ) -> tuple[dict[str, Measurement], Pace]:
+        """The measurements of those of these members whose models are at hand, as long as their steps take now, and
+        the pace of now: a virtual machine is a third faster or slower from one quarter of an hour to the next, and
+        blocks are timed in another one than that in which a member was profiled. A member that cannot be timed is left
+        out, as is one whose model does other work than its signature says."""
+        turns: dict[str, dict[str, Any]] = {}
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
         least_s, most_s, shared_s = RETIMED_S
-        limits = {**RETIMED, "max_time_s": min(max(least_s, shared_s / max(len(due), 1)), most_s)}
-        for number, member in enumerate(due, 1):
-            stage = f"timing {member.name} once more ({number} of {len(due)})"
-            self.report(stage, (number - 1) / len(due))  # its process says nothing
-            try:
-                times = self._job("time_workload", stage, **_model_of(member.signature), **limits)[
-                    "latency_s"
-                ]
-            except _NOT_MEASURED:
-                continue
-            factor = median(times) / member.latency_s
-            if 1 / MOST_DRIFT < factor < MOST_DRIFT:
-                found[member.name] = _slowed(member.measurement, factor)
-        return found
+        limit_s = min(max(least_s, shared_s / max(len(due), 1)), most_s)
+        with _written(yardstick) as folder:
+            for number, member in enumerate(due, 1):
+                stage = f"timing {member.name} once more ({number} of {len(due)})"
+                self.report(stage, (number - 1) / len(due))  # its process says nothing
+                job = {**_model_of(member.signature), "max_time_s": limit_s, "yardstick": folder}
+                with contextlib.suppress(*_NOT_MEASURED):
+                    turns[member.name] = self._job("time_workload", stage, **job)
+        if not turns:
+            return {}, self.pace(yardstick)
+        looks = [geometric_mean(turn["yardstick_latency_s"]) for turn in turns.values()]
+        pace = Pace(source=yardstick, latency_s=geometric_mean(looks))
+        found = {
+            m.name: _slowed(m.measurement, factor)
+            for m in due
+            if m.name in turns
+            and 1 / MOST_DRIFT < (factor := _paced_s(turns[m.name], pace) / m.latency_s) < MOST_DRIFT
+        }
+        return found, pace
+
+    def pace(self, yardstick: str) -> Pace:
+        """The pace of now, or of the first time that this yardstick was timed."""
+        key = self._key(yardstick=_digest(yardstick))
+        latency_s = self.cache.get(key)
+        if latency_s is None:
+            with _written(yardstick) as folder:
+                latency_s = median(self._job("time_proxy", "a yardstick", folder=folder)["latency_s"])
+            self.cache.put(key, latency_s)
+        return Pace(source=yardstick, latency_s=latency_s)
 
     def _replayed(self, member: MixMember, stage: str) -> Measurement:
         key = self._key(replay=member.signature.id)
@@ -184,26 +213,40 @@ class Bench:
             self.cache.put(key, found)
         return found
 
-    def whole(self, source: str, runs: range) -> Whole:
-        """A proxy measured as a whole in one process per number in `runs`; each operator's median time counts.
-        Processes that were disturbed (see DISTURBED) are left out."""
-        data = _quiet_together([self._whole_once(source, run) for run in runs])
-        return Whole(
-            signature=Signature.from_dict(data["signature"]),
-            build_s=float(data["build_s"]),
-            blocks=data["blocks"],
-        )
+    def whole(self, source: str, runs: range, pace: Pace) -> Whole:
+        """A proxy measured as a whole in one process per number in `runs`, each brought to the pace; each operator's
+        median time counts. Processes that were disturbed (see DISTURBED) are left out."""
+        return _quiet_together([self._whole_once(source, run, pace) for run in runs])
 
-    def _whole_once(self, source: str, run: int) -> dict[str, Any]:
-        """The result of `jobs.trace_proxy` in one process; `run` tells it from the others of the same network."""
-        key = self._key(network=hashlib.sha256(source.encode()).hexdigest(), run=run)
+    def _whole_once(self, source: str, run: int, pace: Pace) -> Whole:
+        """From `jobs.trace_proxy` in one process; `run` tells it from the others of the same network."""
+        key = self._key(network=_digest(source), yardstick=_digest(pace.source), run=run)
         data: dict[str, Any] | None = self.cache.get(key)
         if data is None:
-            with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
-                Path(folder, "network.py").write_text(source, encoding="utf-8")
-                data = self._job("trace_proxy", "whole network", folder=folder)
+            with _written(source) as folder, _written(pace.source) as yardstick:
+                data = self._job("trace_proxy", "whole network", folder=folder, yardstick=yardstick)
             self.cache.put(key, data)
-        return data
+        drift = data["yardstick_latency_s"] / pace.latency_s
+        signature = Signature.from_dict(data["signature"])
+        (measurement,) = signature.measurements
+        return Whole(
+            signature=replace(signature, measurements=(_slowed(measurement, 1 / drift),)),
+            build_s=float(data["build_s"]),
+            blocks=[[[_part_slowed(part, 1 / drift) for part in tower] for tower in data["blocks"]]],
+            drift=drift,
+        )
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _written(source: str) -> Iterator[str]:
+    """A folder with this network, while it is needed."""
+    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
+        Path(folder, "network.py").write_text(source, encoding="utf-8")
+        yield folder
 
 
 _NOT_MEASURED = (UsageError, WorkloadError, DeviceError)
@@ -226,6 +269,21 @@ def _model_of(signature: Signature) -> dict[str, Any]:
     }
 
 
+def _paced_s(turns: dict[str, Any], pace: Pace) -> float:
+    """A step's seconds at a pace, from a process in which it took turns with the pace's yardstick."""
+    step, yardstick = turns["window_latency_s"], turns["yardstick_latency_s"]
+    ratio = paired_ratio(
+        [{"latency_s": yardstick, "window_latency_s": yardstick}],
+        [{"latency_s": step, "window_latency_s": step}],
+    )
+    return pace.latency_s * ratio.value
+
+
+def _part_slowed(part: dict[str, Any], factor: float) -> dict[str, Any]:
+    """Operators of a block on a machine that takes `factor` times as long."""
+    return {**part, "operators": [{**row, "time_s": factor * row["time_s"]} for row in part["operators"]]}
+
+
 def _slowed(measurement: Measurement, factor: float) -> Measurement:
     """The same on a machine that takes `factor` times as long."""
     between = {name: getattr(measurement, name) for name in ("framework_time_s", "idle_time_s")}
@@ -237,19 +295,19 @@ def _slowed(measurement: Measurement, factor: float) -> Measurement:
     )
 
 
-def _quiet_together(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of `jobs.trace_proxy` from those of several processes; `blocks` has one entry per process."""
-    signatures = [Signature.from_dict(r["signature"]) for r in runs]
+def _quiet_together(runs: list[Whole]) -> Whole:
+    """One from those of several processes; `blocks` has one entry per process."""
+    signatures = [run.signature for run in runs]
     latencies = [s.measurements[0].latency_s for s in signatures]
     order = sorted(range(len(runs)), key=lambda i: latencies[i])
     quiet = [i for i in order if latencies[i] <= DISTURBED * latencies[order[0]]]
     middle = (len(quiet) - 1) // 2
-    together = _together([signatures[i] for i in quiet], middle)
-    return {
-        **runs[quiet[middle]],
-        "signature": together.to_dict(),
-        "blocks": [runs[i]["blocks"] for i in quiet],
-    }
+    return replace(
+        runs[quiet[middle]],
+        signature=_together([signatures[i] for i in quiet], middle),
+        blocks=[blocks for i in quiet for blocks in runs[i].blocks],
+        drift=geometric_mean([runs[i].drift for i in quiet]),
+    )
 
 
 def _together(signatures: list[Signature], middle: int) -> Signature:

@@ -12,10 +12,12 @@ from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.cache import MeasurementCache
-from statsnet.synthesis.candidates import Candidate, candidates
+from statsnet.synthesis.candidates import Candidate, candidates, leaders
 from statsnet.synthesis.columns import Columns
-from statsnet.synthesis.measure import Bench, Report
+from statsnet.synthesis.emit import network_source
+from statsnet.synthesis.measure import Bench, Pace, Report
 from statsnet.synthesis.rows import Rows
+from statsnet.synthesis.towers import Placed, build_towers
 
 DEFAULT_COMPRESSION = 53
 """Fifty and some: machines drift by a few percent between one process and the next."""
@@ -24,6 +26,10 @@ SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
 """A training step goes into autograd and calls each optimizer once, which takes most of a millisecond on a slow CPU
 (`jobs.measure_idle`), and has three operators where inference has one: of 5 ms a fifth would lie between operators,
 where no tenth of a suite's step does."""
+
+YARDSTICK_S = 0.01
+YARDSTICK_BLOCKS = 8
+"""A step's aimed-at length, and from so many families of the mix's motifs one block each."""
 
 MOST_FOREIGN = 0.25
 """Share of a block's time in kernel classes that the target lacks: beyond, it stands for nothing there."""
@@ -54,6 +60,7 @@ class Problem:
     rows: Rows
     columns: Columns
     bench: Bench
+    pace: Pace
     replayed: tuple[str, ...]
     stored: tuple[str, ...]
     design: Design
@@ -101,7 +108,8 @@ def prepare(
     columns = columns_of(chosen, bench)
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     timed = profiled if bench.afresh else before.keys() - replayed.keys()
-    if retime and (again := bench.retimed(target, timed)):
+    again, pace = bench.retimed(target, timed if retime else (), yardstick(target, bench))
+    if again:
         target = target_of_mix(mix, {**replayed, **again})
         budget = budget_s or budget_of(target, compression, mode)
     rows = Rows(target)
@@ -113,9 +121,21 @@ def prepare(
         rows=rows,
         columns=columns,
         bench=bench,
+        pace=pace,
         replayed=tuple(sorted(replayed)),
         stored=tuple(sorted(before.keys() - profiled - replayed.keys())) if bench.afresh else (),
         design=design,
+    )
+
+
+def yardstick(target: Target, bench: Bench) -> str:
+    """The source of a network of what the mix mostly does, that takes about YARDSTICK_S: neighbours that take memory
+    bandwidth slow down another mix than those that take cores."""
+    blocks = leaders(target, time_s=YARDSTICK_S, count=YARDSTICK_BLOCKS)
+    counted = [(Placed(kind=c.kind, config=c.config), 1) for c in blocks]
+    towers = build_towers(counted, training=bench.mode == "training")
+    return network_source(
+        towers, title=f"A yardstick for {bench.mode}", spec_id="", mode=bench.mode, dtype=bench.dtype, seed=0
     )
 
 

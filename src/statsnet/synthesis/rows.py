@@ -48,8 +48,6 @@ found over what should be. Where another device levels a class's operators, all 
 that its time goes by, whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the
 difference where the library may only use shorter vectors."""
 
-RATES = frozenset({"flops", "bytes", "launches", *AMOUNTS})
-
 LAUNCHES_MATTER = 0.05
 """Share of framework time in the target above which calls per second are matched."""
 
@@ -146,8 +144,6 @@ class Rows:
         self._index = {key: i for i, key in enumerate(self.keys)}
         sizes = {"device": len(self.devices)}
         self.weights = np.array([WEIGHTS[g] / sizes.get(g, 1) for g, _ in self.keys])
-        self.rates = np.array([g in RATES for g, _ in self.keys])
-        """Which rows are amounts a second, not shares of the time."""
         if self.load.framework_s < LAUNCHES_MATTER:
             self.weights[self.index("launches")] = 0.0
         self.target = self.vector(self.load)

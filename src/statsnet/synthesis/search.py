@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.errors import UsageError
-from statsnet.synthesis.correct import Choice, Trial, attempt, first_drift
+from statsnet.synthesis.correct import Choice, Trial, attempt
 from statsnet.synthesis.measure import Report
 from statsnet.synthesis.problem import Design, Problem, prepare
 from statsnet.synthesis.spec import Proxy
@@ -149,7 +149,7 @@ class _Workshop:
         for _ in range(1 if known else 2):
             counts, solution = Choice(problem=problem, trials=known).free()
             known.append(attempt(problem, counts, solution))
-        error = known[-1].error(problem.rows, problem.budget_s, first_drift(known))
+        error = known[-1].error(problem.rows, problem.budget_s)
         return error, known[-1].whole.signature.measurements[0].latency_s
 
     def finish(self, design: Design, share: float) -> Proxy:
