@@ -16,6 +16,11 @@ from statsnet.cli import options, output
     "--processes", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
     help="Fresh processes; each is one sample.",
 )  # fmt: skip
+@click.option(
+    "--setting", metavar="S+...",
+    help="What is to be changed, as in validate --settings: compile=inductor, dtype=bfloat16+channels_last, "
+    "on a GPU graphs=cuda.",
+)  # fmt: skip
 @options.min_time("1s")
 @options.max_time
 @options.trust
@@ -25,6 +30,7 @@ def run(
     device: str,
     threads: int | None,
     processes: int,
+    setting: str | None,
     min_time_s: float | None,
     max_time_s: float | None,
     trust: bool,
@@ -38,8 +44,10 @@ def run(
     """
     from statsnet.running.proxy_folder import open_proxy
     from statsnet.running.run import run_proxy
+    from statsnet.running.settings import BASELINE, parse_setting
 
     output.check_file(json_path)
+    wanted = parse_setting(setting) if setting is not None else BASELINE
     spec = open_proxy(proxy, trust=trust).spec
     options.require_device(device)
     with output.progress() as show:
@@ -48,6 +56,7 @@ def run(
             device=device,
             threads=threads,
             processes=processes,
+            setting=wanted,
             trust=trust,
             on_progress=show,
             **options.given(min_time_s=min_time_s, max_time_s=max_time_s),

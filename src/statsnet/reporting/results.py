@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from rich.table import Table
@@ -24,6 +25,13 @@ from statsnet.units import format_duration
 
 Document = Mapping[str, Any]
 
+POWER_ROWS = (
+    ("energy_j_per_step", "energy per step", "J"),
+    ("power_w", "power", "W"),
+    ("sm_clock_mhz", "SM clock", "MHz"),
+    ("temperature_c", "temperature", "°C"),
+)
+
 
 def result_report(result: Document, spec: Document | None = None) -> Report:
     """Median, interval, samples, environment and warnings; with `spec`, what the proxy stands for."""
@@ -35,11 +43,25 @@ def result_report(result: Document, spec: Document | None = None) -> Report:
         ("step time", f"{format_duration(interval.value)} (median)"),
         ("95 % interval", _bounds(interval, "one process gives none: use --processes 3 or more")),
         ("samples", _samples(processes)),
+        *_gpu_rows(processes),
         ("environment", environment_line(result["environment"])),
     ]
     if spec is not None:
         rows.append(("stands for", _stands_for(spec)))
     return [pairs(_title(result), rows), *notes("warnings:", warnings_of(processes))]
+
+
+def _gpu_rows(processes: Sequence[Document]) -> list[tuple[str, str]]:
+    """What only a GPU tells, medians over processes; what it did not tell, and why."""
+    flushed = [median(p["flushed_latency_s"]) for p in processes if p.get("flushed_latency_s")]
+    rows = [("with L2 flushed", format_duration(median(flushed)))] if flushed else []
+    records = [p["power"] for p in processes if p.get("power")]
+    for name, label, unit in POWER_ROWS:
+        found = [r[name] for r in records if r.get(name) is not None]
+        if found:
+            rows.append((label, f"{median(found):.3g} {unit}"))
+    missing = {name: reason for r in records for name, reason in r["missing"].items()}
+    return [*rows, *((f"no {name}", reason) for name, reason in sorted(missing.items()))]
 
 
 def warnings_of(processes: Sequence[Document]) -> list[str]:

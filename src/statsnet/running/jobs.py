@@ -15,6 +15,7 @@ import torch
 from statsnet.environment import describe
 from statsnet.running.child import Progress
 from statsnet.running.harness import PRECISION, _time_once, _warm_up, measure, precision
+from statsnet.running.power import SLOWED, Meter
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.settings import convert_module, setting_of, wrap_step
 from statsnet.running.yardstick import Yardstick
@@ -22,6 +23,12 @@ from statsnet.running.yardstick import Yardstick
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
 """Of processes that take turns: a window of steps, one step at least; and the longest warm-up."""
+
+ATTEMPTS = 3
+"""At a run in which the GPU is not slowed down."""
+
+FLUSHED_RUNS = 30
+"""Steps at most that are timed with the L2 cache flushed before each."""
 
 GENERATED = "cpp_fused"
 """Part of the names that Inductor gives to its kernels on a CPU."""
@@ -71,6 +78,8 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
         )
     elif "yardstick" in job:
         process = _beside(Yardstick(job["yardstick"], device), wrapped, device, job["max_time_s"])
+    elif device.startswith("cuda"):
+        process = measure_on_gpu(wrapped, device, **limits)
     else:
         process = measure(wrapped, device=device, **limits)
     if compiled:
@@ -78,6 +87,40 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     environment = describe(device)
     environment["settings"] |= {key: str(value) for key, value in setting.in_process.items()}
     return {**process, "environment": environment}
+
+
+def measure_on_gpu(step: Callable[[], object], device: str, **limits: Any) -> dict[str, Any]:
+    """As `measure`, with what the GPU drew (`power`, see power.py) and `flushed_latency_s`: some steps more, before
+    each of which its L2 cache is overwritten.
+
+    A run in which the GPU was slowed down is made again, ATTEMPTS times in all, and is not stable if it was in the last
+    one too, or held at its power cap.
+    """
+    attempts = 0
+    while attempts < ATTEMPTS:
+        attempts += 1
+        with Meter(device) as meter:
+            process = measure(step, device=device, **limits)
+        power = meter.record(len(process["latency_s"]) + len(process["warmup_latency_s"]))
+        throttled = power["throttled"] or []
+        if not SLOWED.keys() & {*throttled}:
+            break
+    if throttled:
+        process["stable"] = False
+        cause = f"the GPU was throttled ({', '.join(throttled)})"
+        process["warnings"].append(f"{cause}: cool it, raise its power limit, or lock its clocks lower")
+    flushed = _flushed(step, device, runs=min(len(process["latency_s"]), FLUSHED_RUNS))
+    return {**process, "power": power, "attempts": attempts, "flushed_latency_s": flushed}
+
+
+def _flushed(step: Callable[[], object], device: str, runs: int) -> list[float]:
+    cache_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+    flush = torch.empty(2 * cache_bytes, dtype=torch.uint8, device=device)
+    times = []
+    for _ in range(runs):
+        flush.zero_()
+        times.append(_time_once(step, device, time.perf_counter))
+    return times
 
 
 def _beside(yardstick: Yardstick, step: Callable[[], object], device: str, time_s: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.errors import UsageError
+from statsnet.running.graphs import graphed
 
 _ONEDNN_ISA = (
     "sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni",
@@ -32,8 +33,12 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "precision": {"highest": "highest", "high": "high", "medium": "medium"},
     "layout": {"channels_last": "channels_last"},
     "compile": {"inductor": "inductor"},
+    "graphs": {"cuda": "cuda"},
 }
 """Key -> value by word, for what is switched inside the process."""
+
+GRAPHS = 8
+"""Recordings of a step, each with other inputs: as many as a workload and a proxy take in turn."""
 
 _KERNEL_PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
 """Has Inductor's C++ kernels name themselves to a profiler."""
@@ -74,7 +79,7 @@ def setting_of(job: Mapping[str, Any]) -> Setting:
 
 def parse_settings(text: str) -> list[Setting]:
     """`"threads=1,onednn=sse41+mkl=compatible"` -> two settings. Raises UsageError with near matches."""
-    settings = [_parse_one(part.strip()) for part in text.split(",") if part.strip()]
+    settings = [parse_setting(part.strip()) for part in text.split(",") if part.strip()]
     if not settings:
         raise UsageError("no setting was given", hint="for example --settings threads=1,onednn=sse41")
     names = [setting.name for setting in settings]
@@ -84,7 +89,8 @@ def parse_settings(text: str) -> list[Setting]:
     return settings
 
 
-def _parse_one(text: str) -> Setting:
+def parse_setting(text: str) -> Setting:
+    """`"onednn=sse41+mkl=compatible"` -> one setting. Raises UsageError with near matches."""
     terms = [_term(term) for term in text.lower().split("+")]
     keys = [key for key, _ in terms]
     env: dict[str, str] = {}
@@ -171,7 +177,13 @@ def convert_module(setting: Setting, module: Any) -> Any:
 
 
 def wrap_step(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:
-    """The step under autocast where the setting names a dtype: the same for a workload and for a proxy."""
+    """The step under autocast where the setting names a dtype, and recorded as CUDA graphs where it asks for them: the
+    same for a workload and for a proxy."""
+    wrapped = _under_autocast(setting, step, device)
+    return graphed(wrapped, device, GRAPHS) if "graphs" in setting.in_process else wrapped
+
+
+def _under_autocast(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:
     if "dtype" not in setting.in_process:
         return step
     import torch

@@ -1,0 +1,40 @@
+"""A step recorded as CUDA graphs and launched again as a whole: no interpreter is left between its kernels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from statsnet.errors import DeviceError
+
+WARM_UPS = 3
+"""Runs before a step is recorded, on a stream of their own, as torch asks for: libraries choose their kernels there."""
+
+
+def graphed(step: Callable[[], Any], device: str, count: int) -> Callable[[], None]:
+    """A step that launches `count` recordings of `step` in turn, each with the inputs that were its turn's.
+
+    Source: the notes on CUDA graphs in torch's documentation. A step that waits for the device, or an optimizer that
+    keeps its counters on the host, cannot be recorded: torch says so. Raises DeviceError without a GPU.
+    """
+    if not device.startswith("cuda"):
+        raise DeviceError("CUDA graphs need a GPU", hint="give --device cuda, or leave graphs=cuda away")
+    import torch
+
+    with torch.cuda.device(device):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graphs: list[Any] = []
+        for _ in range(count):
+            graph = torch.cuda.CUDAGraph()
+            # They are launched one after the other, so that they can share their memory.
+            with torch.cuda.graph(graph, pool=graphs[0].pool() if graphs else None):
+                step()
+            graphs.append(graph)
+    turn = itertools.cycle(graphs)
+    return lambda: next(turn).replay()
