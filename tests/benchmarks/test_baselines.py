@@ -12,9 +12,9 @@ from test_correct import SimulatedBench, columns
 from test_rows import GEMM_S, RELU_S, small_signature
 
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.measure import Pace
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
+from statsnet.synthesis.whole import Pace
 
 BUDGET_S = 0.01
 

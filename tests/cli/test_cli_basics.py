@@ -13,7 +13,7 @@ import pytest
 from cli_support import GOLDEN, ROOT, Cli, command, environment
 
 from statsnet import __version__
-from statsnet.cli import app, main
+from statsnet.cli import app, main, output
 
 COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show")
 
@@ -111,3 +111,16 @@ def test_output_survives_a_terminal_without_unicode(here: Path) -> None:
 
 def test_main_runs_as_a_module() -> None:
     assert (ROOT / "src" / "statsnet" / "__main__.py").is_file()
+
+
+def test_a_log_names_each_stage_once_and_says_now_and_then_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with output.progress() as show:
+        for number in range(1, 8):
+            now[0] += 25.0
+            show({"stage": f"the proxy, round {number} of 8"})
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == [f"the proxy, round {n} of 8" for n in (1, 4, 7)]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from test_rows import cluster, small_signature, tensor
 
+from statsnet.errors import StatsNetError
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
@@ -16,9 +17,9 @@ from statsnet.synthesis import solve
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.correct import ROUNDS, correct
-from statsnet.synthesis.measure import Pace, Whole, _together
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rows import Rows
+from statsnet.synthesis.whole import Pace, Whole, _together
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +179,16 @@ def test_processes_that_ran_other_operators_are_not_mixed() -> None:
     other = replace(with_times(0.010, 0.004, 0.003), clusters=small_signature().clusters[::-1])
     runs = [other, with_times(0.011, 0.006, 0.001)]
     assert _together(runs, 1) == runs[1]
+
+
+def test_a_budget_that_nothing_fits_is_an_error_that_says_so(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a program's relaxation rounds to may be no block at all."""
+
+    def none(program: Any, **_: Any) -> tuple[list[Any], float]:
+        return [0 * program.upper], 0.0
+
+    monkeypatch.setattr("statsnet.synthesis.correct.dives", none)
+    with pytest.raises(StatsNetError, match="no network fits"):
+        correct(problem(rows, SimulatedBench()))

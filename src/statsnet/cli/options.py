@@ -33,9 +33,10 @@ trust = click.option(
 )
 
 
-def device(*, meta: bool = False) -> Callable[[Any], Any]:
-    """`--device`; with `meta`, counting on fake tensors is one of the choices."""
+def device(*, meta: bool = False, recorded: bool = False) -> Callable[[Any], Any]:
+    """`--device`; with `meta`, counting on fake tensors is one of the choices, with `recorded` a device elsewhere."""
     extra = ", or meta to count without allocating or timing anything" if meta else ""
+    extra += ", or recorded:NAME, a device that statsnet device record was run on" if recorded else ""
     return click.option(
         "--device", default="cpu", show_default=True, metavar="NAME", help=f"cpu, cuda or cuda:N{extra}."
     )
@@ -79,6 +80,10 @@ def require_device(name: str, *, meta: bool = False) -> None:
     kind, _, index = name.partition(":")
     if name == "cpu" or (meta and name == "meta"):
         return
+    if name.startswith("recorded:"):
+        raise UsageError(
+            f"'{name}' is not a device to run on", hint="statsnet synthesize --device takes recorded devices"
+        )
     if kind != "cuda" or (":" in name and not index.isdigit()):
         raise UsageError(
             f"'{name}' is not a device", hint=f"use cpu, cuda{', cuda:N or meta' if meta else ' or cuda:N'}"

@@ -122,11 +122,16 @@ def write_pictures(folder: str, pictures: Mapping[str, str], *, say: bool) -> No
         print_written(folder)
 
 
+QUIET_S = 60.0
+"""A log that says nothing for longer looks like a program that hangs."""
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """A function that shows events {stage, done, remaining_s} on stderr.
 
-    On a terminal that is one live line with an estimate; elsewhere a plain line for each new stage.
+    On a terminal that is one live line with an estimate; elsewhere a plain line for each new stage, and every
+    QUIET_S what is being done.
     """
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _live_line() as show:
@@ -137,12 +142,15 @@ def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 def _plain_lines() -> Callable[[Mapping[str, Any]], None]:
     seen: set[str] = set()
+    last = time.monotonic()
 
     def show(event: Mapping[str, Any]) -> None:
+        nonlocal last
         stage = str(event.get("stage", ""))
         kind = re.sub(r"\d+", "#", stage)  # `block 3 of 40` and `block 4 of 40` are one stage
-        if stage and kind not in seen:
+        if stage and (kind not in seen or time.monotonic() > last + QUIET_S):
             seen.add(kind)
+            last = time.monotonic()
             print(stage, file=sys.stderr, flush=True)
 
     return show

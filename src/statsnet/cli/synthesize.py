@@ -46,7 +46,7 @@ from statsnet.errors import StatsNetError, UsageError
     is_flag=True,
     help="Profile members whose models are at hand, and time blocks, again, not their steps alone.",
 )
-@options.device()
+@options.device(recorded=True)
 @options.profiles
 @options.seed
 @click.option(
@@ -82,7 +82,10 @@ def synthesize(
     _check_together(budget, compression, searching, resume, fresh)
     parse_mix(mix)
     resolve_mix(mix, mode, ProfilesDB(profiles))  # wrong names are found out before torch is imported
-    options.require_device(device)
+    recorded = device.startswith("recorded:")
+    _check_recorded(recorded, searching, fresh)
+    if not recorded:
+        options.require_device(device)
     path = Path(folder or f"proxy-{mix_slug(mix)}{'-training' if mode == 'training' else ''}")
     output.check_folder(path.parent)
     from statsnet.synthesis.cache import MeasurementCache
@@ -132,6 +135,15 @@ def _check_together(
             "--fresh and a search were both given",
             cause="a search must be able to go on with what it has measured",
             hint="profile the members first (statsnet profile NAME -o FILE) and search with --mix FILE:WEIGHT,...",
+        )
+
+
+def _check_recorded(recorded: bool, searching: bool, fresh: bool) -> None:
+    if recorded and (searching or fresh):
+        raise UsageError(
+            f"a recorded device and {'a search' if searching else '--fresh'} were both given",
+            cause="nothing can be measured on a device that is not here",
+            hint="leave one of them away",
         )
 
 

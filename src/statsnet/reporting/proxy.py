@@ -93,7 +93,15 @@ def fit_report(fit: Document) -> Report:
                 "an idle machine, or profile anew."
             )
         )
-    if replayed := fit.get("replayed_members"):
+    if recorded := fit.get("recorded"):
+        report.append(
+            line(
+                "Made for a device that is not here: nothing was run there. Of its operators' time "
+                f"{percent(recorded['exact'])} was recorded with the same arguments, {percent(recorded['model'])} is "
+                f"predicted from operators of other sizes, {percent(recorded['roofline'])} by a roofline."
+            )
+        )
+    elif replayed := fit.get("replayed_members"):
         report.append(
             line(
                 "Profiled in another environment, and timed here by replay of their operators, which is "
@@ -103,8 +111,8 @@ def fit_report(fit: Document) -> Report:
     if stored := fit.get("stored_members"):
         report.append(
             line(
-                "Not profiled afresh, since their models are not at hand or do other work now; their times are those "
-                f"of their signatures: {', '.join(stored)}."
+                "Not timed again, since their models are not at hand, do other work now, or took less than half or "
+                f"more than twice as long: their times are those of their signatures: {', '.join(stored)}."
             )
         )
     return report

@@ -28,6 +28,8 @@ JOBS = {
     "trace_proxy": "statsnet.synthesis.jobs:trace_proxy",
     "measure_candidates": "statsnet.synthesis.jobs:measure_candidates",
     "measure_idle": "statsnet.synthesis.jobs:measure_idle",
+    "count_candidates": "statsnet.synthesis.counting:count_candidates",
+    "count_proxy": "statsnet.synthesis.counting:count_proxy",
 }
 """Kind of a job -> its function, `module:function`.
 

@@ -14,11 +14,12 @@ from statsnet.signatures.target import target_of
 from statsnet.synthesis.candidates import LARGEST_SHARE
 from statsnet.synthesis.columns import Counts
 from statsnet.synthesis.emit import network_source
-from statsnet.synthesis.measure import ROUND_PROCESSES, Whole
+from statsnet.synthesis.measure import ROUND_PROCESSES
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rows import Rows, load_of_target
 from statsnet.synthesis.solve import Program, Solution, dives, polish
 from statsnet.synthesis.towers import Placed, Tower, build_towers, in_order
+from statsnet.synthesis.whole import Whole
 
 LARGEST_COUNT = 96
 ROUNDS = 6
@@ -139,7 +140,10 @@ class Choice:
         vectors, bound = dives(self._program(blocks, wanted), max_distinct=self.problem.design.max_distinct)
         starts: list[Counts] = [_counts(v, blocks) for v in vectors]
         best = self._best()
-        found = [self._trimmed(s, wanted) for s in (*starts, *([best.counts] if best else []))]
+        starts += [best.counts] if best else []
+        found = [self._trimmed(start, wanted) for start in starts if start]
+        if not found:
+            raise _too_short(self.problem.budget_s)
         counts, solution = min(found, key=lambda f: f[1].error)
         return counts, replace(solution, bound=bound)
 
@@ -200,6 +204,14 @@ class Choice:
         return _best_of(self.trials, self.problem.rows, self.problem.budget_s)
 
 
+def _too_short(budget_s: float) -> StatsNetError:
+    return StatsNetError(
+        "no network fits the time budget",
+        cause=f"one block, or a step with nothing in it, is longer than {budget_s:.3g} s",
+        hint="give a longer --budget",
+    )
+
+
 def _unique(blocks: list[Placed]) -> list[Placed]:
     return list({b.key: b for b in blocks}.values())
 
@@ -218,11 +230,7 @@ def attempt(problem: Problem, counts: Counts, solution: Solution) -> Trial:
     Raises StatsNetError where there are no blocks.
     """
     if not counts:
-        raise StatsNetError(
-            "no network fits the time budget",
-            cause=f"the smallest block is longer than {problem.budget_s:.3g} s",
-            hint="give a longer --budget",
-        )
+        raise _too_short(problem.budget_s)
     bench, design = problem.bench, problem.design
     blocks = [(b, counts[b.key]) for b in problem.columns.named(counts)]
     towers = in_order(build_towers(blocks, training=bench.mode == "training"), design.order)

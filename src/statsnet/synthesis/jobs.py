@@ -176,11 +176,11 @@ def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: 
     parts = {}
     for segment in ("block", "optimizer"):
         chosen = [(c, k) for c, k in zip(calls, implementations, strict=True) if c.segment == segment]
-        parts[segment] = _part(chosen, timeline.segment_s.get(segment, 0.0) / REPEATS)
+        parts[segment] = part_of(chosen, timeline.segment_s.get(segment, 0.0) / REPEATS)
     return parts
 
 
-def _part(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
+def part_of(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
     """Operators of one segment, those of equal class and intensity merged; and what is left as framework time."""
     merged: dict[tuple[str, ...], dict[str, Any]] = {}
     spent = 0.0
@@ -228,9 +228,9 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         device=device,
         warmup=5,
         repeats=10,
-        min_time_s=job.get("min_time_s", 1.2),
+        min_time_s=job.get("min_time_s", 2.0),
         on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
-        while_capturing=lambda: _marked_blocks(proxy),
+        while_capturing=lambda: marked_blocks(proxy),
         between=yardstick.look if yardstick else lambda: None,
     )
     signature = build_signature(
@@ -243,13 +243,13 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return {
         "signature": signature.to_dict(),
         "build_s": build_s,
-        "blocks": _blocks_in_place(proxy, trace),
+        "blocks": blocks_in_place([len(tower) for tower in getattr(proxy, "towers", ())], trace),
         **({"yardstick_latency_s": median(yardstick.latency_s)} if yardstick else {}),
     }
 
 
 @contextmanager
-def _marked_blocks(proxy: nn.Module) -> Iterator[None]:
+def marked_blocks(proxy: nn.Module) -> Iterator[None]:
     """Every block's forward in a segment named by its tower and place."""
     open_ranges: list[record_function] = []
     handles = []
@@ -275,12 +275,10 @@ def _marked_blocks(proxy: nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-def _blocks_in_place(proxy: nn.Module, trace: StepTrace) -> list[list[dict[str, Any]]]:
-    """Per tower and block: its operators. What lies between operators cannot be told apart in place."""
+def blocks_in_place(towers: list[int], trace: StepTrace) -> list[list[dict[str, Any]]]:
+    """Per tower, of so many blocks each, and block: its operators. What lies between operators cannot be told apart in
+    place."""
     calls: dict[str | None, list[tuple[OpCall, str]]] = defaultdict(list)
     for call, implementation in zip(trace.calls, trace.implementations, strict=True):
         calls[call.segment].append((call, implementation))
-    return [
-        [_part(calls[f"{i}.{j}"], 0.0) for j in range(len(tower))]
-        for i, tower in enumerate(getattr(proxy, "towers", ()))
-    ]
+    return [[part_of(calls[f"{i}.{j}"], 0.0) for j in range(count)] for i, count in enumerate(towers)]

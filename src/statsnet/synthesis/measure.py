@@ -16,12 +16,13 @@ from statsnet import workloads
 from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, UsageError, WorkloadError
 from statsnet.running.child import run_job
-from statsnet.running.statistics import geometric_mean, paired_ratio
+from statsnet.running.statistics import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.whole import Pace, Whole, paced_s, quiet_together, slowed, whole_of
 
 Report = Callable[[str, float], None]
 
@@ -39,29 +40,6 @@ machines were seen to drift by 0.65 to 1.4."""
 
 SAME_WORK = 0.01
 """A model whose FLOPs differ from its signature's by more than this share is another version of it."""
-
-DISTURBED = 1.08
-"""A process that is slower than the fastest by more than this had a busy neighbour."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """A yardstick (see running/yardstick.py), and how long its step took while the mix's members were timed: all times
-    of whole networks are brought to the machine's speed of then."""
-
-    source: str
-    latency_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
-    """A proxy's signature, the seconds it takes to build, and per process, tower and block its operators in place, all
-    at one pace; the machine took `drift` times as long."""
-
-    signature: Signature
-    build_s: float
-    blocks: list[list[list[dict[str, Any]]]]
-    drift: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +118,7 @@ class Bench:
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
         least_s, most_s, shared_s = RETIMED_S
         limit_s = min(max(least_s, shared_s / max(len(due), 1)), most_s)
-        with _written(yardstick) as folder:
+        with written(yardstick) as folder:
             for number, member in enumerate(due, 1):
                 stage = f"timing {member.name} once more ({number} of {len(due)})"
                 self.report(stage, (number - 1) / len(due))  # its process says nothing
@@ -152,10 +130,10 @@ class Bench:
         looks = [geometric_mean(turn["yardstick_latency_s"]) for turn in turns.values()]
         pace = Pace(source=yardstick, latency_s=geometric_mean(looks))
         found = {
-            m.name: _slowed(m.measurement, factor)
+            m.name: slowed(m.measurement, factor)
             for m in due
             if m.name in turns
-            and 1 / MOST_DRIFT < (factor := _paced_s(turns[m.name], pace) / m.latency_s) < MOST_DRIFT
+            and 1 / MOST_DRIFT < (factor := paced_s(turns[m.name], pace) / m.latency_s) < MOST_DRIFT
         }
         return found, pace
 
@@ -164,7 +142,7 @@ class Bench:
         key = self._key(yardstick=_digest(yardstick))
         latency_s = self.cache.get(key)
         if latency_s is None:
-            with _written(yardstick) as folder:
+            with written(yardstick) as folder:
                 latency_s = median(self._job("time_proxy", "a yardstick", folder=folder)["latency_s"])
             self.cache.put(key, latency_s)
         return Pace(source=yardstick, latency_s=latency_s)
@@ -216,25 +194,21 @@ class Bench:
     def whole(self, source: str, runs: range, pace: Pace) -> Whole:
         """A proxy measured as a whole in one process per number in `runs`, each brought to the pace; each operator's
         median time counts. Processes that were disturbed (see DISTURBED) are left out."""
-        return _quiet_together([self._whole_once(source, run, pace) for run in runs])
+        return quiet_together([self._whole_once(source, run, pace) for run in runs])
+
+    def evidence(self, signature: Signature) -> dict[str, float] | None:
+        """Where times come from that were not measured; None: all were."""
+        return None
 
     def _whole_once(self, source: str, run: int, pace: Pace) -> Whole:
         """From `jobs.trace_proxy` in one process; `run` tells it from the others of the same network."""
         key = self._key(network=_digest(source), yardstick=_digest(pace.source), run=run)
         data: dict[str, Any] | None = self.cache.get(key)
         if data is None:
-            with _written(source) as folder, _written(pace.source) as yardstick:
+            with written(source) as folder, written(pace.source) as yardstick:
                 data = self._job("trace_proxy", "whole network", folder=folder, yardstick=yardstick)
             self.cache.put(key, data)
-        drift = data["yardstick_latency_s"] / pace.latency_s
-        signature = Signature.from_dict(data["signature"])
-        (measurement,) = signature.measurements
-        return Whole(
-            signature=replace(signature, measurements=(_slowed(measurement, 1 / drift),)),
-            build_s=float(data["build_s"]),
-            blocks=[[[_part_slowed(part, 1 / drift) for part in tower] for tower in data["blocks"]]],
-            drift=drift,
-        )
+        return whole_of(data, pace)
 
 
 def _digest(source: str) -> str:
@@ -242,7 +216,7 @@ def _digest(source: str) -> str:
 
 
 @contextlib.contextmanager
-def _written(source: str) -> Iterator[str]:
+def written(source: str) -> Iterator[str]:
     """A folder with this network, while it is needed."""
     with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
         Path(folder, "network.py").write_text(source, encoding="utf-8")
@@ -267,70 +241,6 @@ def _model_of(signature: Signature) -> dict[str, Any]:
         "batch": signature.batch,
         "optimizer": signature.optimizer if signature.optimizer != "custom" else None,
     }
-
-
-def _paced_s(turns: dict[str, Any], pace: Pace) -> float:
-    """A step's seconds at a pace, from a process in which it took turns with the pace's yardstick."""
-    step, yardstick = turns["window_latency_s"], turns["yardstick_latency_s"]
-    ratio = paired_ratio(
-        [{"latency_s": yardstick, "window_latency_s": yardstick}],
-        [{"latency_s": step, "window_latency_s": step}],
-    )
-    return pace.latency_s * ratio.value
-
-
-def _part_slowed(part: dict[str, Any], factor: float) -> dict[str, Any]:
-    """Operators of a block on a machine that takes `factor` times as long."""
-    return {**part, "operators": [{**row, "time_s": factor * row["time_s"]} for row in part["operators"]]}
-
-
-def _slowed(measurement: Measurement, factor: float) -> Measurement:
-    """The same on a machine that takes `factor` times as long."""
-    between = {name: getattr(measurement, name) for name in ("framework_time_s", "idle_time_s")}
-    return replace(
-        measurement,
-        step_latency_s=tuple(factor * t for t in measurement.step_latency_s),
-        cluster_time_s=tuple(None if t is None else factor * t for t in measurement.cluster_time_s),
-        **{name: None if t is None else factor * t for name, t in between.items()},
-    )
-
-
-def _quiet_together(runs: list[Whole]) -> Whole:
-    """One from those of several processes; `blocks` has one entry per process."""
-    signatures = [run.signature for run in runs]
-    latencies = [s.measurements[0].latency_s for s in signatures]
-    order = sorted(range(len(runs)), key=lambda i: latencies[i])
-    quiet = [i for i in order if latencies[i] <= DISTURBED * latencies[order[0]]]
-    middle = (len(quiet) - 1) // 2
-    return replace(
-        runs[quiet[middle]],
-        signature=_together([signatures[i] for i in quiet], middle),
-        blocks=[blocks for i in quiet for blocks in runs[i].blocks],
-        drift=geometric_mean([runs[i].drift for i in quiet]),
-    )
-
-
-def _together(signatures: list[Signature], middle: int) -> Signature:
-    """One signature from those of several processes: operators' and framework's median times, and all steps. Where the
-    processes did not run the same operators, that of the middle one."""
-    base = signatures[middle]
-    if len(signatures) == 1 or any(s.clusters != base.clusters for s in signatures):
-        return base
-    found = [s.measurements[0] for s in signatures]
-    times = zip(*(m.cluster_time_s for m in found), strict=True)
-    measurement = replace(
-        found[middle],
-        step_latency_s=tuple(t for m in found for t in m.step_latency_s),
-        cluster_time_s=tuple(_median(values) for values in times),
-        framework_time_s=_median([m.framework_time_s for m in found]),
-        idle_time_s=_median([m.idle_time_s for m in found]),
-    )
-    return replace(base, measurements=(measurement,))
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return median(known) if known else None
 
 
 def _column_s(column: dict[str, Any]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from statsnet import environment
 from statsnet.errors import StatsNetError, UsageError
@@ -15,9 +16,11 @@ from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate, candidates, leaders
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.emit import network_source
-from statsnet.synthesis.measure import Bench, Pace, Report
+from statsnet.synthesis.measure import Bench, Report
+from statsnet.synthesis.recorded import PREFIX, RecordedBench, is_recorded, recorded_device
 from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.towers import Placed, build_towers
+from statsnet.synthesis.whole import Pace
 
 DEFAULT_COMPRESSION = 53
 """Fifty and some: machines drift by a few percent between one process and the next."""
@@ -51,7 +54,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`replayed` names the members whose times come from replay, `stored` those that were to be profiled afresh and
+    """`replayed` names the members whose times come from replay, `stored` those that were to be timed again and
     keep their signature's times. `columns` learn while it is solved."""
 
     mix_text: str
@@ -83,16 +86,19 @@ def prepare(
     hand: their profiles are of another hour. A step is to take `budget_s`, or the suite's ÷ `compression` but not under
     the mode's SHORTEST_STEP_S. With a fresh cache nothing that was measured before counts: members are profiled again,
     where their models are at hand, and blocks timed again. Raises as `synthesize` does."""
-    here = measuring_environment(device)
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
+    known = recorded_device(device.removeprefix(PREFIX), db, mode) if is_recorded(device) else None
+    here = known.environment if known else measuring_environment(device)
     mix = resolve_mix(mix_text, mode, db, environment=environment.fingerprint(here))
-    bench = Bench(
-        environment=here,
-        mode=mode,
-        dtype=_common_dtype(mix),
-        device=device,
-        cache=cache or MeasurementCache(),
-        report=report,
+    settings: dict[str, Any] = {
+        "environment": here,
+        "mode": mode,
+        "dtype": _common_dtype(mix),
+        "cache": cache or MeasurementCache(),
+        "report": report,
+    }
+    bench = (
+        RecordedBench(**settings, device="cpu", recorded=known) if known else Bench(**settings, device=device)
     )
     before = {m.name: m.signature for m in mix.members}
     mix, replayed = bench.measured_here(mix)
@@ -123,7 +129,7 @@ def prepare(
         bench=bench,
         pace=pace,
         replayed=tuple(sorted(replayed)),
-        stored=tuple(sorted(before.keys() - profiled - replayed.keys())) if bench.afresh else (),
+        stored=tuple(sorted(before.keys() - profiled - replayed.keys() - again.keys())) if retime else (),
         design=design,
     )
 

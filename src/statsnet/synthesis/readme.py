@@ -60,7 +60,7 @@ def proxy_readme(spec: dict[str, Any], fit: dict[str, Any], mix_text: str) -> st
             "Timed by replay of their operators, not by their models: " + ", ".join(fit["replayed_members"]),
         ]
     if fit["stored_members"]:
-        lines += ["", "Not profiled afresh, as others were: " + ", ".join(fit["stored_members"])]
+        lines += ["", "Not timed again, as others were: " + ", ".join(fit["stored_members"])]
     return "\n".join(lines) + "\n"
 
 

@@ -40,6 +40,8 @@ class Proxy:
     stored: tuple[str, ...]
     rounds: list[dict[str, Any]]
     build_s: float
+    evidence: dict[str, float] | None = None
+    """Of a recorded device: the shares of the step's operator time by where they come from."""
 
     @property
     def latency_s(self) -> float:
@@ -84,6 +86,7 @@ class Proxy:
             "rounds": self.rounds,
             "replayed_members": list(self.replayed),
             "stored_members": list(self.stored),
+            "recorded": self.evidence,
         }
 
 

@@ -44,4 +44,5 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, trials: Sequence[Trial] = 
         stored=problem.stored,
         rounds=history,
         build_s=best.whole.build_s,
+        evidence=bench.evidence(best.whole.signature),
     )

@@ -1,0 +1,194 @@
+"""All that is to be measured on a GPU, in one go, on a machine that has torch and StatsNet's few other requirements.
+
+    python benchmarks/gpu_campaign.py [--device cuda] [--limit 20min] [-o build/campaign]
+
+Profiles workloads' `standard` sizes in float32 and bfloat16, both modes; makes two proxies there, measures their fit
+again, and their fidelity across the device's settings; records the device. Each step is a command of StatsNet in a
+process of its own, whose files appear whole or not at all: started again, it goes on behind what is there. A step that
+fails is named, and the others go on. No step is begun after the limit. Last, a table is printed. The files are small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statsnet.units import parse_duration_s
+
+WORKLOADS = (
+    "cv/resnet50", "recsys/dlrm", "nlp/bert_base", "speech/deepspeech2", "cv/mobilenet_v2", "recsys/ncf",
+)  # fmt: skip
+"""Of four domains; the mixes below are made of them."""
+
+DTYPES = ("float32", "bfloat16")
+MODES = ("inference", "training")
+MIXES = {
+    "recsys-cv": "recsys:0.5,cv:0.5",
+    "all": "recsys:1,cv:1,nlp:1,speech:1",
+}
+COMPRESSION = 100
+SETTINGS = "precision=high,dtype=bfloat16,graphs=cuda,compile=inductor"
+OPERATORS = 1200
+PROFILES = "profiles"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`arguments` of the program `statsnet`; done where `makes` is there."""
+
+    name: str
+    arguments: tuple[str, ...]
+    makes: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`status`: done, there (from a run before), failed, or left out."""
+
+    step: Step
+    status: str
+    took_s: float = 0.0
+    said: str = ""
+
+
+def plan(folder: Path, device: str) -> list[Step]:
+    """What matters most first: a run that ends early has profiles of every domain, then proxies, then more."""
+    profiles = [_profile(folder, device, w, mode, "float32") for mode in MODES for w in WORKLOADS]
+    lower = [_profile(folder, device, w, mode, "bfloat16") for mode in MODES for w in WORKLOADS]
+    record = Step(
+        name="record the device",
+        arguments=("device", "record", "--device", device, "--operators", str(OPERATORS),
+                   "--profiles", str(folder / PROFILES), "-o", str(folder / "device.json")),
+        makes=folder / "device.json",
+    )  # fmt: skip
+    proxies = [step for name, mix in MIXES.items() for step in _proxy(folder, device, name, mix)]
+    return [*profiles, *proxies, record, *lower]
+
+
+def _profile(folder: Path, device: str, workload: str, mode: str, dtype: str) -> Step:
+    """Profiles of float32 are a database, from which proxies are made; those of other dtypes lie beside it."""
+    base = folder / (PROFILES if dtype == "float32" else f"{PROFILES}-{dtype}")
+    makes = base / "here" / f"{workload}.{mode}.json"
+    arguments = ("profile", workload, "--mode", mode, "--preset", "standard", "--dtype", dtype, "--device", device,
+                 "-o", str(makes))  # fmt: skip
+    return Step(name=f"profile {workload}, {mode}, {dtype}", arguments=arguments, makes=makes)
+
+
+def _proxy(folder: Path, device: str, name: str, mix: str) -> list[Step]:
+    proxy = folder / "proxies" / name
+    database = ("--profiles", str(folder / PROFILES))
+    fit, fidelity = folder / f"{name}.fit.json", folder / f"{name}.fidelity.json"
+    return [
+        Step(
+            name=f"synthesize {mix}",
+            arguments=("synthesize", "--mix", mix, "--compression", str(COMPRESSION), "--device", device, *database,
+                       "-o", str(proxy)),
+            makes=proxy / "fit.json",
+        ),
+        Step(
+            name=f"fit of {name}",
+            arguments=("validate", str(proxy), "--rounds", "2", "--device", device, *database, "--json", str(fit)),
+            makes=fit,
+        ),
+        Step(
+            name=f"fidelity of {name}",
+            arguments=("validate", str(proxy), "--settings", SETTINGS, "--rounds", "1", "--device", device, *database,
+                       "--json", str(fidelity)),
+            makes=fidelity,
+        ),
+    ]  # fmt: skip
+
+
+def run(
+    steps: Sequence[Step],
+    *,
+    limit_s: float,
+    call: Callable[[Sequence[str]], tuple[int, str]],
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Outcome]:
+    """Every step in turn; `call` gives its exit code and what it said last."""
+    begin = clock()
+    outcomes = []
+    for number, step in enumerate(steps, 1):
+        if step.makes.exists():
+            outcomes.append(Outcome(step=step, status="there"))
+            continue
+        before = clock()
+        if before - begin > limit_s:
+            outcomes.append(Outcome(step=step, status="left out", said="the time was over"))
+            continue
+        say(f"{number} of {len(steps)}: {step.name}")
+        step.makes.parent.mkdir(parents=True, exist_ok=True)
+        code, said = call(step.arguments)
+        status = "done" if code == 0 and step.makes.exists() else "failed"
+        took_s = clock() - before
+        outcomes.append(
+            Outcome(step=step, status=status, took_s=took_s, said=said if status == "failed" else "")
+        )
+    return outcomes
+
+
+def statsnet(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run one command; what it says goes to this program's stderr too."""
+    done = subprocess.run(
+        [sys.executable, "-m", "statsnet", *arguments], capture_output=True, text=True, check=False
+    )
+    sys.stderr.write(done.stderr)
+    lines = done.stderr.strip().splitlines()
+    return done.returncode, lines[-1] if lines else ""
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """What was done, how long it took, and what the proxies' files say."""
+    lines = ["| step | | seconds | |", "|---|---|---|---|"]
+    for outcome in outcomes:
+        there = outcome.status in ("done", "there")
+        said = _result(outcome.step.makes) if there else outcome.said
+        lines.append(f"| {outcome.step.name} | {outcome.status} | {outcome.took_s:.0f} | {said} |")
+    return "\n".join(lines)
+
+
+def _result(path: Path) -> str:
+    """The figures of a file, in one line."""
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if data["kind"] == "statsnet.fit":
+        found = data["summary"]
+        off, rate = 100 * found["category_total_variation"], 100 * found["flops_per_s_error"]
+        return f"categories {off:.1f} points, FLOP/s {rate:+.1f} %, compression {found['compression']:.0f}"
+    fidelity = (data.get("validation") or {}).get("fidelity")
+    if fidelity:
+        return ", ".join(
+            f"{row['name']} {100 * row['error']['value']:+.1f} %" for row in fidelity["settings"]
+        )
+    if data["kind"] == "statsnet.signature" and data["measurements"]:
+        steps = sorted(data["measurements"][0]["step_latency_s"])
+        return f"{1e3 * steps[len(steps) // 2]:.3g} ms, {len(data['counts']['clusters'])} clusters"
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--limit", default="20min")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/campaign"))
+    options = parser.parse_args()
+    outcomes = run(
+        plan(options.output, options.device),
+        limit_s=parse_duration_s(options.limit),
+        call=statsnet,
+        say=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    print(table(outcomes))
+    sys.exit(any(outcome.status == "failed" for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()

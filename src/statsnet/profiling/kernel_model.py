@@ -1,0 +1,199 @@
+"""How long an operator takes on a device that is not at hand: from what was measured there.
+
+What was measured with the same arguments counts as it is. Between such entries a regressor (extremely randomised
+trees, Geurts, Ernst and Wehenkel 2006) gives an operator's time over its roofline time, which changes less from size to
+size than the time itself, from its work and its tensors' dims; where a kind of operator has too few entries, those of
+its category are taken together; where these are too few, the roofline and what operators usually take of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.kernels import kernel_class
+from statsnet.signatures.categories import base_name, categorize
+from statsnet.signatures.operators import TensorSpec, tensors_of
+
+Evidence = Literal["exact", "model", "roofline"]
+
+FEWEST = 8
+"""Entries that a regressor is made from."""
+
+TENSORS, AXES = 4, 5
+"""Of each operator so many tensors are looked at, and so many of their last dims."""
+
+REACHED = 0.95
+"""Quantile of the rates of all entries that stands for the device's peak, and (from below) for its shortest call."""
+
+FOLDS = 5
+CATEGORY = "category "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One measured operator: arguments as signatures/operators.py encodes them, seconds of one call."""
+
+    op: str
+    phase: str
+    args: Sequence[Any]
+    outputs: Sequence[Any]
+    time_s: float
+    kernel: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Seconds of one call, and the kernel that runs it: that of the most similar entry."""
+
+    time_s: float
+    kernel: str
+    kernel_class: str
+    evidence: Evidence
+
+
+@dataclass(slots=True, kw_only=True)
+class _Group:
+    """Entries of one kind of operator or of one category."""
+
+    features: np.ndarray
+    residuals: np.ndarray
+    """ln(time over roofline time)."""
+    kernels: list[str]
+    trees: Any = None
+
+    def predict(self, features: np.ndarray) -> float:
+        if self.trees is None:
+            self.trees = _trees().fit(self.features, self.residuals)
+        return float(self.trees.predict(features[None])[0])
+
+    def nearest(self, features: np.ndarray) -> str:
+        return self.kernels[int(np.abs(self.features - features).sum(axis=1).argmin())]
+
+
+class KernelModel:
+    """Times of operators on the device where `known` were measured. Raises ValueError for none."""
+
+    def __init__(self, known: Iterable[Known]) -> None:
+        entries = [k for k in known if k.time_s > 0]
+        if not entries:
+            raise ValueError("a device without measured operators")
+        self._exact: dict[str, list[Known]] = defaultdict(list)
+        for entry in entries:
+            self._exact[_key(entry.op, entry.phase, entry.args, entry.outputs)].append(entry)
+        work = [_work(e.op, e.args, e.outputs) for e in entries]
+        times = np.array([e.time_s for e in entries])
+        self.flops_per_s = _reached([f / t for (f, _), t in zip(work, times, strict=True) if f > 0], REACHED)
+        self.bytes_per_s = _reached([b / t for (_, b), t in zip(work, times, strict=True) if b > 0], REACHED)
+        self.shortest_s = _reached(times, 1 - REACHED)
+        rows = [_features(e.op, e.args, e.outputs) for e in entries]
+        residuals = [math.log(e.time_s / self._roofline_s(*w)) for e, w in zip(entries, work, strict=True)]
+        self._usual = median(residuals)
+        self._groups: dict[str, _Group] = {}
+        members: dict[str, list[int]] = defaultdict(list)
+        for i, entry in enumerate(entries):
+            for name in _groups_of(entry.op, entry.phase, entry.args, entry.outputs):
+                members[name].append(i)
+        for name, places in members.items():
+            self._groups[name] = _Group(
+                features=np.stack([rows[i] for i in places]),
+                residuals=np.array([residuals[i] for i in places]),
+                kernels=[entries[i].kernel for i in places],
+            )
+
+    def estimate(
+        self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any], *, exact: bool = True
+    ) -> Estimate:
+        """Of one call; without `exact` also where it was measured as it is."""
+        found = self._exact.get(_key(op, phase, args, outputs), []) if exact else []
+        if found:
+            kernel = found[0].kernel
+            time_s, evidence = median(k.time_s for k in found), "exact"
+        else:
+            time_s, kernel, evidence = self._modelled(op, phase, args, outputs)
+        return Estimate(
+            time_s=time_s,
+            kernel=kernel,
+            kernel_class=kernel_class(op, list(args), list(outputs), kernel),
+            evidence=evidence,  # type: ignore[arg-type]
+        )
+
+    def _modelled(
+        self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]
+    ) -> tuple[float, str, str]:
+        features = _features(op, args, outputs)
+        names = _groups_of(op, phase, args, outputs)
+        groups = [self._groups[name] for name in names if name in self._groups]
+        kernel = groups[0].nearest(features) if groups else "unknown"
+        roofline_s = self._roofline_s(*_work(op, args, outputs))
+        for group in groups:
+            if len(group.residuals) >= FEWEST:
+                return roofline_s * math.exp(group.predict(features)), kernel, "model"
+        return roofline_s * math.exp(self._usual), kernel, "roofline"
+
+    def _roofline_s(self, flops: float, nbytes: float) -> float:
+        return max(flops / self.flops_per_s, nbytes / self.bytes_per_s, self.shortest_s)
+
+    def errors(self) -> dict[str, tuple[int, float]]:
+        """By kind of operator: entries, and the median of |time predicted by the others ÷ measured − 1| (entries of
+        FOLDS parts, each predicted from the rest)."""
+        from sklearn.model_selection import cross_val_predict
+
+        found = {}
+        for name, group in self._groups.items():
+            if name.startswith(CATEGORY) or len(group.residuals) < FEWEST:
+                continue
+            predicted = cross_val_predict(_trees(), group.features, group.residuals, cv=FOLDS)
+            off = np.abs(np.exp(predicted - group.residuals) - 1.0)
+            found[name] = (len(off), float(np.median(off)))
+        return found
+
+
+def _trees() -> Any:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    return ExtraTreesRegressor(n_estimators=100, random_state=0)
+
+
+def _key(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> str:
+    return json.dumps([op, phase, coarse_arguments(list(args)), list(outputs)], sort_keys=True)
+
+
+def _groups_of(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[str, str]:
+    """The kind of operator and dtype, then the category and dtype."""
+    tensors = tensors_of(args) or tensors_of(outputs)
+    dtype = tensors[0].dtype if tensors else "none"
+    return f"{base_name(op)} {dtype}", f"{CATEGORY}{categorize(op, phase)} {dtype}"
+
+
+def _work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[float, float]:
+    """FLOPs and bytes; without a formula the bytes of all tensors."""
+    cost = cost_of(op, list(args), list(outputs))
+    if cost is not None:
+        return cost.flops, cost.bytes_read + cost.bytes_written
+    return 0.0, float(sum(t.nbytes for t in (*tensors_of(args), *tensors_of(outputs))))
+
+
+def _features(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> np.ndarray:
+    flops, nbytes = _work(op, args, outputs)
+    row = [math.log2(flops + 1), math.log2(nbytes + 1)]
+    tensors: list[TensorSpec | None] = [*tensors_of(args), *tensors_of(outputs)]
+    for tensor in (tensors + [None] * TENSORS)[:TENSORS]:
+        dims = [] if tensor is None else [math.log2(n + 1) for n in tensor.shape[-AXES:]]
+        row += [0.0] * (AXES - len(dims)) + dims
+        row.append(float(tensor is not None and tensor.strides is not None))
+    return np.array(row)
+
+
+def _reached(rates: Iterable[float], quantile: float) -> float:
+    found = list(rates)
+    return float(np.quantile(found, quantile)) if found else 1.0

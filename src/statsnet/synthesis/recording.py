@@ -1,0 +1,172 @@
+"""Recording a device: operators that the database's workloads and their blocks call, timed there one by one."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from statsnet.errors import StatsNetError
+from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.costs import cost_of
+from statsnet.running.child import run_job
+from statsnet.signatures.categories import base_name, categorize
+from statsnet.signatures.database import MODES, ProfilesDB
+from statsnet.signatures.mix import resolve_mix
+from statsnet.signatures.model import Cluster, Measurement, Memory, Signature
+from statsnet.signatures.operators import is_tensor, tensors_of
+from statsnet.signatures.target import Target, target_of_mix
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.measure import Report
+from statsnet.synthesis.problem import DEFAULT_COMPRESSION, budget_of
+
+OPERATORS = 1500
+"""So many are recorded: some minutes, and a file of less than a megabyte."""
+
+BLOCKS = 48
+"""Candidates of each domain and mode whose operators are among those to choose from: they are small, workloads'
+large."""
+
+FEWEST = 6
+"""Of each kind of operator at least, where there are so many."""
+
+LARGEST_BYTES = 2**31
+"""Of all tensors of an operator: larger ones do not fit beside others."""
+
+REFERENCE = {"target": "recsys/dlrm", "preset": "small", "mode": "inference", "dtype": "float32"}
+"""A workload of many short operators, which shows what lies between them."""
+
+Weighted = dict[str, tuple[Cluster, float]]
+"""Operators to choose from, by their arguments, with their share of the time of all workloads."""
+
+
+def record_device(
+    db: ProfilesDB,
+    *,
+    device: str = "cpu",
+    count: int = OPERATORS,
+    report: Report = lambda _stage, _share: None,
+) -> Signature:
+    """A signature whose clusters are operators of the database's workloads and of blocks made from them, measured
+    here one by one (replay). Raises StatsNetError for a database without measured profiles."""
+    pool: Weighted = {}
+    for mode in MODES:
+        for domain in db.domains:
+            if not db.find_domain(domain, mode):
+                continue
+            report(f"reading {domain}, {mode}", 0.0)
+            target = target_of_mix(resolve_mix(f"{domain}:1", mode, db), {})
+            _add(pool, _operators_of(target), 1.0)
+            _add(pool, _operators_of_blocks(target, mode, device, report), 0.0)
+    if not pool:
+        raise StatsNetError(
+            "there is nothing to record", cause=f"no measured profile in '{db.path}'", hint="give --profiles"
+        )
+    signature = Signature(
+        mode="inference",
+        dtype="float32",
+        clusters=tuple(chosen(pool, count)),
+        memory=Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0),
+    )
+    found = run_job(
+        {"kind": "replay", "signature": signature.to_dict(), "device": device},
+        on_progress=lambda e: report(e["stage"], float(e.get("done", 0.0))),
+    )
+    report("what lies between operators", 0.0)
+    reference = run_job({"kind": "profile_workload", **REFERENCE, "device": device})["signature"]
+    between_s = _between_s(Signature.from_dict(reference))
+    measured = Measurement.from_dict(found["measurement"])
+    calls = len(signature.clusters)
+    measured = replace(measured, launches=float(calls), framework_time_s=between_s * calls)
+    return replace(signature, measurements=(measured,))
+
+
+def _between_s(signature: Signature) -> float:
+    (measurement,) = signature.measurements
+    return ((measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)) / measurement.launches
+
+
+def _operators_of(target: Target) -> Iterable[tuple[Cluster, float]]:
+    members = {m.name: m for m in target.members}
+    for found in target.clusters:
+        yield members[found.member].signature.clusters[found.cluster], found.time_share
+
+
+def _operators_of_blocks(
+    target: Target, mode: str, device: str, report: Report
+) -> Iterable[tuple[Cluster, float]]:
+    """Those of candidates for a proxy of the default compression."""
+    wanted = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=BLOCKS)
+    dtype = target.members[0].signature.dtype
+    job = {"candidates": [c.to_dict() for c in wanted], "mode": mode, "dtype": dtype, "device": device}
+    counted = run_job(
+        {"kind": "count_candidates", **job},
+        on_progress=lambda e: report(e["stage"], float(e.get("done", 0.0))),
+    )
+    for call in (c for calls in counted["calls"] for c in calls if c["segment"] in ("block", "optimizer")):
+        yield _cluster(call), 0.0
+
+
+def _cluster(call: Mapping[str, Any]) -> Cluster:
+    cost = cost_of(call["op"], call["args"], call["outputs"])
+    return Cluster(
+        op=call["op"],
+        phase=call["phase"],
+        category=categorize(call["op"], call["phase"]),
+        calls=1.0,
+        args=tuple(coarse_arguments(call["args"])),
+        outputs=tuple(call["outputs"]),
+        flops=cost.flops if cost else None,
+        bytes_read=cost.bytes_read if cost else None,
+        bytes_written=cost.bytes_written if cost else None,
+    )
+
+
+def _add(pool: Weighted, found: Iterable[tuple[Cluster, float]], weight: float) -> None:
+    for cluster, share in found:
+        if _bytes(cluster) > LARGEST_BYTES or cluster.category == "collective":
+            continue
+        key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
+        before = pool[key][1] if key in pool else 0.0
+        pool[key] = (replace(cluster, calls=1.0, skew=None), before + weight * share)
+
+
+def chosen(pool: Weighted, count: int) -> list[Cluster]:
+    """`count` operators: of each kind (operator, phase and dtype) FEWEST, and as many more as the root of its share of
+    the time says: the dearest, and others evenly spread over their sizes."""
+    kinds: dict[tuple[str, str, str], list[tuple[Cluster, float]]] = defaultdict(list)
+    for cluster, share in pool.values():
+        kinds[_kind(cluster)].append((cluster, share))
+    roots = {kind: math.sqrt(sum(share for _, share in found)) for kind, found in kinds.items()}
+    total = sum(roots.values()) or 1.0
+    more = max(count - FEWEST * len(kinds), 0)
+    out: list[Cluster] = []
+    for kind in sorted(kinds, key=lambda k: (-roots[k], k)):
+        room = FEWEST + round(more * roots[kind] / total)
+        out += _spread(kinds[kind], min(room, count - len(out)))
+    return out
+
+
+def _spread(found: list[tuple[Cluster, float]], count: int) -> list[Cluster]:
+    """The dearest third, and of the others every so many in the order of their sizes."""
+    if len(found) <= count:
+        return [cluster for cluster, _ in found]
+    ordered = sorted(found, key=lambda f: (-f[1], repr(f[0].args)))
+    dear, others = ordered[: count // 3], ordered[count // 3 :]
+    others.sort(key=lambda f: (_bytes(f[0]), repr(f[0].args)))
+    wanted = count - len(dear)
+    places = [round(i * (len(others) - 1) / max(wanted - 1, 1)) for i in range(wanted)]
+    return [c for c, _ in (*dear, *(others[p] for p in sorted({*places})))]
+
+
+def _kind(cluster: Cluster) -> tuple[str, str, str]:
+    tensors = tensors_of(cluster.args) or tensors_of(cluster.outputs)
+    return base_name(cluster.op), cluster.phase, tensors[0].dtype if tensors else "none"
+
+
+def _bytes(cluster: Cluster) -> int:
+    outputs = [o for o in cluster.outputs if is_tensor(o)]
+    return sum(t.nbytes for t in (*tensors_of(cluster.args), *tensors_of(outputs)))

@@ -1,0 +1,70 @@
+"""The campaign on a GPU: what it would run, how it goes on, and what it prints. Nothing here has a GPU."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pytest
+from gpu_campaign import COMPRESSION, DTYPES, MODES, WORKLOADS, Step, plan, run, table
+
+from statsnet.cli.app import statsnet
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_step_is_a_command_that_statsnet_takes(tmp_path: Path) -> None:
+    steps = plan(tmp_path, "cuda")
+    for step in steps:
+        command: click.Command = statsnet
+        words = list(step.arguments)
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        with command.make_context(command.name, words) as context:
+            assert context.params["device"] == "cuda"
+    assert len({step.makes for step in steps}) == len(steps)
+    assert len([s for s in steps if s.arguments[0] == "profile"]) == len(WORKLOADS) * len(MODES) * len(DTYPES)
+
+
+def test_it_goes_on_where_it_was_stopped_and_names_what_failed(tmp_path: Path) -> None:
+    steps = [Step(name=n, arguments=(n,), makes=tmp_path / "files" / n) for n in "abcd"]
+    called: list[str] = []
+    now = [0.0]
+
+    def call(arguments: Sequence[str]) -> tuple[int, str]:
+        (name,) = arguments
+        called.append(name)
+        now[0] += 10.0
+        if name == "b" and called.count("b") == 1:
+            return 1, "statsnet: it is broken"
+        (tmp_path / "files" / name).write_text('{"kind": "statsnet.result"}')
+        return 0, ""
+
+    def once() -> list[tuple[str, str]]:
+        outcomes = run(steps, limit_s=25.0, call=call, say=lambda _: None, clock=lambda: now[0])
+        shown = table(outcomes)
+        assert all(f"| {o.step.name} | {o.status} |" in shown for o in outcomes)
+        assert "broken" in shown or all(o.status != "failed" for o in outcomes)
+        return [(o.step.name, o.status) for o in outcomes]
+
+    assert once() == [("a", "done"), ("b", "failed"), ("c", "done"), ("d", "left out")]
+    assert once() == [("a", "there"), ("b", "done"), ("c", "there"), ("d", "done")]
+    assert called == ["a", "b", "c", "b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("generated/recsys-cv/fit.json", ["categories 3.8 points", "compression 51"]),
+        ("tests/signatures/golden_signature.json", ["ms", "clusters"]),
+    ],
+)
+def test_its_table_has_the_figures_of_what_was_made(file: str, words: list[str], tmp_path: Path) -> None:
+    made = Path(shutil.copy(ROOT / file, tmp_path / "file.json"))
+    shown = table(
+        run([Step(name="x", arguments=(), makes=made)], limit_s=1.0, call=lambda _: (1, ""), say=print)
+    )
+    assert all(word in shown for word in words), shown
+    assert COMPRESSION == 100

@@ -1,0 +1,60 @@
+"""`statsnet device`, and making a proxy for a device that is not here; recording is tested with synthesis."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_support import GOLDEN, Cli, read
+
+
+@pytest.fixture
+def profiles(here: Path) -> str:
+    """A database with one profile, that of the golden signature."""
+    data = read(GOLDEN)
+    folder = here / "db" / "nvidia-z80-torch2.11" / data["workload"]["domain"]
+    folder.mkdir(parents=True)
+    shutil.copy(GOLDEN, folder / f"{data['workload']['name']}.{data['mode']}.json")
+    return "db"
+
+
+def test_what_is_known_of_a_device(cli: Cli, profiles: str) -> None:
+    shown = cli("device", "show", "z80", "--profiles", profiles)
+    assert shown.returncode == 0, shown.stderr
+    for text in ("A recorded device", "peak reached", "shortest call", "between two"):
+        assert text in shown.stdout
+    again = cli("device", "show", f"recorded:{GOLDEN}")
+    assert again.stdout == shown.stdout
+
+
+def test_a_device_that_nobody_recorded(failing: Callable[..., str], profiles: str) -> None:
+    mix = f"{read(GOLDEN)['workload']['domain']}:1"
+    options = ["--mode", read(GOLDEN)["mode"], "--profiles", profiles]
+    for command in (["device", "show", "h200", *options[2:]],
+                    ["synthesize", "--mix", mix, *options, "--device", "recorded:h200"]):  # fmt: skip
+        message = failing(*command, code=2)
+        assert "names no recorded device" in message
+        assert "nvidia-z80-torch2.11" in message
+
+
+@pytest.mark.parametrize("more", [["--fresh"], ["--trials", "3"]])
+def test_nothing_is_measured_on_a_recorded_device(
+    failing: Callable[..., str], profiles: str, more: list[str]
+) -> None:
+    mix = f"{read(GOLDEN)['workload']['domain']}:1"
+    options = ["--mode", read(GOLDEN)["mode"], "--profiles", profiles, "--device", "recorded:z80"]
+    assert "not here" in failing("synthesize", "--mix", mix, *options, *more, code=2)
+
+
+@pytest.mark.parametrize("command", [["run", "x"], ["validate", "x"], ["device", "record"]])
+def test_nothing_runs_on_one(failing: Callable[..., str], command: list[str]) -> None:
+    assert failing(*command, "--device", "recorded:z80", code=2)
+
+
+def test_a_record_needs_profiles(failing: Callable[..., str], here: Path) -> None:
+    (here / "empty").mkdir()
+    message = failing("device", "record", "--profiles", "empty", "-o", "record.json", code=1)
+    assert "nothing to record" in message
+    assert not (here / "record.json").exists()
