@@ -304,3 +304,22 @@ def test_steps_that_the_framework_runs_in_a_loop_are_recurrent_layers(
 def test_other_layers_are_no_steps(layer: nn.Module, rows: int, motifs: Motifs) -> None:
     found = [kind for m in motifs(lambda: layer(r(rows, 8))) for kind, _ in readings(m)]
     assert "linear" in found and "recurrent" not in found
+
+
+def test_what_is_spread_over_a_larger_operand_is_another_blocks_work() -> None:
+    small, large = ({"shape": s, "dtype": "float32"} for s in ([8], [4, 8]))
+    relu = Cluster(
+        op="aten.relu.default",
+        phase="forward",
+        category="activation",
+        calls=1.0,
+        args=(small,),
+        outputs=(small,),
+    )
+    add = Cluster(
+        op="aten.add.Tensor", phase="forward", category="elementwise", calls=1.0, args=(small, large),
+        outputs=(large,),
+    )  # fmt: skip
+    config = KINDS["pointwise"].from_motif([relu, add])
+    assert config == {"shape": (8,), "functions": ("relu",)}
+    assert KINDS["pointwise"].scaled(config, 2) == {"shape": (4,), "functions": ("relu",)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statsnet.environment import fingerprint, slug
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import MeasurementError, StatsNetError, UsageError
 from statsnet.running.child import run_job
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.model import Signature
@@ -154,3 +154,30 @@ def test_kinds_of_operators_are_recorded_by_their_time(db: ProfilesDB) -> None:
     assert max(b - a for a, b in zip(sorted(sizes), sorted(sizes)[1:], strict=False)) <= 12
     assert len(chosen(pool, 1000)) == len(pool)
     assert len(chosen(pool, 7)) == 7
+
+
+def test_an_operator_that_ends_its_process_is_left_out(
+    db: ProfilesDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters = list(db.entries[0].load().clusters)
+    bad = clusters[len(clusters) // 2]
+
+    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
+        asked = Signature.from_dict(job["signature"])
+        if bad.to_dict() in [c.to_dict() for c in asked.clusters]:
+            raise MeasurementError("a measuring process was killed")
+        count = len(asked.clusters)
+        (usual,) = db.entries[0].load().measurements
+        timed = dataclasses.replace(
+            usual, cluster_time_s=(1e-3,) * count, kernels=("k",) * count, kernel_class=("k",) * count
+        )
+        return {"measurement": timed.to_dict()}
+
+    monkeypatch.setattr(recording, "run_job", run)
+    found = recording._together(recording._timed(clusters, "cpu"), 1e-5)
+    assert [c.to_dict() for c in found.clusters] == [c.to_dict() for c in clusters if c is not bad]
+    (measurement,) = found.measurements
+    assert measurement.launches == len(clusters) - 1
+    assert measurement.framework_time_s == pytest.approx(1e-5 * measurement.launches)
+    with pytest.raises(MeasurementError, match="no operator"):
+        recording._together(recording._timed([bad], "cpu"), 0.0)

@@ -13,7 +13,7 @@ from torch import nn
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
 from statsnet.synthesis.jobs import measure_idle
 from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.sources import BATCHES, Source, sources
@@ -128,3 +128,9 @@ def test_an_idle_step_takes_time() -> None:
     found = measure_idle(job, lambda _: None)
     assert set(found) == {"block", "adam", "sgd"}
     assert all(0 < t < 1 for t in found.values())
+
+
+def test_of_a_short_budget_a_block_may_take_more() -> None:
+    assert [largest_share(s) for s in (1.0, 0.06)] == [LARGEST_SHARE] * 2
+    assert largest_share(0.02) == pytest.approx(0.2)
+    assert [largest_share(s) for s in (0.01, 0.005)] == [pytest.approx(1 / 3)] * 2

@@ -106,8 +106,8 @@ class PointwiseKind(BlockKind):
         operand: tuple[int, ...] = ()
         for cluster in _without_masking(motif):
             name = function_of(cluster)
-            if name is None:
-                break
+            if name is None or cluster.outputs[0]["shape"] != first["shape"]:
+                break  # what is spread over a larger operand is another block's work
             functions.append(name)
             if name in BINARY and not operand:
                 operand = _operand(cluster)

@@ -87,6 +87,7 @@ class KernelModel:
         entries = [k for k in known if k.time_s > 0]
         if not entries:
             raise ValueError("a device without measured operators")
+        self._estimates: dict[str, Estimate] = {}
         self._exact: dict[str, list[Known]] = defaultdict(list)
         for entry in entries:
             self._exact[_key(entry.op, entry.phase, entry.args, entry.outputs)].append(entry)
@@ -110,26 +111,27 @@ class KernelModel:
                 kernels=[entries[i].kernel for i in places],
             )
 
-    def estimate(
-        self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any], *, exact: bool = True
+    def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
+        """Of one call."""
+        key = _key(op, phase, args, outputs)
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(key, op, phase, args, outputs)
+        return self._estimates[key]
+
+    def _estimate(
+        self, key: str, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]
     ) -> Estimate:
-        """Of one call; without `exact` also where it was measured as it is."""
-        found = self._exact.get(_key(op, phase, args, outputs), []) if exact else []
-        if found:
-            kernel = found[0].kernel
-            time_s, evidence = median(k.time_s for k in found), "exact"
+        evidence: Evidence = "exact"
+        if found := self._exact.get(key):
+            time_s, kernel = median(k.time_s for k in found), found[0].kernel
         else:
             time_s, kernel, evidence = self._modelled(op, phase, args, outputs)
-        return Estimate(
-            time_s=time_s,
-            kernel=kernel,
-            kernel_class=kernel_class(op, list(args), list(outputs), kernel),
-            evidence=evidence,  # type: ignore[arg-type]
-        )
+        named = kernel_class(op, list(args), list(outputs), kernel)
+        return Estimate(time_s=time_s, kernel=kernel, kernel_class=named, evidence=evidence)
 
     def _modelled(
         self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]
-    ) -> tuple[float, str, str]:
+    ) -> tuple[float, str, Evidence]:
         features = _features(op, args, outputs)
         names = _groups_of(op, phase, args, outputs)
         groups = [self._groups[name] for name in names if name in self._groups]
@@ -161,7 +163,7 @@ class KernelModel:
 def _trees() -> Any:
     from sklearn.ensemble import ExtraTreesRegressor
 
-    return ExtraTreesRegressor(n_estimators=100, random_state=0)
+    return ExtraTreesRegressor(n_estimators=50, random_state=0)
 
 
 def _key(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> str:

@@ -19,9 +19,9 @@ GRAIN = 32768
 
 
 def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
-    """Convolutions by kernel, stride, grouping and the depth of their products, pointwise ones by their batch too;
-    matrix products by depth and rows (powers of four); everything else by the cache level that its tensors would fill,
-    or as too small to be split among threads."""
+    """Convolutions by kernel, stride and grouping, pointwise ones by their batch too; matrix products by depth and
+    rows (powers of four); everything else by the cache level that its tensors would fill, or as too small to be split
+    among threads."""
     base = base_name(op)
     if base.startswith("convolution"):
         return _convolution(base, args)
@@ -59,10 +59,7 @@ def _convolution(base: str, args: list[Any]) -> str:
     grouped = " grouped" if groups > 1 else ""
     few = not strided and {*kernel.split("x")} == {"1"} and _images(base, args) < MANY_IMAGES
     other = " transposed" if transposed else ""
-    # With twice as wide vectors a 3 x 3 convolution of 64 channels takes 1/1.6 of the time, one of 512 1/2.3: the more
-    # is summed up for each result, the less does it matter that maps are moved.
-    depth = _quarter(math.prod(weight["shape"][1:]))
-    return f"kernel {kernel}{other}{strided}{grouped} depth 4^{depth}{' few images' if few else ''}"
+    return f"kernel {kernel}{other}{strided}{grouped}{' few images' if few else ''}"
 
 
 def _images(base: str, args: list[Any]) -> int:

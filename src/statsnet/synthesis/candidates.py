@@ -43,6 +43,13 @@ LARGEST_SHARE = 1 / 6
 """Of the budget that one block may take, the optimizer's step apart: what is peculiar to a block is not to become the
 network's. A motif at its own size is a candidate where it takes no more."""
 
+LARGE_S, LARGEST_OF_SHORT = 4e-3, 1 / 3
+"""But so many seconds, as far as they are no more than this share of a short budget: of a convolution that takes one
+millisecond much is its call, and its maps' and weights' way into the library's layout."""
+
+LARGER = 1 / 4
+"""One more of SIZES, where a block may take so much."""
+
 LIMIT = 360
 """Candidates at most; each takes about a tenth of a second to measure."""
 
@@ -70,8 +77,9 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
     chosen: dict[str, Candidate] = {}
     training = any(m.signature.mode == "training" for m in target.members)
     for source, share in by_importance(sources(target)):
-        sizes = _wanted(source, share)
-        for candidate in _sizes(source, sizes, budget_s, training):
+        if len(chosen) >= limit:
+            break
+        for candidate in _sizes(source, _wanted(source, share, budget_s), budget_s, training):
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
     return [chosen[key] for key in sorted(chosen)]
@@ -84,11 +92,20 @@ def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
     return [_sizes(source, (share,), time_s, training)[0] for source, share in found]
 
 
-def _wanted(source: Source, share: float) -> tuple[float, ...]:
+def largest_share(budget_s: float) -> float:
+    """Of a budget that one block may take."""
+    return max(LARGEST_SHARE, min(LARGE_S / budget_s, LARGEST_OF_SHORT))
+
+
+def _usual(budget_s: float) -> tuple[float, ...]:
+    return (LARGER, *SIZES) if largest_share(budget_s) >= LARGER else SIZES
+
+
+def _wanted(source: Source, share: float, budget_s: float) -> tuple[float, ...]:
     """Shares of the budget that a source is wanted to take; `share` is what it or its family has of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
-    return max(tuple(z for z in SIZES if z <= ROOM * share), SIZES[-FEWEST:], key=len)
+    return max(tuple(z for z in _usual(budget_s) if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
 def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: bool) -> list[Candidate]:
@@ -122,11 +139,12 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: 
                 break  # what is smaller still is of no use
     chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:
-        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in SIZES[:COARSE]]
+        coarse = _usual(budget_s)[:COARSE]
+        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in coarse]
     original = next((c for _, _, c in found if c.scale == 1.0), None)
-    if original is not None and original.time_s <= LARGEST_SHARE * budget_s:
+    if original is not None and original.time_s <= largest_share(budget_s) * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
-        chosen = [*(c for c in chosen if c is not nearest or sizes != SIZES), original]
+        chosen = [*(c for c in chosen if c is not nearest or sizes != _usual(budget_s)), original]
     return list({c.key: c for c in chosen}.values())
 
 

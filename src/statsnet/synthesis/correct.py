@@ -11,7 +11,7 @@ import numpy as np
 
 from statsnet.errors import StatsNetError
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.candidates import LARGEST_SHARE
+from statsnet.synthesis.candidates import largest_share
 from statsnet.synthesis.columns import Counts
 from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.measure import ROUND_PROCESSES
@@ -182,7 +182,7 @@ class Choice:
         columns, budget_s = self.problem.columns, self.problem.budget_s
         matrix = columns.matrix(self.problem.rows, budget_s, blocks)
         apart_s = columns.forward_and_backward_s(blocks)
-        upper = np.where(apart_s <= LARGEST_SHARE * budget_s, LARGEST_COUNT, 0)
+        upper = np.where(apart_s <= largest_share(budget_s) * budget_s, LARGEST_COUNT, 0)
         if not upper.any():
             upper[:] = 1
         return Program(matrix=matrix, target=wanted, weight=self.problem.rows.weights, upper=upper)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from statsnet.errors import StatsNetError
+from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.running.child import run_job
@@ -33,8 +33,11 @@ large."""
 FEWEST = 6
 """Of each kind of operator at least, where there are so many."""
 
-LARGEST_BYTES = 2**31
-"""Of all tensors of an operator: larger ones do not fit beside others."""
+LARGEST_BYTES = 2**29
+"""Of all tensors of an operator: larger ones tell no more, and take workspaces of several times their size."""
+
+AT_ONCE = 150
+"""Operators in one process. Where it fails, as when memory runs out, halves of them are tried, down to one."""
 
 REFERENCE = {"target": "recsys/dlrm", "preset": "small", "mode": "inference", "dtype": "float32"}
 """A workload of many short operators, which shows what lies between them."""
@@ -65,23 +68,49 @@ def record_device(
         raise StatsNetError(
             "there is nothing to record", cause=f"no measured profile in '{db.path}'", hint="give --profiles"
         )
-    signature = Signature(
-        mode="inference",
-        dtype="float32",
-        clusters=tuple(chosen(pool, count)),
-        memory=Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0),
-    )
-    found = run_job(
-        {"kind": "replay", "signature": signature.to_dict(), "device": device},
-        on_progress=lambda e: report(e["stage"], float(e.get("done", 0.0))),
-    )
+    wanted = chosen(pool, count)
+    parts: list[Signature] = []
+    for begin in range(0, len(wanted), AT_ONCE):
+        report(f"timing operators {begin + 1} to {begin + AT_ONCE} of {len(wanted)}", begin / len(wanted))
+        parts += _timed(wanted[begin : begin + AT_ONCE], device)
     report("what lies between operators", 0.0)
     reference = run_job({"kind": "profile_workload", **REFERENCE, "device": device})["signature"]
-    between_s = _between_s(Signature.from_dict(reference))
-    measured = Measurement.from_dict(found["measurement"])
-    calls = len(signature.clusters)
-    measured = replace(measured, launches=float(calls), framework_time_s=between_s * calls)
-    return replace(signature, measurements=(measured,))
+    return _together(parts, _between_s(Signature.from_dict(reference)))
+
+
+def _timed(clusters: list[Cluster], device: str) -> list[Signature]:
+    """Signatures of these, with their measurements; those that end their process even alone are left out."""
+    alone = Signature(
+        mode="inference",
+        dtype="float32",
+        clusters=tuple(clusters),
+        memory=Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0),
+    )
+    try:
+        found = run_job({"kind": "replay", "signature": alone.to_dict(), "device": device})
+    except MeasurementError:
+        half = len(clusters) // 2
+        return [*_timed(clusters[:half], device), *_timed(clusters[half:], device)] if half else []
+    return [replace(alone, measurements=(Measurement.from_dict(found["measurement"]),))]
+
+
+def _together(parts: list[Signature], between_s: float) -> Signature:
+    """One signature, a call of each operator in a step; `between_s` seconds lie between two."""
+    if not parts:
+        raise MeasurementError("no operator could be timed", hint="try statsnet profile on this device first")
+    found = [part.measurements[0] for part in parts]
+    calls = sum(len(part.clusters) for part in parts)
+    measured = replace(
+        found[0],
+        step_latency_s=(sum(m.step_latency_s[0] for m in found) + between_s * calls,),
+        cluster_time_s=tuple(t for m in found for t in m.cluster_time_s),
+        kernels=tuple(k for m in found for k in m.kernels),
+        kernel_class=tuple(k for m in found for k in m.kernel_class),
+        launches=float(calls),
+        framework_time_s=between_s * calls,
+    )
+    clusters = tuple(c for part in parts for c in part.clusters)
+    return replace(parts[0], clusters=clusters, measurements=(measured,))
 
 
 def _between_s(signature: Signature) -> float:

@@ -1,0 +1,24 @@
+"""Every domain that ships can be what a proxy is made from."""
+
+from __future__ import annotations
+
+import pytest
+
+from statsnet.blocks import KINDS
+from statsnet.signatures.database import MODES, ProfilesDB
+from statsnet.signatures.mix import resolve_mix
+from statsnet.signatures.target import target_of_mix
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.problem import DEFAULT_COMPRESSION, budget_of
+
+DB = ProfilesDB()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("domain", DB.domains)
+def test_there_are_blocks_for_it(domain: str, mode: str) -> None:
+    target = target_of_mix(resolve_mix(f"{domain}:1", mode, DB), {})
+    found = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=120)
+    assert len(found) == 120
+    for candidate in found:
+        assert KINDS[candidate.kind].on_meta(candidate.config) is not None
