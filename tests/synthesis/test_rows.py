@@ -254,7 +254,7 @@ def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
     assert largest(1e-5) < largest(1.0)
 
 
-@pytest.mark.parametrize(("budget_s", "fits"), [(0.02, True), (0.004, False)])
+@pytest.mark.parametrize(("budget_s", "fits"), [(0.02, True), (0.002, False)])
 def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(
     target: Target, budget_s: float, fits: bool
 ) -> None:
