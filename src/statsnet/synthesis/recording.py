@@ -26,15 +26,16 @@ from statsnet.synthesis.problem import DEFAULT_COMPRESSION, budget_of
 OPERATORS = 1500
 """So many are recorded: some minutes, and a file of less than a megabyte."""
 
-BLOCKS = 48
+BLOCKS = 24
 """Candidates of each domain and mode whose operators are among those to choose from: they are small, workloads'
 large."""
 
 FEWEST = 6
 """Of each kind of operator at least, where there are so many."""
 
-LARGEST_BYTES = 2**29
-"""Of all tensors of an operator: larger ones tell no more, and take workspaces of several times their size."""
+LARGEST_BYTES = 2**26
+"""Of all tensors of an operator: larger ones tell no more, take half a second each, and workspaces of several times
+their size."""
 
 AT_ONCE = 150
 """Operators in one process. Where it fails, as when memory runs out, halves of them are tried, down to one."""
