@@ -26,7 +26,7 @@ from statsnet.synthesis.problem import DEFAULT_COMPRESSION, budget_of
 OPERATORS = 1500
 """So many are recorded: some minutes, and a file of less than a megabyte."""
 
-BLOCKS = 24
+BLOCKS = 48
 """Candidates of each domain and mode whose operators are among those to choose from: they are small, workloads'
 large."""
 
