@@ -85,7 +85,7 @@ class TestMeasure:
 
     def test_a_warm_up_that_does_not_settle_is_bounded(self) -> None:
         halving = (2.0**-n for n in itertools.count())
-        result = harness._warm_up(lambda: next(halving), window_s=0.0, limit_s=1.9)
+        result = harness.warm_up(lambda: next(halving), window_s=0.0, limit_s=1.9)
         assert result == ([1.0, 0.5, 0.25, 0.125, 0.0625], False)
 
     def test_a_gpu_is_timed_by_events_on_its_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return 0.012
 
     monkeypatch.setattr(jobs, "measure", measure)
-    monkeypatch.setattr(jobs, "_time_once", once)
+    monkeypatch.setattr(jobs, "time_once", once)
     monkeypatch.setattr(jobs.torch, "empty", empty)
     return allocated
 

@@ -22,7 +22,7 @@ from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import base_name, categorize
-from statsnet.signatures.operators import TensorSpec, tensors_of
+from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensors_of
 
 Evidence = Literal["exact", "model", "roofline"]
 
@@ -172,8 +172,7 @@ def _key(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> st
 
 def _groups_of(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[str, str]:
     """The kind of operator and dtype, then the category and dtype."""
-    tensors = tensors_of(args) or tensors_of(outputs)
-    dtype = tensors[0].dtype if tensors else "none"
+    dtype = dtype_of(args, outputs)
     return f"{base_name(op)} {dtype}", f"{CATEGORY}{categorize(op, phase)} {dtype}"
 
 
@@ -182,7 +181,7 @@ def _work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[float, 
     cost = cost_of(op, list(args), list(outputs))
     if cost is not None:
         return cost.flops, cost.bytes_read + cost.bytes_written
-    return 0.0, float(sum(t.nbytes for t in (*tensors_of(args), *tensors_of(outputs))))
+    return 0.0, float(bytes_of(args, outputs))
 
 
 def _features(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> np.ndarray:

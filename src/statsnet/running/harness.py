@@ -57,8 +57,8 @@ def measure(
 
     Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise.
     """
-    timed = partial(_time_once, step, device, clock)
-    warmup, settled = _warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
+    timed = partial(time_once, step, device, clock)
+    warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
     before = _counters()
     times: list[float] = []
     enough = False
@@ -76,7 +76,7 @@ def measure(
     return {"latency_s": times, "warmup_latency_s": warmup, "stable": stable, "warnings": warnings}
 
 
-def _time_once(step: Callable[[], object], device: str, clock: Callable[[], float]) -> float:
+def time_once(step: Callable[[], object], device: str, clock: Callable[[], float]) -> float:
     if not device.startswith("cuda"):
         begin = clock()
         step()
@@ -90,7 +90,7 @@ def _time_once(step: Callable[[], object], device: str, clock: Callable[[], floa
     return float(first.elapsed_time(last)) / 1e3
 
 
-def _warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
+def warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
     """Run until two successive windows (3 runs and `window_s` at least) agree, or `limit_s` is over."""
     times: list[float] = []
     begin, previous, spent, spent_before = 0, 0.0, 0.0, 0.0

@@ -14,7 +14,7 @@ import torch
 
 from statsnet.environment import describe
 from statsnet.running.child import Progress
-from statsnet.running.harness import PRECISION, _time_once, _warm_up, measure, precision
+from statsnet.running.harness import PRECISION, measure, precision, time_once, warm_up
 from statsnet.running.power import SLOWED, Meter
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.settings import convert_module, setting_of, wrap_step
@@ -119,7 +119,7 @@ def _flushed(step: Callable[[], object], device: str, runs: int) -> list[float]:
     times = []
     for _ in range(runs):
         flush.zero_()
-        times.append(_time_once(step, device, time.perf_counter))
+        times.append(time_once(step, device, time.perf_counter))
     return times
 
 
@@ -141,8 +141,8 @@ def take_turns(
 
     Returns an entry of a result's `processes` with `window_latency_s`.
     """
-    timed = partial(_time_once, step, device, time.perf_counter)
-    warmup, settled = _warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
+    timed = partial(time_once, step, device, time.perf_counter)
+    warmup, settled = warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
     usual_s = median(warmup[-3:])
     times: list[float] = []
     windows: list[float] = []

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from statsnet.running.harness import _time_once, _warm_up
+from statsnet.running.harness import time_once, warm_up
 from statsnet.running.proxy_folder import load_network
 
 LOOK_S = 0.05
@@ -25,9 +25,9 @@ class Yardstick:
     def __init__(self, folder: str | Path, device: str = "cpu") -> None:
         network = load_network(folder)
         step = network.make_step(network.build(device), device)
-        self._timed = partial(_time_once, step, device, time.perf_counter)
+        self._timed = partial(time_once, step, device, time.perf_counter)
         self.latency_s: list[float] = []
-        _warm_up(self._timed, window_s=LOOK_S, limit_s=20 * LOOK_S)
+        warm_up(self._timed, window_s=LOOK_S, limit_s=20 * LOOK_S)
 
     def look(self) -> None:
         """Time it for LOOK_S, one step at least."""

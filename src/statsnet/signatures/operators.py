@@ -123,6 +123,17 @@ def tensors_of(args: Iterable[Any]) -> list[TensorSpec]:
     return found
 
 
+def bytes_of(args: Iterable[Any], outputs: Iterable[Any]) -> int:
+    """Of all tensors in encoded arguments and results."""
+    return sum(t.nbytes for t in (*tensors_of(args), *tensors_of(outputs)))
+
+
+def dtype_of(args: Iterable[Any], outputs: Iterable[Any]) -> str:
+    """Of the first tensor that is read, else written; `none` where there is none."""
+    tensors = tensors_of(args) or tensors_of(outputs)
+    return tensors[0].dtype if tensors else "none"
+
+
 MAX_LIST_TENSORS = 100_000
 """Longest tensor list that is accepted: a few bytes in a file must not ask for gigabytes of memory."""
 

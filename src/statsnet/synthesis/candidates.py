@@ -88,8 +88,9 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
 def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
     """Of each of the `count` dearest families of motifs the block that is nearest to the family's share of `time_s`."""
     training = any(m.signature.mode == "training" for m in target.members)
-    found = [(s, share) for s, share in by_importance(sources(target)) if s.kind != "parameters"][:count]
-    return [_sizes(source, (share,), time_s, training)[0] for source, share in found]
+    found = by_importance(sources(target))
+    at_work = [(source, share) for source, share in found if source.kind != "parameters"] or found
+    return [_sizes(source, (share,), time_s, training)[0] for source, share in at_work[:count]]
 
 
 def largest_share(budget_s: float) -> float:

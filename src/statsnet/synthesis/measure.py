@@ -14,7 +14,7 @@ from typing import Any
 
 from statsnet import workloads
 from statsnet.environment import fingerprint
-from statsnet.errors import DeviceError, UsageError, WorkloadError
+from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
 from statsnet.running.child import run_job
 from statsnet.running.statistics import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
@@ -223,8 +223,8 @@ def written(source: str) -> Iterator[str]:
         yield folder
 
 
-_NOT_MEASURED = (UsageError, WorkloadError, DeviceError)
-"""A model's library is not there, or not enough memory."""
+_NOT_MEASURED = (UsageError, WorkloadError, DeviceError, MeasurementError)
+"""A model's library is not there, or there is not enough memory for it: torch says so, or the process is killed."""
 
 
 def _at_hand(signature: Signature) -> bool:

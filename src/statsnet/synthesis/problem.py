@@ -129,7 +129,9 @@ def prepare(
         bench=bench,
         pace=pace,
         replayed=tuple(sorted(replayed)),
-        stored=tuple(sorted(before.keys() - profiled - replayed.keys() - again.keys())) if retime else (),
+        stored=tuple(sorted(before.keys() - profiled - replayed.keys() - again.keys()))
+        if retime and not known
+        else (),
         design=design,
     )
 

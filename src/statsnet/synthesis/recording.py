@@ -17,7 +17,7 @@ from statsnet.signatures.categories import base_name, categorize
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Cluster, Measurement, Memory, Signature
-from statsnet.signatures.operators import is_tensor, tensors_of
+from statsnet.signatures.operators import bytes_of, dtype_of
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.measure import Report
@@ -157,7 +157,7 @@ def _cluster(call: Mapping[str, Any]) -> Cluster:
 
 def _add(pool: Weighted, found: Iterable[tuple[Cluster, float]], weight: float) -> None:
     for cluster, share in found:
-        if _bytes(cluster) > LARGEST_BYTES or cluster.category == "collective":
+        if bytes_of(cluster.args, cluster.outputs) > LARGEST_BYTES or cluster.category == "collective":
             continue
         key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
         before = pool[key][1] if key in pool else 0.0
@@ -186,17 +186,11 @@ def _spread(found: list[tuple[Cluster, float]], count: int) -> list[Cluster]:
         return [cluster for cluster, _ in found]
     ordered = sorted(found, key=lambda f: (-f[1], repr(f[0].args)))
     dear, others = ordered[: count // 3], ordered[count // 3 :]
-    others.sort(key=lambda f: (_bytes(f[0]), repr(f[0].args)))
+    others.sort(key=lambda f: (bytes_of(f[0].args, f[0].outputs), repr(f[0].args)))
     wanted = count - len(dear)
     places = [round(i * (len(others) - 1) / max(wanted - 1, 1)) for i in range(wanted)]
     return [c for c, _ in (*dear, *(others[p] for p in sorted({*places})))]
 
 
 def _kind(cluster: Cluster) -> tuple[str, str, str]:
-    tensors = tensors_of(cluster.args) or tensors_of(cluster.outputs)
-    return base_name(cluster.op), cluster.phase, tensors[0].dtype if tensors else "none"
-
-
-def _bytes(cluster: Cluster) -> int:
-    outputs = [o for o in cluster.outputs if is_tensor(o)]
-    return sum(t.nbytes for t in (*tensors_of(cluster.args), *tensors_of(outputs)))
+    return base_name(cluster.op), cluster.phase, dtype_of(cluster.args, cluster.outputs)
