@@ -108,8 +108,8 @@ class ConvKind(BlockKind):
         )
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters:
-        the depth of each product, and so its kernel, stays as long as possible."""
+        """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters, not under
+        FEWEST_FILTERS: the depth of each product, and so its kernel, stays as long as possible."""
         size, factor = config["size"], divisor
         while factor >= 4 and len(size) == 2 and min(size) >= 56:
             size, factor = tuple(n // 2 for n in size), factor // 4
@@ -123,10 +123,14 @@ class ConvKind(BlockKind):
             # oneDNN's kernels for short vectors leave other counts of channels to matrix products.
             kept = groups // factor // 16 * 16
             return {**narrow, "channels": kept, "filters": kept, "groups": kept}
-        if filters < 16 * factor:
+        if filters < FEWEST_FILTERS * factor:
             return None
         return _same_library(config, {**narrow, "filters": filters // factor // 16 * 16})
 
+
+FEWEST_FILTERS = 64
+"""That a convolution is narrowed to. With 16 it reads and lays out its map for little work: with shorter vectors it
+loses less than the original forward, and up to half more backward (benchmarks/scaling.py shows it)."""
 
 IM2COL_LIMIT = 15
 """A convolution by matrix products lays its windows out side by side. Where they take more than so many times its

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,14 +76,20 @@ class Candidate:
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
     """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
-    training = any(m.signature.mode == "training" for m in target.members)
-    for source, share in by_importance(sources(target)):
-        if len(chosen) >= limit:
-            break
-        for candidate in _sizes(source, _wanted(source, share, budget_s), budget_s, training):
+    for _, _, found in by_source(target, budget_s=budget_s):
+        for candidate in found:
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
+        if len(chosen) >= limit:
+            break
     return [chosen[key] for key in sorted(chosen)]
+
+
+def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
+    """Each motif, the share of the time that it or its family has, and its candidates; the dearest first."""
+    training = any(m.signature.mode == "training" for m in target.members)
+    for source, share in by_importance(sources(target)):
+        yield source, share, _sizes(source, _wanted(source, share, budget_s), budget_s, training)
 
 
 def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
