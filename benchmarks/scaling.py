@@ -1,6 +1,7 @@
 """Whether blocks of other sizes follow the motif that they stand for, where a setting changes.
 
-    python benchmarks/scaling.py --mix cv:1 --settings threads=1,onednn=sse41 [--mode training] [--leaders 12]
+    python benchmarks/scaling.py --mix cv:1 --settings threads=1,onednn=sse41 [--mode training] [--leaders 12] [-o FILE]
+    python benchmarks/scaling.py --kept FILE
 
 Of each of a mix's dearest motifs the block at its own size and all of its candidates run alone, at the baseline and
 under each setting, in fresh processes in turn. A candidate's error is its factor (operators' time under the setting
@@ -13,12 +14,13 @@ import argparse
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from statsnet.cli.output import progress
+from statsnet.running.child import measuring_environment
 from statsnet.running.interleave import interleave
 from statsnet.running.settings import BASELINE, parse_settings
 from statsnet.signatures.database import ProfilesDB
@@ -29,42 +31,57 @@ from statsnet.synthesis.problem import budget_of
 
 COMPRESSION = 100
 
-Family = tuple[Candidate, float, list[Candidate]]
-"""A motif at its own size, its share of the mix's time, and its candidates of other sizes."""
+TIMES_S = (0.5e-3, 1e-3, 2e-3, 5e-3, math.inf)
+"""Blocks of one kind are told apart by how long they take at the baseline: up to so many seconds."""
+
+Family = Mapping[str, Any]
+"""`share` of the mix's time, and `blocks`: the motif at its own size, then its candidates; each with its kind, config
+and `times_s` in the order of the settings, the baseline first."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--mix", required=True)
-    parser.add_argument("--settings", required=True, help="as validate's, for example threads=1,onednn=sse41")
+    parser.add_argument("--mix")
+    parser.add_argument("--settings", default="threads=1,onednn=sse41", help="as validate's")
     parser.add_argument("--mode", default="inference")
     parser.add_argument("--leaders", type=int, default=12, help="motifs, the dearest first")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("-o", "--output", type=Path, help="the times, as JSON")
+    parser.add_argument("--kept", type=Path, help="a file that -o has written, instead of measuring")
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    families = families_of(options.mix, options.mode, options.leaders)
-    wanted = [c for full, _, others in families for c in (full, *others)]
+    if options.kept:
+        document = json.loads(options.kept.read_text(encoding="utf-8"))
+    elif options.mix:
+        document = _measured(options)
+    else:
+        parser.error("give --mix or --kept")
+    if options.output:
+        options.output.write_text(json.dumps(document), encoding="utf-8")
+    for place, name in enumerate(document["settings"][1:], 1):
+        print(f"\n{name}")
+        report(document["families"], place)
+
+
+def _measured(options: argparse.Namespace) -> dict[str, Any]:
     settings = (BASELINE, *parse_settings(options.settings))
-    rows = [c.to_dict() for c in wanted]
-    job = {
-        "kind": "measure_candidates",
-        "candidates": rows,
-        "mode": options.mode,
-        "dtype": "float32",
-        "device": "cpu",
-    }
+    families = families_of(options.mix, options.mode, options.leaders)
+    blocks = [block for family in families for block in family["blocks"]]
+    job = {"kind": "measure_candidates", "mode": options.mode, "dtype": "float32", "device": "cpu",
+           "candidates": blocks}  # fmt: skip
     with progress() as show:
         outcomes = interleave(
             [{**job, "setting": s.to_dict()} for s in settings], options.rounds, on_progress=show
         )
-    times = [[median(t) for t in zip(*map(_times, results), strict=True)] for results in outcomes]
-    if options.output:
-        options.output.write_text(
-            json.dumps({"candidates": rows, "settings": [s.name for s in settings], "times_s": times})
-        )
-    for setting, there in zip(settings[1:], times[1:], strict=True):
-        print(f"\n{setting.name}")
-        report(families, [b / a for a, b in zip(times[0], there, strict=True)], times[0])
+    by_setting = [[median(t) for t in zip(*map(_times, results), strict=True)] for results in outcomes]
+    for block, times_s in zip(blocks, zip(*by_setting, strict=True), strict=True):
+        block["times_s"] = times_s
+    return {
+        "environment": measuring_environment(),
+        "mix": options.mix,
+        "mode": options.mode,
+        "settings": [s.name for s in settings],
+        "families": families,
+    }
 
 
 def families_of(mix: str, mode: str, leaders: int) -> list[Family]:
@@ -77,43 +94,40 @@ def families_of(mix: str, mode: str, leaders: int) -> list[Family]:
         )
         others = [c for c in candidates if c.key != full.key]
         if source.kind != "parameters" and others:
-            found.append((full, share, others))
+            found.append({"share": share, "blocks": [c.to_dict() for c in (full, *others)]})
         if len(found) == leaders:
             break
     return found
 
 
 def _times(outcome: Mapping[str, Any]) -> list[float]:
+    """Seconds of each candidate's operators."""
+    parts = ("block", "optimizer")
     return [
-        sum(r["time_s"] for p in ("block", "optimizer") for r in column[p]["operators"])
-        for column in outcome["columns"]
+        sum(row["time_s"] for p in parts for row in column[p]["operators"]) for column in outcome["columns"]
     ]
 
 
-def report(families: Sequence[Family], factors: Sequence[float], times_s: Sequence[float]) -> None:
-    """Every family with its candidates' errors; and by kind of block what they are on average."""
-    position, kinds = 0, defaultdict(list)
-    for full, share, others in families:
-        place, position = position, position + 1 + len(others)
-        print(
-            f"{share:6.1%} {full.kind} {full.config}: {1e3 * times_s[place]:.3g} ms, factor {factors[place]:.2f}"
-        )
-        for i, candidate in enumerate(others, place + 1):
-            error = factors[i] / factors[place] - 1
-            kinds[full.kind].append((share / len(others), error))
-            changed = {k: v for k, v in candidate.config.items() if full.config.get(k) != v}
-            print(f"       {error:+7.1%} {1e3 * times_s[i]:8.3f} ms  {changed}")
-    print(f"{'kind':12} {'share':>6} {'mean error':>11} {'mean |ln|':>10}")
-    for kind, found in sorted(kinds.items(), key=lambda k: -_sum(w for w, _ in k[1])):
-        weight = _sum(w for w, _ in found)
-        mean, spread = (
-            _sum(w * f(e) for w, e in found) / weight for f in (float, lambda e: abs(math.log1p(e)))
-        )
-        print(f"{kind:12} {weight:6.1%} {mean:+11.1%} {spread:10.3f}")
-
-
-def _sum(values: Iterable[float]) -> float:
-    return math.fsum(values)
+def report(families: Sequence[Family], place: int) -> None:
+    """Every family with its candidates' errors under the setting at `place`; then, by kind and time of block, their
+    number, the median error and the mean of |ln(1 + error)|."""
+    bins: dict[tuple[str, float], list[float]] = defaultdict(list)
+    for family in families:
+        motif, *others = family["blocks"]
+        whole = motif["times_s"][place] / motif["times_s"][0]
+        took = f"{1e3 * motif['times_s'][0]:.3g} ms, × {whole:.2f}"
+        print(f"{family['share']:6.1%} {motif['kind']} {motif['config']}: {took}")
+        for block in others:
+            here_s, there_s = block["times_s"][0], block["times_s"][place]
+            error = there_s / here_s / whole - 1.0
+            bins[motif["kind"], next(t for t in TIMES_S if here_s <= t)].append(error)
+            changed = {k: v for k, v in block["config"].items() if motif["config"].get(k) != v}
+            print(f"       {error:+7.1%} {1e3 * here_s:8.3f} ms  {changed}")
+    print(f"{'kind':16} {'up to':>8} {'blocks':>6} {'median error':>13} {'mean |ln|':>10}")
+    for (kind, most_s), errors in sorted(bins.items()):
+        limit = "longer" if math.isinf(most_s) else f"{1e3 * most_s:g} ms"
+        spread = fmean(abs(math.log1p(e)) for e in errors)
+        print(f"{kind:16} {limit:>8} {len(errors):6} {median(errors):+13.1%} {spread:10.3f}")
 
 
 if __name__ == "__main__":

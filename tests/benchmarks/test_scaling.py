@@ -1,0 +1,41 @@
+"""Candidates judged by their factors against the factor of the motif that they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scaling import families_of, report
+
+
+def a(kind: str, config: dict[str, int], here_s: float, there_s: float) -> dict[str, Any]:
+    return {"kind": kind, "config": config, "times_s": [here_s, there_s]}
+
+
+def test_a_candidate_is_held_against_its_own_motif(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the first motif, slowed by 2, one candidate is slowed by 3 and one, a short one, by 1;
+    of the second all by 4."""
+    large, half, small = ({"rows": n, "inputs": 4} for n in (8, 4, 2))
+    families = [
+        {"share": 0.6, "blocks": [a("linear", large, 0.02, 0.04), a("linear", half, 0.01, 0.03),
+                                  a("linear", small, 4e-4, 4e-4)]},
+        {"share": 0.4, "blocks": [a("pool", {"size": 9}, 0.9, 3.6), a("pool", {"size": 3}, 0.1, 0.4)]},
+    ]  # fmt: skip
+    report(families, 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["60.0%", "+50.0%", "-50.0%", "40.0%", "+0.0%"]
+    assert "{'rows': 4}" in lines[1]
+    assert [line.split() for line in lines[6:]] == [
+        ["linear", "0.5", "ms", "1", "-50.0%", "0.693"],
+        ["linear", "longer", "1", "+50.0%", "0.405"],
+        ["pool", "longer", "1", "+0.0%", "0.000"],
+    ]
+
+
+def test_the_dearest_motifs_come_first_with_candidates_of_other_sizes() -> None:
+    families = families_of("cv/resnet50:1", "inference", 3)
+    shares = [family["share"] for family in families]
+    assert len(families) == 3 and shares == sorted(shares, reverse=True)
+    for family in families:
+        motif, *others = family["blocks"]
+        assert others and all(b["kind"] == motif["kind"] and b["config"] != motif["config"] for b in others)
