@@ -111,8 +111,9 @@ def fit_report(fit: Document) -> Report:
     if stored := fit.get("stored_members"):
         report.append(
             line(
-                "Not timed again, since their models are not at hand, do other work now, or took less than half or "
-                f"more than twice as long: their times are those of their signatures: {', '.join(stored)}."
+                "Not timed again, since their models are not at hand, could not be run, do other work now, or took "
+                "less than half or more than twice as long: their times are those of their signatures: "
+                f"{', '.join(stored)}."
             )
         )
     return report
