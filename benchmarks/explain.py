@@ -19,9 +19,9 @@ from typing import Any
 from statsnet.cli.output import progress
 from statsnet.running.interleave import interleave
 from statsnet.running.proxy_folder import open_proxy
-from statsnet.running.settings import BASELINE, parse_settings
 from statsnet.running.suite import suite_of
 from statsnet.signatures.model import Measurement, Signature
+from statsnet.workloads.settings import BASELINE, parse_settings
 
 SHOWN = 18
 

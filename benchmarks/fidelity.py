@@ -33,10 +33,10 @@ from timings import Subject, Timings, results_file, run_rounds
 
 from statsnet.running.child import measuring_environment
 from statsnet.running.fidelity import interval_dict, known_well, relative_error
-from statsnet.running.settings import BASELINE, Setting, parse_settings
 from statsnet.running.statistics import Interval, Member, latency_with_ci, paired_ratio, paired_suite_factor
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.synthesis.cache import MeasurementCache
+from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
 COMPRESSION = 100.0

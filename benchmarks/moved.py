@@ -21,10 +21,10 @@ from timings import Timings, run_rounds
 from statsnet.running.child import measuring_environment
 from statsnet.running.fidelity import moved_row
 from statsnet.running.proxy_folder import open_proxy
-from statsnet.running.settings import BASELINE
 from statsnet.running.suite import suite_of
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.signatures.storage import load_document
+from statsnet.workloads.settings import BASELINE
 
 
 def main() -> None:

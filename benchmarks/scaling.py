@@ -22,12 +22,12 @@ from typing import Any
 from statsnet.cli.output import progress
 from statsnet.running.child import measuring_environment
 from statsnet.running.interleave import interleave
-from statsnet.running.settings import BASELINE, parse_settings
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis.candidates import Candidate, by_source
 from statsnet.synthesis.problem import budget_of
+from statsnet.workloads.settings import BASELINE, parse_settings
 
 COMPRESSION = 100
 

@@ -15,7 +15,7 @@ from typing import Any
 from statsnet.environment import fingerprint, slug
 from statsnet.running.child import measuring_environment
 from statsnet.running.in_turn import side_by_side
-from statsnet.running.settings import BASELINE, Setting
+from statsnet.workloads.settings import BASELINE, Setting
 
 Process = dict[str, Any]
 Group = dict[str, Process]

@@ -26,8 +26,8 @@ from timings import Group, Timings
 
 from statsnet.running.fidelity import relative_error
 from statsnet.running.in_turn import side_by_side
-from statsnet.running.settings import BASELINE
 from statsnet.running.statistics import Interval, paired_ratio
+from statsnet.workloads.settings import BASELINE
 
 
 def main() -> None:

@@ -44,6 +44,9 @@ TORCH_SETTINGS = {
 }
 """torch's own switches and their defaults; only those that differ enter a record."""
 
+STEP_SETTINGS = ("mkldnn", "dtype", "layout", "precision", "compile", "graphs")
+"""How a step was run other than as it stands: what `--setting` switches inside a process."""
+
 ISA_FLAGS = frozenset(
     {"sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx_vnni_int8", "avx512f", "avx512bw", "avx512cd",
      "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8",

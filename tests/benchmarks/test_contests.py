@@ -9,8 +9,8 @@ import pytest
 from ablations import ABLATIONS
 from contests import OTHERS, PROXY, REPRESENTATIVES, contests
 
-from statsnet.running.settings import BASELINE
 from statsnet.synthesis.cache import MeasurementCache
+from statsnet.workloads.settings import BASELINE
 
 MADE = Path(__file__).parents[2] / "generated" / "recsys-cv"
 MIX = "recsys:0.5,cv:0.5"

@@ -10,7 +10,7 @@ import pytest
 import timings
 from timings import Subject, Timings, run_rounds
 
-from statsnet.running.settings import BASELINE, Setting
+from statsnet.workloads.settings import BASELINE, Setting
 
 ONE_THREAD = Setting(name="threads=1", threads=1)
 

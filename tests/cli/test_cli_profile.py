@@ -173,3 +173,29 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
     assert (number != signal.SIGINT) or "interrupted" in errors
     assert [p.name for p in here.iterdir() if p.name != "__pycache__"] == ["model.py"]
     assert not list((here.parent / "tmp").glob("statsnet-*"))
+
+
+def test_a_step_under_a_setting_says_so_in_its_environment(cli: Cli, here: Path, model: str) -> None:
+    done = cli(
+        "profile", f"{model}:make", "--setting", "dtype=bfloat16+channels_last", "-o", "s.json", *QUICK
+    )
+    assert done.returncode == 0, done.stderr
+    settings = load_signature(here / "s.json").measurements[0].environment["settings"]
+    assert (settings["dtype"], settings["layout"]) == ("bfloat16", "channels_last")
+    assert "dtype=bfloat16" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--counters", "ncu"], "hardware counters were asked for of 'cpu'"),
+        (["--setting", "graphs=cuda"], "CUDA graphs need a GPU"),
+        (["--setting", "compiled=yes"], "'compiled' is not a setting"),
+        (["--setting", "threads=1", "--device", "meta"], "was given for counting"),
+    ],
+)
+def test_what_a_cpu_has_not_is_said(words: list[str], said: str, cli: Cli, here: Path, model: str) -> None:
+    done = cli("profile", f"{model}:make", "-o", "s.json", *words, *QUICK)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert not (here / "s.json").exists()

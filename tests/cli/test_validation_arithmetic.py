@@ -16,10 +16,10 @@ from statsnet.running.fidelity import (
     suite_noise,
     widest_half_width,
 )
-from statsnet.running.settings import parse_settings
 from statsnet.running.statistics import Interval
 from statsnet.running.suite import SuiteMember, process_of
 from statsnet.running.validate import _rows
+from statsnet.workloads.settings import parse_settings
 
 ENVIRONMENT = {"device": "cpu", "device_name": "Z80"}
 
@@ -107,9 +107,9 @@ class _Target:
 
     bytes_per_s = launches_per_s = arithmetic_intensity = 1.0
     operator_share = 1.0
-    framework_share = idle_share = largest_peak_bytes = None
+    framework_share = idle_share = largest_peak_bytes = power_w = None
     intensity_histogram: dict[int, float] = {}  # noqa: RUF012
-    kernel_class_shares = phase_shares = intensity_histogram
+    kernel_class_shares = phase_shares = counters = intensity_histogram
 
     def __init__(self, flops_per_s: float, **categories: float) -> None:
         self.flops_per_s = flops_per_s

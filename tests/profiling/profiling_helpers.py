@@ -64,6 +64,8 @@ class Record:
     input_shapes: list[Any] = field(default_factory=list)
     correlation: int = 0
     linked: int = 0
+    stream: int = 7
+    metadata: str = ""
 
     def name(self) -> str:
         return self.label
@@ -94,6 +96,12 @@ class Record:
 
     def correlation_id(self) -> int:
         return self.correlation
+
+    def device_resource_id(self) -> int:
+        return self.stream
+
+    def metadata_json(self) -> str:
+        return self.metadata
 
     def linked_correlation_id(self) -> int:
         return self.linked

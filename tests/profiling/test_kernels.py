@@ -7,6 +7,7 @@ import os
 import pytest
 import torch
 
+from statsnet.profiling.device_kernels import Kernel
 from statsnet.profiling.kernel_log import KernelLog, implementations
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
 
@@ -109,7 +110,10 @@ def test_cutlass_kernels_are_named_by_what_they_compute() -> None:
 
 
 def test_the_longest_kernel_names_an_operator_and_a_private_one_is_opaque() -> None:
-    kernels = [("ampere_sgemm_128x64_nn", 3e-6), ("void at::native::reduce_kernel<512>(int)", 1e-6)]
+    kernels = [
+        Kernel("ampere_sgemm_128x64_nn", 0, 3000),
+        Kernel("void at::native::reduce_kernel<512>(int)", 3000, 4000),
+    ]
     assert cuda_implementation(kernels) == "ampere_sgemm_N_nn"
     assert cuda_implementation([]) == "none"
-    assert cuda_implementation([("acme_secretsauce_forward", 1e-6)]) == "opaque"
+    assert cuda_implementation([Kernel("acme_secretsauce_forward", 0, 1000)]) == "opaque"

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from statsnet.reporting import proxy, results, signature, tables
 from statsnet.running.statistics import Interval
+from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 
@@ -107,3 +108,31 @@ def test_the_picture_of_a_search() -> None:
     for text in ("Pareto front", "step time, ms", "chosen"):
         assert text in picture
     assert "usual" not in picture
+
+
+def test_what_a_gpu_did_is_shown_with_what_is_not_known_of_it(golden: Signature) -> None:
+    (measurement, *_) = golden.measurements
+    count = len(golden.clusters)
+    activity = GpuActivity(
+        busy_time_s=0.4 * measurement.latency_s,
+        streams=2,
+        kernels=(
+            GpuKernel(cluster=0, family="sgemm_N_nn", grid=(80, 2, 1), block=(128, 1, 1), launches=3, time_s=3e-3),
+            GpuKernel(cluster=None, family="opaque", grid=None, block=None, launches=1, time_s=1e-3),
+        ),
+        duration_log2_us=((2, 3.0), (5, 1.0)),
+        gap_log2_us=((1, 3.0),),
+        power=Power(energy_j_per_step=2.0, power_w=500.0, missing={"clocks": "not_supported"}),
+        counters=Counters(
+            tool="ncu 2025.3", clusters={"achieved_occupancy": (0.25,) * count, "dram_bytes": (1e6,) * count},
+            missing={"ipc": "not_supported"},
+        ),
+    )  # fmt: skip
+    shown = dataclasses.replace(measurement, gpu=activity)
+    text = text_of(signature.signature_report(dataclasses.replace(golden, measurements=(shown,))))
+    for expected in (
+        "40.0% of the step, on 2 stream(s)", "4 to 8 µs each", "2 J a step, 500 W", "sgemm_N_nn", "75.0%", "160",
+        "achieved_occupancy", "25.0%", "not known of the device", "clocks, ipc: the device does not give it",
+    ):  # fmt: skip
+        assert expected in text, expected
+    assert "On the device" not in text_of(signature.signature_report(golden))

@@ -15,8 +15,8 @@ import pytest
 
 from statsnet.errors import MeasurementError, UsageError, WorkloadError
 from statsnet.running.child import run_job
-from statsnet.running.settings import parse_settings
 from statsnet.running.worker import JOBS, find_job
+from statsnet.workloads.settings import parse_settings
 
 
 def job(name: str, **fields: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from statsnet.errors import StatsNetError, WorkloadError
 from statsnet.running.in_turn import FEWEST_TURNS, side_by_side
 from statsnet.running.jobs import take_turns
-from statsnet.running.settings import BASELINE, parse_settings
+from statsnet.workloads.settings import BASELINE, parse_settings
 
 SETTINGS = [BASELINE, *parse_settings("threads=1,aten=default")]
 

@@ -15,9 +15,9 @@ from statsnet.running.child import run_job
 from statsnet.running.jobs import time_proxy, time_workload
 from statsnet.running.proxy_folder import load_network, open_proxy
 from statsnet.running.run import merge_processes, run_proxy
-from statsnet.running.settings import parse_settings
 from statsnet.signatures.storage import save_document
 from statsnet.signatures.validation import validate
+from statsnet.workloads.settings import parse_settings
 
 QUICK = {"min_runs": 6, "min_time_s": 0.001, "max_time_s": 0.05}
 

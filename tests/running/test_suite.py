@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from statsnet.errors import UsageError
-from statsnet.running.settings import BASELINE
 from statsnet.running.suite import suite_of
+from statsnet.workloads.settings import BASELINE
 
 ENTRY = {
     "name": "recsys/ncf", "weight": 1.0, "signature": "sha256:in-no-file", "latency_s": 0.1, "batch": 8,

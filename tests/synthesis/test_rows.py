@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from statsnet.blocks import KINDS
+from statsnet.signatures.comparison import characteristics
+from statsnet.signatures.gpu import Counters, GpuActivity, Power
 from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.candidates import candidates
@@ -307,3 +309,51 @@ def test_launches_are_matched_where_they_cost_time(framework_s: float, matters: 
     rows = Rows(target_of(small_signature(measurements=(step,))))
     assert rows.target[rows.index("launches")] == pytest.approx(1.0)
     assert (rows.weights[rows.index("launches")] > 0) == matters
+
+
+def on_a_gpu(**counters: tuple[float | None, ...]) -> Signature:
+    """The small signature with counters of its two clusters."""
+    signature = small_signature()
+    activity = GpuActivity(
+        busy_time_s=0.008, streams=1, kernels=(), duration_log2_us=(), gap_log2_us=(),
+        power=Power(energy_j_per_step=5.0, missing={}),
+        counters=Counters(tool="ncu 2025.3", clusters=counters, missing={}),
+    )  # fmt: skip
+    (measurement,) = signature.measurements
+    return replace(signature, measurements=(replace(measurement, gpu=activity),))
+
+
+def test_counters_of_a_target_are_means_over_time_and_sums_per_second() -> None:
+    found = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), dram_bytes=(1e6, 2e6), ipc=(None, 2.0)))
+    assert found.counters == {
+        "achieved_occupancy": pytest.approx(0.6),
+        "dram_bytes": pytest.approx(3e6 / STEP_S),
+    }  # of ipc only a quarter of the time is known
+    assert found.power_w == pytest.approx(500.0)
+    assert target_of(small_signature()).power_w is None
+
+
+def test_a_counters_row_is_its_mean_times_the_operators_share() -> None:
+    rows = Rows(target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), ipc=(2.0, 4.0))))
+
+    def value(vector: np.ndarray, name: str) -> float:
+        return float(vector[rows.keys.index(("counter", name))])
+
+    assert value(rows.target, "achieved_occupancy") == pytest.approx(0.8 * 0.6)
+    assert value(rows.target, "ipc") == pytest.approx(0.8)  # over what it should be
+    busy = replace(rows.load.works[0], counters=(("achieved_occupancy", 1.0),))
+    found = rows.vector(Load(works=(busy,), framework_s=0.0))
+    assert value(found, "achieved_occupancy") == pytest.approx(0.6 * 1.0)
+    assert value(found, "ipc") == pytest.approx(0.6)  # what is not known counts as the target's
+    weights = [w for (group, _), w in zip(rows.keys, rows.weights, strict=True) if group == "counter"]
+    assert sum(weights) == pytest.approx(1.0)
+
+
+def test_a_fit_has_a_line_for_each_counter_and_for_power() -> None:
+    wanted = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9)))
+    found = {row["name"]: row for row in characteristics(wanted, target_of(small_signature()))}
+    assert found["achieved_occupancy"]["target"] == pytest.approx(0.6)
+    assert found["achieved_occupancy"]["achieved"] is None
+    assert (found["power"]["target"], found["power"]["unit"]) == (pytest.approx(500.0), "W")
+    on_cpu = target_of(small_signature())
+    assert not {"power", "achieved_occupancy"} & {row["name"] for row in characteristics(on_cpu, on_cpu)}

@@ -51,6 +51,25 @@ class Duration(click.ParamType[float]):
         return value if isinstance(value, float) else parse_duration_s(str(value))
 
 
+counters = click.option(
+    "--counters",
+    type=click.Choice(("auto", "ncu", "off")),
+    default="auto",
+    show_default=True,
+    help="Hardware counters of a GPU: where Nsight Compute gives them, or an error, or none.",
+)
+
+
+def check_counters(counters: str, device: str) -> None:
+    """Raises UsageError where counters are demanded of what has none."""
+    if counters == "ncu" and not device.startswith("cuda"):
+        raise UsageError(
+            f"hardware counters were asked for of '{device}'",
+            cause="Nsight Compute reads those of an NVIDIA GPU",
+            hint="give --device cuda, or leave --counters away",
+        )
+
+
 def min_time(default: str) -> Callable[[Any], Any]:
     return click.option(
         "--min-time",

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,6 +56,12 @@ def deliver(result: dict[str, Any], json_path: str | None, report: Callable[[], 
     print_report(report())
     if json_path:
         print_written(json_path)
+
+
+def print_notes(texts: Iterable[str]) -> None:
+    """What could not be done, to stderr; each text once."""
+    for text in dict.fromkeys(texts):
+        print(f"statsnet: {text}", file=sys.stderr)
 
 
 def print_written(path: str | Path) -> None:

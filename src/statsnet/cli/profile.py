@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -19,6 +20,12 @@ from statsnet.errors import UsageError
 @click.option("--preset", metavar="NAME", help="A named size of the workload (default: small).")
 @click.option("--optimizer", metavar="NAME", help="In training, instead of the workload's own.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="An argument of the factory.")
+@click.option(
+    "--setting", metavar="S+...",
+    help="How the step is to be run, as in run --setting: threads=1, dtype=bfloat16, compile=inductor, "
+    "on a GPU graphs=cuda.",
+)  # fmt: skip
+@options.counters
 @options.seed
 @options.min_time("2s")
 @click.option("-o", "--output", "path", metavar="FILE", help="Where to write the signature.")
@@ -32,6 +39,8 @@ def profile(
     preset: str | None,
     optimizer: str | None,
     settings: tuple[str, ...],
+    setting: str | None,
+    counters: str,
     seed: int,
     min_time_s: float | None,
     path: str | None,
@@ -51,6 +60,13 @@ def profile(
     output.check_file(path)
     if path == output.STDOUT:
         raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
+    options.check_counters(counters, device)
+    if setting is not None and device == "meta":
+        raise UsageError(
+            f"the setting '{setting}' was given for counting",
+            cause="settings change times alone",
+            hint="leave --setting or --device meta away",
+        )
     overrides = dict(_assignment(text) for text in settings)
     if ":" not in workload and not workload.endswith(".py"):
         from statsnet.workloads import get
@@ -60,6 +76,7 @@ def profile(
     from statsnet.signatures.model import Signature
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
+    from statsnet.workloads.settings import parse_setting
 
     job = {
         "kind": "profile_workload",
@@ -73,12 +90,18 @@ def profile(
         "overrides": overrides,
         "seed": seed,
         **options.given(min_time_s=min_time_s),
+        **({"setting": parse_setting(setting).to_dict()} if setting is not None else {}),
     }
+    why = ""
     with output.progress() as show:
-        data = run_job(job, on_progress=show)["signature"]
+        found = run_job(job, on_progress=show)
+        signature = Signature.from_dict(found["signature"])
+        # Under torchrun one process cannot make a step alone, which is what counting takes.
+        if "launches" in found and counters != "off" and "TORCHELASTIC_RUN_ID" not in os.environ:
+            signature, why = _counted(signature, found["launches"], job, counters, show)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
-    signature = Signature.from_dict(data)
+    output.print_notes([why] if why else [])
     if path is not None:
         save_signature(path, signature)
     if as_json:
@@ -89,6 +112,20 @@ def profile(
 
     output.print_report(signature_report(signature))
     output.print_written(str(path))
+
+
+def _counted(
+    signature: Any, launches: list[Any], job: dict[str, Any], how: str, show: Any
+) -> tuple[Any, str]:
+    """With hardware counters, and where there are none, why."""
+    from statsnet.profiling.counters import with_counters
+    from statsnet.profiling.gpu_activity import Launch
+    from statsnet.running.counting import counters_of
+
+    timed = [Launch(**launch) for launch in launches]
+    counting = {**job, "kind": "count_workload"}
+    counters, why = counters_of(counting, timed, len(signature.clusters), how, on_progress=show)
+    return with_counters(signature, counters), why
 
 
 def _assignment(text: str) -> tuple[str, str]:

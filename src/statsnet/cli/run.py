@@ -44,7 +44,7 @@ def run(
     """
     from statsnet.running.proxy_folder import open_proxy
     from statsnet.running.run import run_proxy
-    from statsnet.running.settings import BASELINE, parse_setting
+    from statsnet.workloads.settings import BASELINE, parse_setting
 
     output.check_file(json_path)
     wanted = parse_setting(setting) if setting is not None else BASELINE

@@ -47,6 +47,7 @@ from statsnet.errors import StatsNetError, UsageError
     help="Profile members whose models are at hand, and time blocks, again, not their steps alone.",
 )
 @options.device(recorded=True)
+@options.counters
 @options.profiles
 @options.seed
 @click.option(
@@ -63,6 +64,7 @@ def synthesize(
     resume: bool,
     fresh: bool,
     device: str,
+    counters: str,
     profiles: str | None,
     seed: int,
     folder: str | None,
@@ -84,6 +86,7 @@ def synthesize(
     resolve_mix(mix, mode, ProfilesDB(profiles))  # wrong names are found out before torch is imported
     recorded = device.startswith("recorded:")
     _check_recorded(recorded, searching, fresh)
+    options.check_counters(counters, device)
     if not recorded:
         options.require_device(device)
     path = Path(folder or f"proxy-{mix_slug(mix)}{'-training' if mode == 'training' else ''}")
@@ -93,11 +96,14 @@ def synthesize(
     from statsnet.synthesis.synthesize import synthesize as make
 
     check_output(path)
+    notes: list[str] = []
     wanted: dict[str, Any] = {
         "mode": mode,
         "device": device,
         "profiles": Path(profiles) if profiles else None,
         "seed": seed,
+        "counters": counters,
+        "note": notes.append,
         "cache": MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
         **options.given(budget_s=budget, compression=compression),
     }
@@ -110,6 +116,7 @@ def synthesize(
             proxy = make(mix, **wanted)
     fit = proxy.fit()
     write_proxy(proxy, path, mix_text=mix, search=files)
+    output.print_notes(notes)
     if as_json:
         output.print_json({"folder": str(path), "spec": proxy.spec, "fit": fit})
         return

@@ -49,8 +49,8 @@ def validate(
 
     Example: statsnet validate my-proxy --settings threads=1,onednn=sse41
     """
-    from statsnet.running.settings import parse_settings
     from statsnet.running.validate import validate_proxy
+    from statsnet.workloads.settings import parse_settings
 
     output.check_file(json_path)
     sweep = parse_settings(settings) if settings is not None else []

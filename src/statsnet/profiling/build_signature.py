@@ -12,10 +12,12 @@ from typing import Any
 
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.costs import cost_of
+from statsnet.profiling.gpu_activity import activity_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.profiling.motifs import count_motifs, motif_runs
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize
+from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
 
 
@@ -56,9 +58,11 @@ def build_signature(
     workload: dict[str, str] | None = None,
     batch: int | None = None,
     optimizer: str | None = None,
+    power: Power | None = None,
 ) -> Signature:
     """Signature of a workload from one trace per distinct input, `shares` saying how often each occurs. Without
-    `environment` the traces are counts alone (fake tensors) and the signature has no measurement."""
+    `environment` the traces are counts alone (fake tensors) and the signature has no measurement. The traces' calls
+    know their clusters afterwards."""
     clusters: dict[str, _Cluster] = {}
     motifs: Counter[tuple[int, ...]] = Counter()
     order: dict[str, int] = {}
@@ -76,6 +80,7 @@ def build_signature(
                 clusters[key] = _Cluster(call)
                 order[key] = len(order)
             _add(clusters[key], call, implementation, share)
+            call.cluster = order[key]
             cluster_of.append(order[key])
         for sequence, count in count_motifs(motif_runs(trace.calls), cluster_of).items():
             motifs[sequence] += count * share  # type: ignore[assignment]
@@ -99,6 +104,8 @@ def build_signature(
         },
         "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
     }
+    if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
+        data["measurements"][0]["gpu"] = gpu.to_dict()
     return Signature.from_dict(data)
 
 
@@ -147,9 +154,11 @@ def _measurement(
             for c, k in zip(clusters, kernels, strict=True)
         ],
         "launches": _weighted(launches, weights),
-        "framework_time_s": _weighted([t.framework_time_s for t in traces], weights),
-        "idle_time_s": _weighted([t.idle_time_s for t in traces], weights),
-        "unexplained_share": max(t.unexplained_share for t in traces),
+        "framework_time_s": _known([t.framework_time_s for t in traces], weights),
+        "idle_time_s": _known([t.idle_time_s for t in traces], weights),
+        "unexplained_share": None
+        if any(t.unexplained_share is None for t in traces)
+        else max(t.unexplained_share or 0.0 for t in traces),
         "coefficient_of_variation": mean(_variation(t.step_latency_s) for t in traces),
         "source": "profile",
     }
@@ -166,6 +175,11 @@ def _normalised(values: list[float]) -> list[float]:
 
 def _weighted(values: Sequence[float], weights: list[float]) -> float:
     return sum(v * w for v, w in zip(values, weights, strict=True))
+
+
+def _known(values: Sequence[float | None], weights: list[float]) -> float | None:
+    known = [v for v in values if v is not None]
+    return _weighted(known, weights) if len(known) == len(values) else None
 
 
 def _variation(samples: list[float]) -> float:

@@ -26,7 +26,8 @@ PHASES = ("input", "forward", "backward", "optimizer")
 @dataclass(slots=True, kw_only=True)
 class OpCall:
     """One operator call. `producers` are the indices of the calls whose results it reads; `event` is the
-    profiler's name of the operator, for the join alone: it may be private and is never written."""
+    profiler's name of the operator, for the join alone: it may be private and is never written. `cluster` is its place
+    in the signature, once one is built of it."""
 
     op: str
     phase: str
@@ -38,6 +39,7 @@ class OpCall:
     skew: Skew | None = None
     time_s: float | None = None
     device_kernels: int = 0
+    cluster: int | None = None
     metadata: bool = False
     event: str = ""
 

@@ -16,6 +16,8 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from statsnet.profiling.device_kernels import Kernel, kernel_of
+
 STEP_LABEL = "statsnet:step"
 
 _WITHOUT_WORK = frozenset(
@@ -27,14 +29,14 @@ _WITHOUT_WORK = frozenset(
 @dataclass(slots=True, eq=False)
 class Event:
     """A range on the CPU, in nanoseconds of the profiler's clock, with the ranges directly inside it by their
-    start; `kernels` are the names and seconds of the device kernels that it launched itself."""
+    start; `kernels` are those on the device that it launched itself."""
 
     name: str
     start_ns: int
     end_ns: int
     shapes: list[Any]
     children: list[Event] = field(default_factory=list)
-    kernels: list[tuple[str, float]] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
 
     @property
     def elapsed_s(self) -> float:
@@ -44,12 +46,12 @@ class Event:
 @dataclass(slots=True, kw_only=True)
 class StepEvents:
     """The profiler's events of one step: on the CPU all inside it and the outermost ones, by their start; and
-    when kernels ran on the device (start and end in nanoseconds)."""
+    what ran on the device, by its start."""
 
     step: Event
     inside: list[Event]
     roots: list[Event]
-    on_device: list[tuple[int, int]]
+    on_device: list[Kernel]
 
     @classmethod
     def take(cls, session: profile) -> StepEvents:
@@ -67,10 +69,10 @@ class StepEvents:
             # Kineto repeats ranges such as the step's own on the device, where they would hide the gaps.
             if _on_cpu(record) or record.is_user_annotation() or record.name() == STEP_LABEL:
                 continue
-            start_ns, end_ns = record.start_ns(), record.end_ns()
-            on_device.append((start_ns, end_ns))
+            kernel = kernel_of(record)
+            on_device.append(kernel)
             if (launcher := launched_by.get(record.linked_correlation_id())) is not None:
-                launcher.kernels.append((record.name(), (end_ns - start_ns) * 1e-9))
+                launcher.kernels.append(kernel)
         outermost = [event for events in threads.values() for event in _nest(events)]
         step = next(e for events in threads.values() for e in events if e.name == STEP_LABEL)
         during = range(step.start_ns, step.end_ns + 1)
@@ -80,7 +82,7 @@ class StepEvents:
             step=step,
             inside=sorted(inside, key=_start),
             roots=sorted(roots, key=_start),
-            on_device=on_device,
+            on_device=sorted(on_device, key=lambda kernel: kernel.start_ns),
         )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,23 +13,60 @@ import torch
 from statsnet import environment
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import capture_step
+from statsnet.profiling.gpu_activity import launches_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.profiling.memory import memory_record
+from statsnet.profiling.ncu import counted_range
+from statsnet.profiling.power import drawn_by
+from statsnet.profiling.recorded_step import trace_whole
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.workloads import BuiltWorkload, Step, build, make_step
+from statsnet.workloads.settings import Setting, autocast, convert_module, record, setting_of, wrap_step
 
 Progress = Callable[[dict[str, Any]], None]
+
+WARM_UPS = 3
+"""Of a step whose kernels are counted: libraries choose them in the first ones."""
+
+AS_A_WHOLE = frozenset({"compile", "graphs"})
+"""Settings under which a step runs in one piece (see recorded_step.py)."""
 
 MAX_VARIANTS = 4
 """Distinct inputs that are profiled one by one where shapes vary from step to step."""
 
 
 def profile_workload(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Job: target, mode, preset, batch, dtype, device, overrides, seed, optimizer, loss. Result: signature."""
+    """Job: target, mode, preset, batch, dtype, device, overrides, seed, optimizer, loss, setting. Result: signature; of
+    a GPU also `launches`, its kernels in their order."""
     progress({"stage": "building the model", "done": 0.0})
+    built, step = _built(job)
+    if built.device == "meta":
+        signature, bare_s = _count(built, step, job)
+        return {"signature": signature.to_dict(), "measured_s": bare_s}
+    return _measure(built, step, job, progress)
+
+
+def count_workload(job: dict[str, Any]) -> dict[str, Any]:
+    """Make the steps whose kernels `profile_workload` names in `launches`, for the same job, within ncu.RANGE."""
+    built, step = _built(job)
+    setting = setting_of(job)
+    if "compile" in setting.in_process:
+        convert_module(setting, built.model)
+    variants = built.input_groups()[:MAX_VARIANTS]
+    with autocast(setting, built.device):
+        for group in variants:
+            for _ in range(WARM_UPS):
+                step(group[0])
+        with counted_range(built.device):
+            for group in variants:
+                step(group[0])
+    return {}
+
+
+def _built(job: dict[str, Any]) -> tuple[BuiltWorkload, Step]:
     built = build(
         job["target"],
         mode=job["mode"],
@@ -38,12 +77,14 @@ def profile_workload(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         overrides=job.get("overrides", {}),
         seed=job.get("seed", 0),
     )
-    step = make_step(built, optimizer=job.get("optimizer"))
-    if built.device == "meta":
-        signature, bare_s = _count(built, step, job)
-    else:
-        signature, bare_s = _measure(built, step, job, progress)
-    return {"signature": signature.to_dict(), "measured_s": bare_s}
+    convert_module(_as_it_stands(setting_of(job)), built.model)
+    return built, make_step(built, optimizer=job.get("optimizer"))
+
+
+def _as_it_stands(setting: Setting) -> Setting:
+    """The setting, but for what makes one piece of a step."""
+    kept = {key: value for key, value in setting.in_process.items() if key not in AS_A_WHOLE}
+    return replace(setting, in_process=kept)
 
 
 def _count(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> tuple[Signature, float]:
@@ -65,33 +106,60 @@ def _count(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> tuple[Signa
     return signature, time.perf_counter() - begin
 
 
-def _measure(
-    built: BuiltWorkload, step: Step, job: dict[str, Any], progress: Progress
-) -> tuple[Signature, float]:
+def _measure(built: BuiltWorkload, step: Step, job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     begin = time.perf_counter()
     variants = built.input_groups()[:MAX_VARIANTS]
     kind = environment.select(built.device)
+    setting = setting_of(job)
+    whole = AS_A_WHOLE & setting.in_process.keys()
+    limits = {"repeats": max(2, 5 // len(variants)), "min_time_s": job.get("min_time_s", 2.0) / len(variants)}
+
+    def run(index: int) -> Any:
+        with autocast(setting, built.device):
+            return step(index)
+
     traces = [
         trace_step(
-            step,
+            run,
             device=kind,
             warmup=3 if number == 0 else 1,
-            repeats=max(2, 5 // len(variants)),
-            min_time_s=job.get("min_time_s", 2.0) / len(variants),
             phases=_phases(step),
             on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
             inputs=group,
+            **({"repeats": 2} if whole else limits),
         )
         for number, group in enumerate(variants)
     ]
+    turn = itertools.cycle(range(len(built.inputs)))
+    repeated: Callable[[], Any] = lambda: run(next(turn))  # noqa: E731
+    if whole:
+        step.on_phase = None
+        convert_module(setting, built.model)
+        pieces = [wrap_step(setting, _in_turn(step, group), built.device) for group in variants]
+        traces = [trace_whole(piece, alone, **limits) for piece, alone in zip(pieces, traces, strict=True)]
+        order = itertools.cycle(pieces)
+        repeated = lambda: next(order)()  # noqa: E731
+    described = environment.describe(built.device)
+    described["settings"] |= record(setting)
+    shares = [len(group) for group in variants]
+    weights = [share / sum(shares) for share in shares]
     signature = build_signature(
         traces,
-        shares=[len(group) / len(built.inputs) for group in variants],
+        shares=weights,
         memory=_memory(built, step, kind),
-        environment=environment.describe(built.device),
+        environment=described,
+        power=drawn_by(repeated, built.device) if kind == "cuda" else None,
         **_identity(built, step, job),
     )
-    return signature, time.perf_counter() - begin
+    found = {"signature": signature.to_dict(), "measured_s": time.perf_counter() - begin}
+    if kind == "cuda":
+        found["launches"] = [launch.to_dict() for launch in launches_of(traces, weights)]
+    return found
+
+
+def _in_turn(step: Step, group: Sequence[int]) -> Callable[[], Any]:
+    turn = itertools.cycle(group)
+    return lambda: step(next(turn))
 
 
 def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from statsnet.profiling.device_kernels import Kernel
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 from statsnet.signatures.privacy import safe_kernel
@@ -41,13 +43,13 @@ def cpu_implementation(names: tuple[str, ...]) -> str:
     return "+".join(names) if names else "aten"
 
 
-def cuda_implementation(kernels: list[tuple[str, float]]) -> str:
+def cuda_implementation(kernels: Sequence[Kernel]) -> str:
     """Family of the kernel that took the most time, `none` if nothing was launched."""
     if not kernels:
         return "none"
     time_by_family: Counter[str] = Counter()
-    for name, seconds in kernels:
-        time_by_family[kernel_family(name)] += seconds  # type: ignore[assignment]
+    for kernel in kernels:
+        time_by_family[kernel_family(kernel.name)] += kernel.elapsed_s  # type: ignore[assignment]
     # A customer's own kernel may bear a name that must not leave the house.
     return safe_kernel(time_by_family.most_common(1)[0][0])
 

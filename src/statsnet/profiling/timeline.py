@@ -17,17 +17,20 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.device_kernels import Kernel, busy_s
 from statsnet.profiling.events import Event, StepEvents, profiling
 
 
 @dataclass(slots=True, kw_only=True)
 class Timeline:
-    """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call."""
+    """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` is what ran
+    there in its order, `op_kernels[i]` that of the i-th call."""
 
     step_s: float
     op_time_s: list[float | None]
     op_events: list[int]
-    op_kernels: list[list[tuple[str, float]]]
+    op_kernels: list[list[Kernel]]
+    on_device: list[Kernel]
     framework_s: float
     idle_s: float
     events: int
@@ -88,7 +91,7 @@ def times_of(
     """Times of `count` calls, `timed` of which should have one, from the events matched to them."""
     time_s: list[float | None] = [None] * count
     counts = [0] * count
-    kernels: list[list[tuple[str, float]]] = [[] for _ in range(count)]
+    kernels: list[list[Kernel]] = [[] for _ in range(count)]
     taken = {id(event) for event in matched.values()}
     host_s = 0.0
     for index, event in matched.items():
@@ -98,18 +101,18 @@ def times_of(
         host_s += host
         counts[index] = len(own)
         kernels[index] = [kernel for part in own for kernel in part.kernels]
-        time_s[index] = sum(t for _, t in kernels[index]) if device == "cuda" else host
+        time_s[index] = sum(k.elapsed_s for k in kernels[index]) if device == "cuda" else host
     step_s = step.step.elapsed_s
     idle_s = 0.0
     framework_s = max(step_s - event_overhead_s * len(step.inside) - host_s, 0.0)
     if device == "cuda":
-        busy = _union_s(step.on_device)
-        framework_s, idle_s = 0.0, max(step_s - busy, 0.0)
+        framework_s, idle_s = 0.0, max(step_s - busy_s(step.on_device), 0.0)
     return Timeline(
         step_s=step_s,
         op_time_s=time_s,
         op_events=counts,
         op_kernels=kernels,
+        on_device=step.on_device,
         framework_s=framework_s,
         idle_s=idle_s,
         events=len(step.inside),
@@ -208,16 +211,6 @@ def _own_parts(event: Event, taken: set[int]) -> tuple[list[Event], list[Event]]
             own.append(current)
             stack.extend(current.children)
     return own, inner
-
-
-def _union_s(intervals: list[tuple[int, int]]) -> float:
-    """Total length in seconds of a union of intervals given in nanoseconds."""
-    total = reach = 0
-    for start, end in sorted(intervals):
-        if end > reach:
-            total += end - max(start, reach)
-            reach = end
-    return total * 1e-9
 
 
 def event_overhead_s(calls: int = 1500, *, record_shapes: bool = False) -> float:

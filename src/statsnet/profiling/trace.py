@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.device_kernels import Kernel
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.together import agreed
@@ -35,7 +36,9 @@ LONG_STEP_S = 0.8
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds."""
+    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` has
+    what ran on a GPU in one of those steps, in its order, each with the place of its call in `calls` (None: of no
+    call). What cannot be known of a step that runs as a whole is None."""
 
     device: str
     calls: list[OpCall]
@@ -43,11 +46,12 @@ class StepTrace:
     warmup_latency_s: list[float] = field(default_factory=list)
     step_latency_s: list[float] = field(default_factory=list)
     profiled_latency_s: list[float] = field(default_factory=list)
-    framework_time_s: float = 0.0
-    idle_time_s: float = 0.0
+    framework_time_s: float | None = 0.0
+    idle_time_s: float | None = 0.0
     unmatched_calls: int = 0
     kernels_launched: int = 0
-    unexplained_share: float = 0.0
+    unexplained_share: float | None = 0.0
+    on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
 
     @property
     def latency_s(self) -> float:
@@ -82,7 +86,7 @@ def trace_step(
     """
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
-    run = _timed(lambda: step(next(turn)), device)
+    run = timed(lambda: step(next(turn)), device)
     warmup_s: list[float] = []
     while agreed(
         len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS)
@@ -132,7 +136,13 @@ def trace_step(
         unmatched_calls=min(t.unmatched for t in timelines),
         kernels_launched=sum(len(k) for k in kernels),
         unexplained_share=_unexplained(bare, quiet),
+        on_device=_placed(timelines[-1]),
     )
+
+
+def _placed(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
+    places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels) for kernel in kernels}
+    return [(places.get(id(kernel)), kernel) for kernel in timeline.on_device]
 
 
 def _unexplained(bare: list[float], quiet: list[Timeline]) -> float:
@@ -151,7 +161,9 @@ def _recover(run: Callable[[], float]) -> None:
         run()
 
 
-def _timed(step: Callable[[], Any], device: str) -> Callable[[], float]:
+def timed(step: Callable[[], Any], device: str) -> Callable[[], float]:
+    """Runs the step and gives its seconds, all that it launched included."""
+
     def run() -> float:
         if device == "cuda":
             torch.cuda.synchronize()

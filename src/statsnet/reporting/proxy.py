@@ -75,6 +75,8 @@ def fit_report(fit: Document) -> Report:
     """Asked against achieved, and how long proxy and suite take."""
     found = fit["summary"]
     report: Report = [rate_table(fit["characteristics"])]
+    if any(row["group"] == "counter" for row in fit["characteristics"]):
+        report.append(counter_table(fit["characteristics"]))
     report += [share_table(fit["characteristics"], group) for group in ("category", "phase", "kernel_class")]
     report.append(pairs("Distances", _distances(found)))
     if found.get("step_latency_s") and found.get("suite_latency_s"):
@@ -134,6 +136,21 @@ def rate_table(characteristics: list[Document]) -> Table:
             )
         )
     return table("Rates", ("characteristic", "asked", "achieved", "error"), rows)
+
+
+def counter_table(characteristics: list[Document]) -> Table:
+    """Hardware counters: means over operators' time."""
+    rows = [
+        (
+            row["name"],
+            quantity(row["target"], row["unit"]),
+            quantity(row["achieved"], row["unit"]),
+            _error(row),
+        )
+        for row in characteristics
+        if row["group"] == "counter"
+    ]
+    return table("Hardware counters", ("counter", "asked", "achieved", "error"), rows)
 
 
 def share_table(characteristics: list[Document], group: str) -> Table:

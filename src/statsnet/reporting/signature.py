@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from rich.table import Table
 
+from statsnet.reporting.gpu import gpu_report
 from statsnet.reporting.tables import (
     Report,
     environment_line,
@@ -29,6 +30,7 @@ def signature_report(signature: Signature) -> Report:
     measurement = next(iter(signature.measurements), None)
     report: Report = [pairs(_title(signature), _figures(signature, measurement))]
     report.append(_by_category(signature, measurement))
+    report += gpu_report(signature, measurement) if measurement else []
     report += notes("without a cost formula:", _uncovered_lines(signature, measurement))
     others = signature.measurements[1:]
     report += notes(

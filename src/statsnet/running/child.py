@@ -15,14 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from statsnet import errors
 from statsnet.environment import ALLOCATOR_ENV, describe
 from statsnet.errors import MeasurementError, StatsNetError
-from statsnet.running.settings import setting_of
+from statsnet.workloads.settings import setting_of
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -34,19 +34,20 @@ def run_job(
     job: dict[str, Any],
     *,
     env: dict[str, str] | None = None,
+    under: Sequence[str] = (),
     timeout_s: float | None = None,
     on_progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Run `job` in a fresh process and return its result.
 
     `job["kind"]` names the function (see worker.py). `job["threads"]` and `job["setting"]` (a Setting's
-    dict), where present, decide the child's environment; `env` is added last. What the job reports as
-    progress is passed on as it comes.
+    dict), where present, decide the child's environment; `env` is added last. `under` is put before its
+    command: a program that runs it. What the job reports as progress is passed on as it comes.
 
     Raises the job's own StatsNetError, or MeasurementError if the child fails in any other way or
     `timeout_s` is over. No process and no file is left behind, not after Ctrl-C either.
     """
-    with Worker(job, env=env) as worker:
+    with Worker(job, env=env, under=under) as worker:
         for event in worker.events(timeout_s):
             if on_progress is not None:
                 on_progress(event)
@@ -78,9 +79,14 @@ class Worker:
     """
 
     def __init__(
-        self, job: dict[str, Any], *, env: dict[str, str] | None = None, listens: bool = False
+        self,
+        job: dict[str, Any],
+        *,
+        env: dict[str, str] | None = None,
+        under: Sequence[str] = (),
+        listens: bool = False,
     ) -> None:
-        self._job, self._env, self._listens = job, env, listens
+        self._job, self._env, self._under, self._listens = job, env, under, listens
         self._kept = contextlib.ExitStack()
 
     def __enter__(self) -> Worker:
@@ -105,7 +111,7 @@ class Worker:
         module = "statsnet.running.worker"
         with open(self._folder / "output", "wb") as output:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(self._folder), str(writing_end)],
+                [*self._under, sys.executable, "-P", "-m", module, str(self._folder), str(writing_end)],
                 env=child_environment(self._job, self._env),
                 stdin=subprocess.PIPE if self._listens else subprocess.DEVNULL,
                 stdout=output,

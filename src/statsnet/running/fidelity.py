@@ -12,7 +12,6 @@ from statsnet.running.in_turn import side_by_side
 from statsnet.running.interleave import interleave
 from statsnet.running.proxy_folder import ProxyFolder
 from statsnet.running.run import proxy_job
-from statsnet.running.settings import BASELINE, Setting
 from statsnet.running.statistics import (
     Interval,
     Member,
@@ -23,6 +22,7 @@ from statsnet.running.statistics import (
     suite_factor,
 )
 from statsnet.running.suite import SuiteMember, common_environment, process_of, suite_result
+from statsnet.workloads.settings import BASELINE, Setting
 
 Outcomes = Sequence[Sequence[Mapping[str, Any]]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from statistics import median
@@ -13,25 +14,23 @@ from typing import Any
 import torch
 
 from statsnet.environment import describe
+from statsnet.profiling.events import StepEvents, profiling
+from statsnet.profiling.power import ATTEMPTS, Meter, slowed_down
 from statsnet.running.child import Progress
 from statsnet.running.harness import PRECISION, measure, precision, time_once, warm_up
-from statsnet.running.power import SLOWED, Meter
 from statsnet.running.proxy_folder import load_network
-from statsnet.running.settings import convert_module, setting_of, wrap_step
 from statsnet.running.yardstick import Yardstick
+from statsnet.workloads.settings import convert_module, record, setting_of, wrap_step
 
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
 """Of processes that take turns: a window of steps, one step at least; and the longest warm-up."""
 
-ATTEMPTS = 3
-"""At a run in which the GPU is not slowed down."""
-
 FLUSHED_RUNS = 30
 """Steps at most that are timed with the L2 cache flushed before each."""
 
-GENERATED = "cpp_fused"
-"""Part of the names that Inductor gives to its kernels on a CPU."""
+GENERATED = {"cpu": "cpp_fused", "cuda": "triton_"}
+"""Part of the names that Inductor gives to its kernels."""
 
 
 def time_workload(job: dict[str, Any], progress: Progress = lambda _: None) -> dict[str, Any]:
@@ -83,9 +82,9 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     else:
         process = measure(wrapped, device=device, **limits)
     if compiled:
-        process["generated_share"] = _generated_share(wrapped)
+        process["generated_share"] = _generated_share(wrapped, device)
     environment = describe(device)
-    environment["settings"] |= {key: str(value) for key, value in setting.in_process.items()}
+    environment["settings"] |= record(setting)
     return {**process, "environment": environment}
 
 
@@ -102,15 +101,12 @@ def measure_on_gpu(step: Callable[[], object], device: str, **limits: Any) -> di
         with Meter(device) as meter:
             process = measure(step, device=device, **limits)
         power = meter.record(len(process["latency_s"]) + len(process["warmup_latency_s"]))
-        throttled = power["throttled"] or []
-        if not SLOWED.keys() & {*throttled}:
+        if not slowed_down(power):
             break
-    if throttled:
-        process["stable"] = False
-        cause = f"the GPU was throttled ({', '.join(throttled)})"
-        process["warnings"].append(f"{cause}: cool it, raise its power limit, or lock its clocks lower")
+    process["power"] = power
+    _mark_throttled(process)
     flushed = _flushed(step, device, runs=min(len(process["latency_s"]), FLUSHED_RUNS))
-    return {**process, "power": power, "attempts": attempts, "flushed_latency_s": flushed}
+    return {**process, "attempts": attempts, "flushed_latency_s": flushed}
 
 
 def _flushed(step: Callable[[], object], device: str, runs: int) -> list[float]:
@@ -139,8 +135,11 @@ def take_turns(
     """Warm up for `limit_s` at most, then time a window of steps for each of `commands` (in_turn.py sends
     lines).
 
-    Returns an entry of a result's `processes` with `window_latency_s`.
+    Returns an entry of a result's `processes` with `window_latency_s`, and on a GPU `power` over the windows; one whose
+    GPU was slowed down in any is not stable.
     """
+    on_gpu = device.startswith("cuda")
+    meter = Meter(device)
     timed = partial(time_once, step, device, time.perf_counter)
     warmup, settled = warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
     usual_s = median(warmup[-3:])
@@ -150,28 +149,41 @@ def take_turns(
     for _ in commands:
         if usual_s < WINDOW_S / 4:
             timed()  # brings back what the others' turns drove out of the caches
-        end = time.perf_counter() + WINDOW_S
-        window = [timed()]
-        while time.perf_counter() < end:
-            window.append(timed())
+        with meter if on_gpu else nullcontext():
+            end = time.perf_counter() + WINDOW_S
+            window = [timed()]
+            while time.perf_counter() < end:
+                window.append(timed())
         times += window
         windows.append(median(window))
         report({"window_s": windows[-1]})
-    return {
+    process = {
         "latency_s": times,
         "warmup_latency_s": warmup,
         "stable": settled and precision(times) < PRECISION,
         "warnings": [] if settled else ["the warm-up did not settle: raise --max-time"],
         "window_latency_s": windows,
     }
+    if on_gpu:
+        process["power"] = meter.record(max(len(times), 1))
+        _mark_throttled(process)
+    return process
 
 
-def _generated_share(step: Callable[[], Any]) -> float:
+def _mark_throttled(process: dict[str, Any]) -> None:
+    if throttled := process["power"]["throttled"]:
+        process["stable"] = False
+        cause = f"the GPU was throttled ({', '.join(throttled)})"
+        process["warnings"].append(f"{cause}: cool it, raise its power limit, or lock its clocks lower")
+
+
+def _generated_share(step: Callable[[], Any], device: str) -> float:
     """Share of a step's time that is spent in kernels which Inductor generated."""
+    kind = device.partition(":")[0]
     step()
-    with torch.profiler.profile() as profiler:
-        begin = time.perf_counter()
+    with profiling(kind) as session:
         step()
-        step_s = time.perf_counter() - begin
-    generated_us = sum(e.self_cpu_time_total for e in profiler.key_averages() if GENERATED in e.key)
-    return min(1e-6 * generated_us / step_s, 1.0)
+    found = StepEvents.take(session)
+    ran: list[Any] = [*found.on_device] if kind == "cuda" else found.inside
+    generated_s = sum(each.elapsed_s for each in ran if GENERATED[kind] in each.name)
+    return min(generated_s / found.step.elapsed_s, 1.0)

@@ -11,7 +11,7 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.running.child import Progress
 from statsnet.running.interleave import interleave
 from statsnet.running.proxy_folder import ProxyFolder, open_proxy
-from statsnet.running.settings import BASELINE, Setting
+from statsnet.workloads.settings import BASELINE, Setting
 
 
 def run_proxy(

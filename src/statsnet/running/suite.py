@@ -10,12 +10,12 @@ from typing import Any, Literal
 from statsnet import workloads
 from statsnet.environment import differences
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
-from statsnet.running.settings import Setting
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import default_profiles_dir
 from statsnet.signatures.model import KIND, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.storage import load_signature
+from statsnet.workloads.settings import Setting
 
 Job = dict[str, Any]
 

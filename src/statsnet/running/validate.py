@@ -13,7 +13,6 @@ from statsnet.running.child import Progress
 from statsnet.running.fidelity import measure_fidelity, moved_row
 from statsnet.running.interleave import interleave
 from statsnet.running.proxy_folder import ProxyFolder, open_proxy
-from statsnet.running.settings import Setting
 from statsnet.running.statistics import latency_with_ci
 from statsnet.running.suite import SuiteMember, process_of, suite_of, suite_result
 from statsnet.signatures.comparison import characteristics, summary
@@ -21,6 +20,7 @@ from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.storage import load_document
 from statsnet.signatures.target import Target, target_of, target_of_mix
+from statsnet.workloads.settings import Setting
 
 ROUNDS = 2
 MOST_ROUNDS = 8

@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.errors import StatsNetError, UsageError
-from statsnet.running import settings
+from statsnet.workloads import settings
 
 JOBS = {
     "time_workload": "statsnet.running.jobs:time_workload",
     "time_proxy": "statsnet.running.jobs:time_proxy",
     "replay": "statsnet.profiling.jobs:replay",
     "profile_workload": "statsnet.profiling.jobs:profile_workload",
+    "count_workload": "statsnet.profiling.jobs:count_workload",
     "trace_proxy": "statsnet.synthesis.jobs:trace_proxy",
+    "count_traced": "statsnet.synthesis.jobs:count_traced",
+    "count_measured": "statsnet.synthesis.jobs:count_measured",
     "measure_candidates": "statsnet.synthesis.jobs:measure_candidates",
     "measure_idle": "statsnet.synthesis.jobs:measure_idle",
     "count_candidates": "statsnet.synthesis.counting:count_candidates",

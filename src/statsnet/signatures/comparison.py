@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from statsnet.signatures.gpu import COUNTERS
 from statsnet.signatures.statistics import earth_movers_distance, total_variation
 from statsnet.signatures.target import Target
+
+_COUNTER_UNITS = {"ipc": "instructions/cycle", "dram_bytes": "B/s"}
 
 
 def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
@@ -26,6 +29,13 @@ def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
         _row("idle_share", "time", "share of step", target.idle_share, achieved.idle_share),
         _row("peak_memory", "memory", "B", target.largest_peak_bytes, achieved.largest_peak_bytes),
     ]
+    if target.power_w is not None or achieved.power_w is not None:
+        rows.append(_row("power", "rate", "W", target.power_w, achieved.power_w))
+    wanted_counters, found_counters = target.counters, achieved.counters
+    for name in COUNTERS:
+        if name in wanted_counters or name in found_counters:
+            unit = _COUNTER_UNITS.get(name, "share")
+            rows.append(_row(name, "counter", unit, wanted_counters.get(name), found_counters.get(name)))
     for group, unit in (("category", "share of operator time"), ("kernel_class", "share of operator time"),
                         ("phase", "share of operator time")):  # fmt: skip
         wanted = getattr(target, f"{group}_shares")
@@ -61,6 +71,8 @@ def summary(target: Target, achieved: Target) -> dict[str, float | None]:
         "flops_per_s_error": _relative(target.flops_per_s, achieved.flops_per_s),
         "bytes_per_s_error": _relative(target.bytes_per_s, achieved.bytes_per_s),
         "launches_per_s_ratio": _ratio(target.launches_per_s, achieved.launches_per_s),
+        "idle_share_target": target.idle_share,
+        "idle_share_achieved": achieved.idle_share,
         "framework_share_target": target.framework_share,
         "framework_share_achieved": achieved.framework_share,
         "formula_coverage_target": target.coverage,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.signatures.canonical import content_id
+from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.operators import compact_arguments, flatten_arguments
 
 KIND = "statsnet.signature"
@@ -130,7 +131,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Times of one signature in one environment. Lists per cluster are in the order of the clusters."""
+    """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
+    CPU."""
 
     environment: dict[str, Any]
     step_latency_s: tuple[float, ...]
@@ -145,6 +147,7 @@ class Measurement:
     unexplained_share: float | None
     coefficient_of_variation: float | None
     source: Literal["profile", "replay"] = "profile"
+    gpu: GpuActivity | None = None
 
     @property
     def latency_s(self) -> float:
@@ -166,13 +169,15 @@ class Measurement:
         return math.fsum(t for t in self.cluster_time_s if t is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "gpu"}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
+        return plain if self.gpu is None else {**plain, "gpu": self.gpu.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurement:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-        return cls(**fields)
+        gpu = fields.pop("gpu", None)
+        return cls(**fields, gpu=None if gpu is None else GpuActivity.from_dict(gpu))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +204,8 @@ class Signature:
             for name in ("cluster_time_s", "kernels", "kernel_class"):
                 if len(getattr(measurement, name)) != len(self.clusters):
                     raise ValueError(f"{name} of a measurement is not as long as the list of clusters")
+            if measurement.gpu is not None:
+                _check_gpu(measurement.gpu, len(self.clusters))
 
     @property
     def name(self) -> str | None:
@@ -285,3 +292,10 @@ class Signature:
             shape_variants=counts["shape_variants"],
             measurements=tuple(Measurement.from_dict(m) for m in data["measurements"]),
         )
+
+
+def _check_gpu(gpu: GpuActivity, clusters: int) -> None:
+    if any(len(values) != clusters for values in gpu.counters.clusters.values()):
+        raise ValueError("a counter is not as long as the list of clusters")
+    if any(k.cluster is not None and not 0 <= k.cluster < clusters for k in gpu.kernels):
+        raise ValueError("a kernel names a cluster that does not exist")

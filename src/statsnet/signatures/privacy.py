@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from statsnet.environment import ALLOCATOR_LIBRARIES, ISA_FLAGS, SETTINGS, TORCH_SETTINGS
+from statsnet.environment import ALLOCATOR_LIBRARIES, ISA_FLAGS, SETTINGS, STEP_SETTINGS, TORCH_SETTINGS
 from statsnet.errors import StatsNetError
 from statsnet.signatures.categories import CATEGORIES
+from statsnet.signatures.gpu import COUNTERS, POWER_FIELDS, THROTTLE_REASONS, WHY_MISSING
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.validation import schema_for
 from statsnet.signatures.vocabulary import (
@@ -96,8 +97,8 @@ def _known_keys() -> frozenset[str]:
 
 
 def _is_setting(key: str) -> bool:
-    return (
-        key in SETTINGS or key in TORCH_SETTINGS or key == "library" or _matches(r"MALLOC_[A-Z_]{1,30}")(key)
+    return key in (*SETTINGS, *TORCH_SETTINGS, *STEP_SETTINGS, "library") or _matches(r"MALLOC_[A-Z_]{1,30}")(
+        key
     )
 
 
@@ -129,6 +130,11 @@ def _rules(words: frozenset[str]) -> dict[str, Rule]:
         "measurements.kernels": is_kernel,
         "measurements.kernel_class": is_kernel_class,
         "measurements.source": {"profile", "replay"}.__contains__,
+        "measurements.gpu.kernels.family": is_kernel,
+        "measurements.gpu.power.throttled": THROTTLE_REASONS.__contains__,
+        "measurements.gpu.counters.tool": _matches(r"ncu [0-9.]{1,30}"),
+        **{f"measurements.gpu.power.missing.{name}": WHY_MISSING.__contains__ for name in POWER_FIELDS},
+        **{f"measurements.gpu.counters.missing.{name}": WHY_MISSING.__contains__ for name in COUNTERS},
     }
 
 

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from statsnet.errors import MeasurementError, UsageError
+from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Signature, Skew
 from statsnet.signatures.statistics import intensity_bin, shares
 
 UNKNOWN_KERNEL_CLASS = "unknown"
+
+COUNTED = 0.9
+"""A counter speaks for a target where it is known of this share of its operators' time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +32,8 @@ class TargetCluster:
     """One cluster of one member, per second of the target; arguments as signatures/operators.py encodes them.
 
     `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0 and
-    counts in `Target.untimed_calls_share`; rates without a formula are None.
+    counts in `Target.untimed_calls_share`; rates without a formula are None. `counters` are those of the GPU that are
+    known of it (of SUM_COUNTERS the sum per second).
     """
 
     member: str
@@ -46,6 +51,7 @@ class TargetCluster:
     flops_per_s: float | None
     bytes_per_s: float | None
     intensity_bin: int | None
+    counters: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def time_per_call_s(self) -> float | None:
@@ -166,6 +172,37 @@ class Target:
         peaks = [m.signature.memory.peak_bytes for m in self.members]
         return max((p for p in peaks if p is not None), default=None)
 
+    @property
+    def power_w(self) -> float | None:
+        """Energy per second; None if it was not measured for a member."""
+        found = [(m.steps_per_s, m.measurement.gpu) for m in self.members]
+        drawn = [(rate, gpu.power.energy_j_per_step) for rate, gpu in found if gpu is not None]
+        if len(drawn) < len(found) or any(energy is None for _, energy in drawn):
+            return None
+        return math.fsum(rate * energy for rate, energy in drawn if energy is not None)
+
+    @property
+    def throttled(self) -> tuple[str, ...]:
+        """Members while whose energy was measured the GPU was slowed down, or held at its power cap."""
+        return tuple(m.name for m in self.members if m.measurement.gpu and m.measurement.gpu.power.throttled)
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """Hardware counters that are known of COUNTED of the operators' time: means over that time, and of
+        SUM_COUNTERS the sum per second."""
+        total = self.operator_share
+        found: dict[str, float] = {}
+        for name in COUNTERS:
+            pairs = [(c.time_share, c.counters[name]) for c in self.clusters if name in c.counters]
+            spent = math.fsum(share for share, _ in pairs)
+            if not spent or spent < COUNTED * total:
+                continue
+            if name in SUM_COUNTERS:
+                found[name] = math.fsum(value for _, value in pairs)
+            else:
+                found[name] = math.fsum(share * value for share, value in pairs) / spent
+        return found
+
     def _share_of_step(self, time_s: Callable[[Measurement], float | None]) -> float | None:
         times = [(m.steps_per_s, time_s(m.measurement)) for m in self.members]
         if any(t is None for _, t in times):
@@ -189,6 +226,12 @@ def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = Non
                 f"'{member.name}' was never measured",
                 cause="its signature holds counts only",
                 hint="replay its operators on this device first",
+            )
+        if measurement.cluster_time_s and all(t is None for t in measurement.cluster_time_s):
+            raise MeasurementError(
+                f"'{member.name}' was timed as a whole only",
+                cause="of a compiled step no operator's time is known, and a proxy is made of operators",
+                hint="profile it without --setting compile=..., and compile the proxy when you run it",
             )
         members.append(_member(member.name, member.weight, member.signature, measurement))
     return _target(tuple(members))
@@ -250,4 +293,15 @@ def _cluster(member: TargetMember, index: int, cluster: Cluster, steps_per_s: fl
         intensity_bin=None
         if cluster.flops is None or cluster.bytes_moved is None
         else intensity_bin(cluster.flops, cluster.bytes_moved),
+        counters=_counters(member, index, steps_per_s),
     )
+
+
+def _counters(member: TargetMember, index: int, steps_per_s: float) -> dict[str, float]:
+    gpu = member.measurement.gpu
+    if gpu is None:
+        return {}
+    known = {
+        name: value for name, values in gpu.counters.clusters.items() if (value := values[index]) is not None
+    }
+    return {name: value * (steps_per_s if name in SUM_COUNTERS else 1.0) for name, value in known.items()}

@@ -110,7 +110,8 @@ class Columns:
         sums: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
-                sums[_identity(placed)].append(works_of(part))
+                works = self._counted(_identity(placed), works_of(part))
+                sums[_identity(placed)].append(works)
         for identity, samples in sums.items():
             self._in_place[identity].append(_mean(samples))
 
@@ -158,6 +159,15 @@ class Columns:
             return _corrected(self._block[identity].works, corrections)
         origin, ratio, weights = self._resized[identity]
         return _resized(self._block_works(origin, corrections), ratio, weights)
+
+    def _counted(self, identity: str, works: tuple[Work, ...]) -> tuple[Work, ...]:
+        """Works in place, of which no counters are known, with those of the same kernel classes alone."""
+        alone = (
+            {w.kernel_class: w.counters for w in self._block[identity].works}
+            if identity in self._block
+            else {}
+        )
+        return tuple(replace(w, counters=w.counters or alone.get(w.kernel_class, ())) for w in works)
 
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the one that it stems from."""

@@ -12,7 +12,8 @@ from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.memory import memory_record
 from statsnet.running.proxy_folder import load_network
 from statsnet.signatures.categories import is_metadata
-from statsnet.synthesis.jobs import BlockBench, marked_blocks
+from statsnet.synthesis.block_bench import BlockBench
+from statsnet.synthesis.jobs import marked_blocks
 
 Progress = Callable[[dict[str, Any]], None]
 FIELDS = ("op", "phase", "args", "outputs", "segment", "producers")

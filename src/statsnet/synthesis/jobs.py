@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import median
 from typing import Any
@@ -15,107 +15,25 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet import environment
-from statsnet.blocks import KINDS
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class
+from statsnet.profiling.gpu_activity import Launch, launches_of
+from statsnet.profiling.jobs import WARM_UPS
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.timeline import event_overhead_s, profile_step
+from statsnet.profiling.ncu import counted_range
+from statsnet.profiling.power import drawn_by
+from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.yardstick import Yardstick
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.shapes import shape_class, weight_bytes
-from statsnet.synthesis.zipf import zipf_indices
-from statsnet.workloads.optimizers import make_optimizer
+from statsnet.synthesis.block_bench import REPEATS, SEGMENTS, BlockBench, IdleBench
 
 Progress = Callable[[dict[str, Any]], None]
 FLUSH_BYTES = 2**26
-REPEATS = 5
-
-
-class BlockBench:
-    """One candidate alone, run as it would inside a network: cold cache, warm input, fresh indices."""
-
-    def __init__(self, row: dict[str, Any], *, mode: str, dtype: torch.dtype, device: str) -> None:
-        kind = KINDS[row["kind"]]
-        config = {k: tuple(v) if isinstance(v, list) else v for k, v in row["config"].items()}
-        self.module: nn.Module = kind.build(config).to(device=device, dtype=dtype)
-        self.module.train(mode == "training")
-        self.training = mode == "training"
-        self.optimizer = None
-        self.indices: list[torch.Tensor] = []
-        index_range = kind.index_range(config)
-        if index_range is None:
-            self.source = torch.randn(tuple(self.module.shape), device=device, dtype=dtype)  # type: ignore[arg-type]
-            self.x = self.source.clone().requires_grad_(self.training)
-        else:
-            count, rows = index_range
-            generator = torch.Generator().manual_seed(0)
-            self.indices = [
-                zipf_indices(count, rows, config["skew"], generator).to(device) for _ in range(2 * REPEATS)
-            ]
-        self.turn = 0
-        self.framework_warmer = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device=device, dtype=dtype)
-        self.warm_input = torch.ones(8, 8, device=device, dtype=dtype)
-        with torch.no_grad():
-            y = self.module(self._input())
-        self.grad = torch.randn_like(y) / y.numel() ** 0.5
-        if getattr(self.module, "joined", False):
-            self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
-        stepped = [p for name, p in self.module.named_parameters() if name not in ("other", "kept")]
-        if self.training and stepped and row["optimizer"]:
-            self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))
-
-    def _input(self) -> torch.Tensor:
-        if self.indices:
-            self.turn += 1
-            return self.indices[self.turn % len(self.indices)]
-        with torch.no_grad():
-            self.x.copy_(self.source)
-        return self.x
-
-    def run(self) -> None:
-        self._warm_framework()
-        self.module.zero_grad(set_to_none=True)
-        x = self._input()
-        with record_function("segment:block"):
-            if self.training:
-                self._backward(self.module(x), x)
-            else:
-                with torch.no_grad():
-                    self.module(x)
-        if self.optimizer is not None:
-            with record_function("segment:optimizer"):
-                self.optimizer.step()
-
-    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
-        """As in the middle of a network: what comes in gets a gradient, but none is kept."""
-        weights = list(self.module.parameters())
-        wanted = [*([] if self.indices else [x]), *weights]
-        gradients = torch.autograd.grad(y, wanted, self.grad)
-        for weight, gradient in zip(weights, gradients[len(wanted) - len(weights) :], strict=True):
-            weight.grad = gradient
-
-    def _warm_framework(self) -> None:
-        """A flushed cache has lost the interpreter's and the dispatcher's code too; inside a network it has not."""
-        with torch.set_grad_enabled(self.training):
-            y = self.framework_warmer(self.warm_input)
-        if self.training:
-            y.sum().backward()
-
-
-class _IdleBench(BlockBench):
-    """A block without operators, and an optimizer whose parameter has no gradient."""
-
-    def __init__(self, optimizer: str, *, dtype: torch.dtype, device: str) -> None:
-        row = {"kind": "parameters", "config": {"shape": (1,)}, "optimizer": optimizer}
-        super().__init__(row, mode="training", dtype=dtype, device=device)
-
-    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
-        super()._backward(y, x)
-        self.module.zero_grad(set_to_none=True)
 
 
 def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -127,7 +45,7 @@ def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     found: dict[str, float] = {}
     for optimizer in job["optimizers"]:
         parts = _measure_one(
-            _IdleBench(optimizer, dtype=dtype, device=device), flush, device, event_overhead_s()
+            IdleBench(optimizer, dtype=dtype, device=device), flush, device, event_overhead_s()
         )
         found[optimizer] = parts["optimizer"]["framework_s"]
         found["block"] = min(parts["block"]["framework_s"], found.get("block", math.inf))
@@ -173,19 +91,69 @@ def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: 
         cuda_implementation(timeline.op_kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
         for i, c in enumerate(calls)
     ]
-    parts = {}
-    for segment in ("block", "optimizer"):
-        chosen = [(c, k) for c, k in zip(calls, implementations, strict=True) if c.segment == segment]
-        parts[segment] = part_of(chosen, timeline.segment_s.get(segment, 0.0) / REPEATS)
+    parts: dict[str, Any] = {}
+    rows: dict[int, int] = {}
+    for segment in SEGMENTS:
+        places = [i for i, c in enumerate(calls) if c.segment == segment]
+        operators, of_call = _merged([(calls[i], implementations[i]) for i in places])
+        begin = sum(len(part["operators"]) for part in parts.values())
+        rows |= {i: begin + row for i, row in zip(places, of_call, strict=True) if row is not None}
+        parts[segment] = _part(operators, timeline.segment_s.get(segment, 0.0) / REPEATS)
+    if device == "cuda":
+        parts["launches"] = [launch.to_dict() for launch in first_launches(timeline, len(calls), rows)]
     return parts
+
+
+def first_launches(timeline: Timeline, count: int, rows: Mapping[int, int]) -> list[Launch]:
+    """The kernels of the first of several equal steps, of `count` calls each, in their order, each with the row of its
+    call in `rows`."""
+    later = [kernels for kernels in timeline.op_kernels[count:] if kernels]
+    ends_ns = later[0][0].start_ns if later else math.inf
+    places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels[:count]) for kernel in kernels}
+    return [
+        Launch(
+            cluster=rows.get(places.get(id(kernel), -1)),
+            family=kernel_family(kernel.name),
+            time_s=kernel.elapsed_s,
+        )
+        for kernel in timeline.on_device
+        if not kernel.is_copy and kernel.start_ns < ends_ns
+    ]
+
+
+def count_measured(job: dict[str, Any]) -> dict[str, Any]:
+    """Make each candidate's step, as `measure_candidates` does for the same job, within ncu.RANGE: the kernels are
+    those that it names in `launches`, one candidate after the other."""
+    torch.manual_seed(0)
+    device = environment.select(job["device"])
+    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    for row in job["candidates"]:
+        bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
+        for _ in range(WARM_UPS):
+            bench.run()
+        with counted_range(device):
+            flush.fill_(1.0)
+            bench.run()
+    return {}
 
 
 def part_of(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
     """Operators of one segment, those of equal class and intensity merged; and what is left as framework time."""
+    return _part(_merged(calls)[0], segment_s)
+
+
+def _part(operators: list[dict[str, Any]], segment_s: float) -> dict[str, Any]:
+    spent_s = sum(row["time_s"] for row in operators)
+    return {"operators": operators, "framework_s": max(segment_s - spent_s, 0.0)}
+
+
+def _merged(calls: list[tuple[OpCall, str]]) -> tuple[list[dict[str, Any]], list[int | None]]:
+    """The rows, and of each call its row (None: it only looks at its argument in another way)."""
     merged: dict[tuple[str, ...], dict[str, Any]] = {}
-    spent = 0.0
+    of_call: list[int | None] = []
     for call, implementation in calls:
         if call.metadata:
+            of_call.append(None)
             continue
         phase = call.phase
         cost = cost_of(call.op, call.args, call.outputs)
@@ -205,8 +173,8 @@ def part_of(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]
         entry["bytes"] += nbytes
         entry["weights"] += weight_bytes(call.op, phase, call.args)
         entry["calls"] += 1
-        spent += call.time_s or 0.0
-    return {"operators": list(merged.values()), "framework_s": max(segment_s - spent, 0.0)}
+        of_call.append(list(merged).index(key))
+    return list(merged.values()), of_call
 
 
 def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -214,7 +182,7 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
     Job: folder, device, dtype, and where wanted yardstick, the folder of a network. Result: its signature as a dict,
     the seconds it takes to build, per tower and block what `measure_candidates` gives for a candidate's block, here in
-    place, and the yardstick's `yardstick_latency_s` meanwhile.
+    place, and the yardstick's `yardstick_latency_s` meanwhile; of a GPU also `launches`, its kernels in their order.
     """
     device = environment.select(job["device"])
     begin = time.perf_counter()
@@ -239,13 +207,28 @@ def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         dtype=job["dtype"],
         memory=memory_record(proxy, [], step, device=device),
         environment=environment.describe(job["device"]),
+        power=drawn_by(step, job["device"]) if device == "cuda" else None,
     )
+    launches = [launch.to_dict() for launch in launches_of([trace], [1.0])]
     return {
         "signature": signature.to_dict(),
         "build_s": build_s,
+        **({"launches": launches} if device == "cuda" else {}),
         "blocks": blocks_in_place([len(tower) for tower in getattr(proxy, "towers", ())], trace),
         **({"yardstick_latency_s": median(yardstick.latency_s)} if yardstick else {}),
     }
+
+
+def count_traced(job: dict[str, Any]) -> dict[str, Any]:
+    """Make the step whose kernels `trace_proxy` names in `launches`, for the same job, within ncu.RANGE."""
+    device = environment.select(job["device"])
+    network = load_network(job["folder"])
+    step = network.make_step(network.build(device), device)
+    for _ in range(WARM_UPS):
+        step()
+    with counted_range(device):
+        step()
+    return {}
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from statsnet import workloads
 from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
+from statsnet.profiling.gpu_activity import Launch
 from statsnet.running.child import run_job
 from statsnet.running.statistics import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
@@ -22,9 +23,11 @@ from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.counted import counted_columns, counted_signature
 from statsnet.synthesis.whole import Pace, Whole, paced_s, quiet_together, slowed, whole_of
 
 Report = Callable[[str, float], None]
+T = TypeVar("T")
 
 CANDIDATE_PROCESSES = 2
 ROUND_PROCESSES = 2
@@ -44,7 +47,8 @@ SAME_WORK = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """Where and how measurements are made: the environment record, mode, dtype and device of the proxy."""
+    """Where and how measurements are made: the environment record, mode, dtype and device of the proxy; and, of a GPU,
+    whether hardware counters are among them (counting.HOW). `note` is told what could not be measured."""
 
     environment: dict[str, Any]
     mode: str
@@ -52,6 +56,8 @@ class Bench:
     device: str
     cache: MeasurementCache
     report: Report
+    counters: str = "off"
+    note: Callable[[str], None] = lambda _text: None
 
     @property
     def afresh(self) -> bool:
@@ -63,6 +69,11 @@ class Bench:
             {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields},
             on_progress=lambda e: self.report(f"{stage}: {e['stage']}", float(e.get("done", 0.0))),
         )
+
+    @property
+    def counts(self) -> bool:
+        """Whether hardware counters are asked for, and there may be some."""
+        return self.counters != "off" and self.device.startswith("cuda")
 
     def _key(self, **parts: Any) -> str:
         return self.cache.key(
@@ -96,13 +107,20 @@ class Bench:
         pinned = member.signature
         if not _at_hand(pinned):
             return None
-        key = self._key(profile=pinned.id)
+        key = self._key(profile=pinned.id, **self._with_counters())
         data = self.cache.get(key)
         if data is None:
             try:
-                data = self._job("profile_workload", stage, **_model_of(pinned))["signature"]
+                found = self._job("profile_workload", stage, **_model_of(pinned))
             except _NOT_MEASURED:
                 return None
+            data = found["signature"]
+            if self.counts:
+                launches = [Launch(**launch) for launch in found["launches"]]
+                job = self._counting("count_workload", stage, **_model_of(pinned))
+                data = self._told(
+                    counted_signature(Signature.from_dict(data), launches, job, self.counters)
+                ).to_dict()
             self.cache.put(key, data)
         fresh = Signature.from_dict(data)
         return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
@@ -156,10 +174,12 @@ class Bench:
             self.cache.put(key, data)
         return Measurement.from_dict(data)
 
-    def columns(self, wanted: list[Candidate]) -> list[dict[str, Any]]:
+    def columns(self, wanted: list[Candidate], *, counters: bool = False) -> list[dict[str, Any]]:
         """What each candidate costs. Those not in the cache are measured in several processes, one after the other,
-        and the fastest counts: where two threads share a core for a while, a block takes a scheduler's slice."""
-        keys = [self._key(candidate=c.to_dict()) for c in wanted]
+        and the fastest counts: where two threads share a core for a while, a block takes a scheduler's slice. With
+        `counters` their kernels are counted too, where the bench counts."""
+        counted = self._with_counters() if counters else {}
+        keys = [self._key(candidate=c.to_dict(), **counted) for c in wanted]
         known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
@@ -169,10 +189,38 @@ class Bench:
                 ]
                 for _ in range(CANDIDATE_PROCESSES)
             ]
-            for (key, _), found in zip(missing, zip(*runs, strict=True), strict=True):
-                known[key] = min(found, key=_column_s)
-                self.cache.put(key, known[key])
+            fastest = [min(found, key=_column_s) for found in zip(*runs, strict=True)]
+            if counted:
+                job = self._counting("count_measured", "blocks", candidates=[c.to_dict() for _, c in missing])
+                fastest = self._told(counted_columns(fastest, job, self.counters))
+            for (key, _), column in zip(missing, fastest, strict=True):
+                known[key] = column
+                self.cache.put(key, column)
         return [known[k] for k in keys]
+
+    def counted(self, source: str, whole: Whole) -> Whole:
+        """The measured network with its hardware counters, where the bench counts."""
+        if not self.counts:
+            return whole
+        with written(source) as folder:
+            job = self._counting("count_traced", "the proxy", folder=folder)
+            found = self._told(counted_signature(whole.signature, whole.launches, job, self.counters))
+        return replace(whole, signature=found)
+
+    def _with_counters(self) -> dict[str, Any]:
+        """What tells a counted measurement from another in the cache."""
+        return {"counters": True} if self.counts else {}
+
+    def _counting(self, kind: str, stage: str, **fields: Any) -> dict[str, Any]:
+        self.report(f"{stage}: counting (each kernel runs several times)", 0.0)
+        return {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields}
+
+    def _told(self, found: tuple[T, str]) -> T:
+        """What was counted; why there is nothing is noted."""
+        result, why = found
+        if why:
+            self.note(why)
+        return result
 
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         """What `jobs.measure_idle` gives for a training step with these optimizers, the fastest of several processes;

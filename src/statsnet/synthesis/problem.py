@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,12 +81,16 @@ def prepare(
     profiles: Path | None = None,
     cache: MeasurementCache | None = None,
     retime: bool = True,
+    counters: str = "off",
+    note: Callable[[str], None] = lambda _text: None,
     report: Report = lambda _stage, _share: None,
 ) -> Problem:
     """Resolve a mix, choose candidates and measure them; then, to `retime`, the steps of members whose models are at
     hand: their profiles are of another hour. A step is to take `budget_s`, or the suite's ÷ `compression` but not under
     the mode's SHORTEST_STEP_S. With a fresh cache nothing that was measured before counts: members are profiled again,
-    where their models are at hand, and blocks timed again. Raises as `synthesize` does."""
+    where their models are at hand, and blocks timed again. On a GPU, hardware counters (`counters`: see counting.HOW)
+    are read of members that are profiled here, of candidates where the members' are known, and of the finished proxy;
+    `note` is told why there are none. Raises as `synthesize` does."""
     db = ProfilesDB(profiles) if profiles else ProfilesDB()
     known = recorded_device(device.removeprefix(PREFIX), db, mode) if is_recorded(device) else None
     here = known.environment if known else measuring_environment(device)
@@ -96,6 +101,8 @@ def prepare(
         "dtype": _common_dtype(mix),
         "cache": cache or MeasurementCache(),
         "report": report,
+        "counters": counters,
+        "note": note,
     }
     bench = (
         RecordedBench(**settings, device="cpu", recorded=known) if known else Bench(**settings, device=device)
@@ -111,7 +118,7 @@ def prepare(
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    columns = columns_of(chosen, bench)
+    columns = columns_of(chosen, bench, counters=bool(target.counters))
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     timed = profiled if bench.afresh else before.keys() - replayed.keys()
     again, pace = bench.retimed(target, timed if retime else (), yardstick(target, bench))
@@ -147,10 +154,10 @@ def yardstick(target: Target, bench: Bench) -> str:
     )
 
 
-def columns_of(chosen: list[Candidate], bench: Bench) -> Columns:
+def columns_of(chosen: list[Candidate], bench: Bench, *, counters: bool = False) -> Columns:
     """The candidates, measured."""
     idle_s = bench.idle_s(c.optimizer for c in chosen if c.optimizer)
-    return Columns(chosen, bench.columns(chosen), bench.dtype, idle_s)
+    return Columns(chosen, bench.columns(chosen, counters=counters), bench.dtype, idle_s)
 
 
 def budget_of(target: Target, compression: float, mode: str) -> float:

@@ -142,7 +142,7 @@ class RecordedBench(Bench):
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def columns(self, wanted: list[Candidate]) -> list[dict[str, Any]]:
+    def columns(self, wanted: list[Candidate], *, counters: bool = False) -> list[dict[str, Any]]:
         """What each candidate costs there."""
         keys = [self._key(calls_of=c.to_dict()) for c in wanted]
         known = {k: v for k in keys if (v := self.cache.get(k)) is not None}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
 from statsnet.signatures.target import Target
@@ -30,10 +31,12 @@ WEIGHTS = {
     "framework": 2.5,
     "launches": 0.3,
     "device": 1.0,
+    "counter": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
 cumulative share per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS;
-`device` is spread over all devices; `launches` counts where launch and framework cost does, see LAUNCHES_MATTER."""
+`device` and `counter` are spread over all devices and all counters that are known; `launches` counts where launch and
+framework cost does, see LAUNCHES_MATTER."""
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; what a target's have no class for goes `elsewhere`."""
@@ -48,6 +51,10 @@ found over what should be. Where another device levels a class's operators, all 
 that its time goes by, whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the
 difference where the library may only use shorter vectors."""
 
+MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
+"""A counter's row is its mean times the operators' share of time (rates: over what they should be). Operators of which
+it is not known count as the target's do; sums (DRAM's bytes) go with the rows of bytes."""
+
 LAUNCHES_MATTER = 0.05
 """Share of framework time in the target above which calls per second are matched."""
 
@@ -55,7 +62,8 @@ LAUNCHES_MATTER = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block. `weights` are
-    those of the bytes that a product reads however few rows it has."""
+    those of the bytes that a product reads however few rows it has; `counters` the GPU's that are known of it, means
+    over its time."""
 
     category: str
     kernel_class: str
@@ -65,6 +73,7 @@ class Work:
     bytes: float
     weights: float
     calls: float
+    counters: tuple[tuple[str, float], ...] = ()
 
     @property
     def kernel_shape(self) -> str:
@@ -108,6 +117,7 @@ def load_of_target(target: Target) -> Load:
             bytes=c.bytes_per_s or 0.0,
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
+            counters=tuple((name, c.counters[name]) for name in MATCHED_COUNTERS if name in c.counters),
         )
         for c in target.clusters
     )
@@ -116,7 +126,17 @@ def load_of_target(target: Target) -> Load:
 
 def works_of(part: dict[str, Any]) -> tuple[Work, ...]:
     """From one part (`block` or `optimizer`) of a result of `jobs.measure_candidates`."""
-    return tuple(Work(**{k: row[k] for k in Work.__slots__}) for row in part["operators"])
+    return tuple(
+        Work(
+            **{k: row[k] for k in Work.__slots__ if k != "counters"},
+            counters=tuple(
+                (name, row["counters"][name]) for name in MATCHED_COUNTERS if name in row["counters"]
+            )
+            if "counters" in row
+            else (),
+        )
+        for row in part["operators"]
+    )
 
 
 class Rows:
@@ -139,10 +159,14 @@ class Rows:
             self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
+        self.counters = {
+            n: value for n, value in target.counters.items() if n in MATCHED_COUNTERS and value > 0
+        }
+        self.keys += [("counter", name) for name in self.counters]
         for group in SHARES:
             self.keys.append((group, "elsewhere"))
         self._index = {key: i for i, key in enumerate(self.keys)}
-        sizes = {"device": len(self.devices)}
+        sizes = {"device": len(self.devices), "counter": len(self.counters)}
         self.weights = np.array([WEIGHTS[g] / sizes.get(g, 1) for g, _ in self.keys])
         if self.load.framework_s < LAUNCHES_MATTER:
             self.weights[self.index("launches")] = 0.0
@@ -171,6 +195,10 @@ class Rows:
             out[self._index["intensity", str(bin_)]] = running
         for i, device in enumerate(self.devices):
             out[self._index["device", str(i)]] = _device_time(device, load) / seconds
+        for name, usual in self.counters.items():
+            unit = usual if name in RATE_COUNTERS else 1.0
+            held = sum(w.time_s * dict(w.counters).get(name, usual) for w in load.works)
+            out[self._index["counter", name]] = held / unit / seconds
         return out
 
     def index(self, group: str) -> int:

@@ -25,6 +25,7 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, trials: Sequence[Trial] = 
     """The proxy of a problem, of which some `trials` may have been measured (see `correct`)."""
     bench = problem.bench
     best, history = correct(problem, rounds=rounds, trials=trials)
+    whole = bench.counted(best.source, best.whole)
     spec = make_spec(
         problem.target,
         best.towers,
@@ -38,11 +39,11 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, trials: Sequence[Trial] = 
         spec=spec,
         towers=best.towers,
         target=problem.target,
-        achieved=target_of(best.whole.signature),
-        signature=best.whole.signature,
+        achieved=target_of(whole.signature),
+        signature=whole.signature,
         replayed=problem.replayed,
         stored=problem.stored,
         rounds=history,
-        build_s=best.whole.build_s,
-        evidence=bench.evidence(best.whole.signature),
+        build_s=whole.build_s,
+        evidence=bench.evidence(whole.signature),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from statsnet.profiling.gpu_activity import Launch
 from statsnet.running.statistics import geometric_mean, paired_ratio
 from statsnet.signatures.model import Measurement, Signature
 
@@ -26,12 +27,13 @@ class Pace:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """A proxy's signature, the seconds it takes to build, and per process, tower and block its operators in place, all
-    at one pace; the machine took `drift` times as long."""
+    at one pace; the machine took `drift` times as long. On a GPU `launches` are its kernels in their order."""
 
     signature: Signature
     build_s: float
     blocks: list[list[list[dict[str, Any]]]]
     drift: float
+    launches: tuple[Launch, ...] = ()
 
 
 def whole_of(data: dict[str, Any], pace: Pace) -> Whole:
@@ -44,6 +46,7 @@ def whole_of(data: dict[str, Any], pace: Pace) -> Whole:
         build_s=float(data["build_s"]),
         blocks=[[[_part_slowed(part, 1 / drift) for part in tower] for tower in data["blocks"]]],
         drift=drift,
+        launches=tuple(Launch(**launch) for launch in data.get("launches", ())),
     )
 
 
@@ -70,6 +73,7 @@ def slowed(measurement: Measurement, factor: float) -> Measurement:
         step_latency_s=tuple(factor * t for t in measurement.step_latency_s),
         cluster_time_s=tuple(None if t is None else factor * t for t in measurement.cluster_time_s),
         **{name: None if t is None else factor * t for name, t in between.items()},
+        gpu=measurement.gpu.slowed(factor) if measurement.gpu else None,
     )
 
 

@@ -12,9 +12,10 @@ import pytest
 import torch
 from rich.console import Console
 
+from statsnet.profiling import power
+from statsnet.profiling.power import Meter
 from statsnet.reporting.results import result_report
-from statsnet.running import jobs, power
-from statsnet.running.power import Meter
+from statsnet.running import jobs
 from statsnet.signatures.validation import validate
 
 
@@ -147,6 +148,46 @@ def test_a_run_in_which_the_gpu_was_slowed_is_made_again(
     assert process["flushed_latency_s"] == [0.012] * len(steps) == [0.012] * 5
     assert played == [2048]
     assert nvml.open == 0
+
+
+def test_what_lies_outside_a_processs_turns_is_not_counted(
+    driver: Callable[..., FakeNvml], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = driver(0x0)
+    monkeypatch.setattr(jobs, "WINDOW_S", 0.0)
+    monkeypatch.setattr(jobs, "warm_up", lambda *_, **__: ([0.01] * 3, True))
+    monkeypatch.setattr(jobs, "time_once", lambda *_: 0.01)
+
+    def others_turn() -> Any:
+        for _ in range(3):
+            nvml.energy_mj += 1_000_000
+            yield
+
+    process = jobs.take_turns(lambda: None, others_turn(), lambda _: None, device="cuda:0")
+    steps = len(process["latency_s"])
+    assert process["power"]["energy_j_per_step"] == pytest.approx(3 * 30.0 / steps)
+    assert nvml.open == 0
+
+
+def test_a_profile_keeps_power_in_words_that_may_be_shared(
+    driver: Callable[..., FakeNvml], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = driver(0x20, 0x20, 0x20)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: None)
+    nvml.NVML_ERROR_NOT_SUPPORTED = 3
+
+    def refuse(_handle: str, _clock: int) -> int:
+        error = nvml.NVMLError("Not Supported on this board of ours")
+        error.value = 3  # type: ignore[attr-defined]
+        raise error
+
+    nvml.nvmlDeviceGetClockInfo = refuse
+    made: list[int] = []
+    found = power.drawn_by(lambda: made.append(0), "cuda:0", time_s=0.0)
+    assert len(made) == power.ATTEMPTS  # it was too hot in each
+    assert (found.throttled, found.sm_clock_mhz) == (("sw_thermal",), None)
+    assert found.missing == {"clocks": "not_supported"}
+    assert found.energy_j_per_step == pytest.approx(30.0)
 
 
 def test_it_is_shown_and_fits_the_schema(driver: Callable[..., FakeNvml], played: list[int]) -> None:

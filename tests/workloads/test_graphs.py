@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from statsnet.errors import DeviceError
-from statsnet.running.graphs import WARM_UPS, graphed
-from statsnet.running.settings import GRAPHS, parse_setting, wrap_step
+from statsnet.workloads.graphs import WARM_UPS, graphed
+from statsnet.workloads.settings import GRAPHS, parse_setting, wrap_step
 
 
 class PlayedGraph:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.errors import UsageError
-from statsnet.running.graphs import graphed
+from statsnet.workloads.graphs import graphed
 
 _ONEDNN_ISA = (
     "sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni",
@@ -179,19 +180,24 @@ def convert_module(setting: Setting, module: Any) -> Any:
 def wrap_step(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:
     """The step under autocast where the setting names a dtype, and recorded as CUDA graphs where it asks for them: the
     same for a workload and for a proxy."""
-    wrapped = _under_autocast(setting, step, device)
+
+    def autocast_step() -> Any:
+        with autocast(setting, device):
+            return step()
+
+    wrapped = autocast_step if "dtype" in setting.in_process else step
     return graphed(wrapped, device, GRAPHS) if "graphs" in setting.in_process else wrapped
 
 
-def _under_autocast(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:
+def autocast(setting: Setting, device: str) -> AbstractContextManager[Any]:
+    """Where the setting names a dtype, operators inside compute in it as torch's autocast has them."""
     if "dtype" not in setting.in_process:
-        return step
+        return nullcontext()
     import torch
 
-    dtype = getattr(torch, setting.in_process["dtype"])
+    return torch.autocast(device.partition(":")[0], dtype=getattr(torch, setting.in_process["dtype"]))
 
-    def autocast_step() -> Any:
-        with torch.autocast(device.partition(":")[0], dtype=dtype):
-            return step()
 
-    return autocast_step
+def record(setting: Setting) -> dict[str, str]:
+    """What is switched inside the process, as an environment record's `settings` name it."""
+    return {key: str(value) for key, value in setting.in_process.items()}

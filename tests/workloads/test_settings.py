@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from statsnet.errors import UsageError
-from statsnet.running import settings
-from statsnet.running.settings import BASELINE, Setting, parse_settings, setting_of
+from statsnet.workloads import settings
+from statsnet.workloads.settings import BASELINE, Setting, parse_settings, setting_of
 
 
 @pytest.mark.parametrize(

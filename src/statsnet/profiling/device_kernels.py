@@ -1,0 +1,75 @@
+"""What ran on the device during a step: kernels, copies and fills, as CUPTI recorded them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+Dims = tuple[int, int, int]
+
+COPIES = ("Memcpy", "Memset")
+"""How CUPTI names what is no kernel: it has no grid, and counters are not kept for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One launch: its full name, when it ran (nanoseconds of the profiler's clock), its stream, and blocks in its grid
+    and threads in a block (None for copies and fills)."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    stream: int = 0
+    grid: Dims | None = None
+    block: Dims | None = None
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.end_ns - self.start_ns) * 1e-9
+
+    @property
+    def is_copy(self) -> bool:
+        return self.name.startswith(COPIES)
+
+
+def kernel_of(record: Any) -> Kernel:
+    """From one of Kineto's records. Grid and block stand in the text that it keeps for trace files."""
+    metadata = getattr(record, "metadata_json", str)() or ""
+    return Kernel(
+        name=record.name(),
+        start_ns=record.start_ns(),
+        end_ns=record.end_ns(),
+        stream=record.device_resource_id(),
+        grid=_dims(metadata, "grid"),
+        block=_dims(metadata, "block"),
+    )
+
+
+def busy_s(kernels: Iterable[Kernel]) -> float:
+    """Seconds in which at least one of them ran."""
+    return sum(end - start for start, end in _busy(kernels)) * 1e-9
+
+
+def gaps_s(kernels: Iterable[Kernel]) -> list[float]:
+    """Lengths of the pauses between the first and the last of them, in which none ran."""
+    spans = _busy(kernels)
+    return [(later[0] - earlier[1]) * 1e-9 for earlier, later in pairwise(spans)]
+
+
+def _busy(kernels: Iterable[Kernel]) -> list[tuple[int, int]]:
+    """Spans without a pause, in nanoseconds."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted((k.start_ns, k.end_ns) for k in kernels):
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _dims(metadata: str, name: str) -> Dims | None:
+    found = re.search(rf'"{name}"\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]', metadata)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None

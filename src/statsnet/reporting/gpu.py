@@ -1,0 +1,153 @@
+"""What a GPU did in a step, as tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+
+from rich.table import Table
+
+from statsnet.reporting.tables import MISSING, Report, notes, pairs, percent, table
+from statsnet.signatures.gpu import COUNTERS, RATE_COUNTERS, SUM_COUNTERS, GpuActivity, GpuKernel, Histogram
+from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.target import target_of
+from statsnet.units import format_bytes, format_duration, format_quantity
+
+SHOWN_FAMILIES = 10
+
+
+def gpu_report(signature: Signature, measurement: Measurement) -> Report:
+    """Kernels, power and counters; nothing of a step that ran on a CPU."""
+    gpu = measurement.gpu
+    if gpu is None:
+        return []
+    report: Report = [pairs("On the device", _figures(gpu, measurement.latency_s)), _families(gpu)]
+    if gpu.counters.clusters:
+        report.append(_counters(signature, measurement))
+    missing = {**gpu.power.missing, **gpu.counters.missing}
+    return report + notes("not known of the device:", _reasons(missing))
+
+
+def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
+    launches = sum(k.launches for k in gpu.kernels)
+    power = gpu.power
+    throttled = MISSING if power.throttled is None else ", ".join(power.throttled) or "no"
+    return [
+        ("busy", f"{percent(gpu.busy_time_s / latency_s)} of the step, on {gpu.streams} stream(s)"),
+        ("kernels and copies", f"{launches:.4g} a step, {_middle(gpu.duration_log2_us)} each (median)"),
+        ("pauses between them", f"{_total(gpu.gap_log2_us):.4g} a step, {_middle(gpu.gap_log2_us)} each (median)"),
+        ("energy", f"{format_quantity(power.energy_j_per_step, 'J')} a step, {format_quantity(power.power_w, 'W')}"),
+        (
+            "SM clock",
+            MISSING
+            if power.sm_clock_mhz is None
+            else f"{power.sm_clock_mhz:.0f} MHz (lowest {power.sm_clock_min_mhz:.0f}), slowed down: {throttled}",
+        ),
+    ]  # fmt: skip
+
+
+def _total(histogram: Histogram) -> float:
+    return sum(count for _, count in histogram)
+
+
+def _middle(histogram: Histogram) -> str:
+    """The bin of the median, as `2 to 4 µs`."""
+    spread = [bin_ for bin_, count in histogram for _ in range(max(round(count), 1))]
+    if not spread:
+        return MISSING
+    low = 2.0 ** int(median(sorted(spread)))
+    return f"{low:g} to {2 * low:g} µs"
+
+
+def _families(gpu: GpuActivity) -> Table:
+    of_family: dict[str, list[GpuKernel]] = defaultdict(list)
+    for kernel in gpu.kernels:
+        of_family[kernel.family].append(kernel)
+    total = sum(k.time_s for k in gpu.kernels) or 1.0
+    ordered = sorted(of_family.items(), key=lambda item: -sum(k.time_s for k in item[1]))
+    return table(
+        "Kernels by family",
+        ("family", "share", "time", "launches", "blocks", "threads in one"),
+        (
+            (
+                family,
+                percent(sum(k.time_s for k in kernels) / total),
+                format_duration(sum(k.time_s for k in kernels)),
+                f"{sum(k.launches for k in kernels):.4g}",
+                _usual([(_volume(k.grid), k.launches) for k in kernels]),
+                _usual([(_volume(k.block), k.launches) for k in kernels]),
+            )
+            for family, kernels in ordered[:SHOWN_FAMILIES]
+        ),
+    )
+
+
+def _volume(dims: tuple[int, int, int] | None) -> int | None:
+    return None if dims is None else dims[0] * dims[1] * dims[2]
+
+
+def _usual(counted: list[tuple[int | None, float]]) -> str:
+    """The median over launches."""
+    known = sorted((value, count) for value, count in counted if value is not None)
+    left = sum(count for _, count in known) / 2
+    for value, count in known:
+        left -= count
+        if left <= 0:
+            return f"{value:,}"
+    return MISSING
+
+
+def _counters(signature: Signature, measurement: Measurement) -> Table:
+    """Over the whole step, and over each category."""
+    target = target_of(signature, measurement)
+    spent: dict[str, float] = defaultdict(float)
+    for cluster in target.clusters:
+        spent[cluster.category] += cluster.time_share
+    categories = sorted(spent, key=lambda name: -spent[name])[:4]
+    rows = []
+    for name in COUNTERS:
+        if name not in target.counters:
+            continue
+        per_category = []
+        for category in categories:
+            pairs_ = [
+                (c.time_share, c.counters[name])
+                for c in target.clusters
+                if c.category == category and name in c.counters
+            ]
+            total = sum(share for share, _ in pairs_)
+            mean = sum(s * v for s, v in pairs_) / total if total else None
+            per_category.append(
+                _shown(name, sum(v for _, v in pairs_) if name in SUM_COUNTERS and pairs_ else mean)
+            )
+        rows.append((name, _shown(name, target.counters[name]), *per_category))
+    return table("Hardware counters", ("counter", "step", *categories), rows)
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return MISSING
+    if name in SUM_COUNTERS:
+        return f"{format_bytes(value)}/s"
+    return f"{value:.2f}" if name in RATE_COUNTERS else percent(value)
+
+
+_REASONS = {
+    "off": "not asked for",
+    "not_installed": "its tool is not installed (Nsight Compute; nvidia-ml-py)",
+    "not_permitted": "the driver keeps it from this user",
+    "not_supported": "the device does not give it",
+    "mismatch": "other kernels ran when they were counted than when they were timed",
+    "failed": "it failed",
+}
+
+
+def _reasons(missing: dict[str, str]) -> list[str]:
+    """One line for each reason, not for each counter."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for name, why in missing.items():
+        by_reason[why].append(name)
+    return [
+        f"{'all counters' if len(names) >= len(COUNTERS) else ', '.join(names)}: {_REASONS[why]}"
+        for why, names in by_reason.items()
+    ]

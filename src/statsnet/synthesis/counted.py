@@ -1,0 +1,50 @@
+"""Hardware counters of what synthesis measures on a GPU: members, candidates, the finished proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from statsnet.profiling.counters import by_place, with_counters
+from statsnet.profiling.gpu_activity import Launch
+from statsnet.running.counting import counters_of
+from statsnet.signatures.model import Signature
+from statsnet.synthesis.block_bench import SEGMENTS
+
+Job = dict[str, Any]
+
+
+def counted_signature(
+    signature: Signature, launches: Sequence[Launch], job: Job, how: str
+) -> tuple[Signature, str]:
+    """The signature with the counters of the step that `job` makes; and where there are none, why."""
+    counters, why = counters_of(job, launches, len(signature.clusters), how)
+    return with_counters(signature, counters), why
+
+
+def counted_columns(columns: Sequence[Job], job: Job, how: str) -> tuple[list[Job], str]:
+    """Results of `jobs.measure_candidates` with `counters` in each row whose kernels were counted; and where there are
+    none, why."""
+    launches: list[Launch] = []
+    begins = [0]
+    for column in columns:
+        for data in column["launches"]:
+            launch = Launch(**data)
+            place = None if launch.cluster is None else begins[-1] + launch.cluster
+            launches.append(replace(launch, cluster=place))
+        begins.append(begins[-1] + sum(len(column[segment]["operators"]) for segment in SEGMENTS))
+    counters, why = counters_of(job, launches, begins[-1], how)
+    values = iter(by_place(counters, begins[-1]))
+    return [_column(column, values) for column in columns], why
+
+
+def _column(column: Job, values: Any) -> Job:
+    parts = {
+        segment: {
+            **column[segment],
+            "operators": [{**row, "counters": next(values)} for row in column[segment]["operators"]],
+        }
+        for segment in SEGMENTS
+    }
+    return {**column, **parts}
