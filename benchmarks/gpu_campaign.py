@@ -2,10 +2,12 @@
 
     python benchmarks/gpu_campaign.py [--device cuda] [--limit 20min] [-o build/campaign]
 
-Profiles workloads' `standard` sizes in float32 and bfloat16, both modes; makes two proxies there, measures their fit
-again, and their fidelity across the device's settings; records the device. Each step is a command of StatsNet in a
-process of its own, whose files appear whole or not at all: started again, it goes on behind what is there. A step that
-fails is named, and the others go on. No step is begun after the limit. Last, a table is printed. The files are small.
+Profiles workloads' `standard` sizes in float32 and bfloat16, both modes, in float32 inference with hardware counters,
+and one under settings that run a step in one piece; makes two proxies there, one with counters among what is matched,
+measures their fit again, and their fidelity across the device's settings; records the device. Each step is a command of
+StatsNet in a process of its own, whose files appear whole or not at all: started again, it goes on behind what is
+there. A step that fails is named, and the others go on. No step is begun after the limit. Last, a table is printed. The
+files are small.
 """
 
 from __future__ import annotations
@@ -23,16 +25,23 @@ from typing import Any
 from statsnet.units import parse_duration_s
 
 WORKLOADS = (
-    "cv/resnet50", "recsys/dlrm", "nlp/bert_base", "speech/deepspeech2", "cv/mobilenet_v2", "recsys/ncf",
+    "cv/resnet50", "recsys/dlrm", "nlp/bert_base", "speech/deepspeech2", "detection/ssd_resnet34", "generation/wgan",
+    "cv/mobilenet_v2", "recsys/ncf",
 )  # fmt: skip
-"""Of four domains; the mixes below are made of them."""
+"""Of six domains; the mixes below are made of them."""
+
+PIECES = ("graphs=cuda", "compile=inductor")
+"""Settings under which the first of WORKLOADS is profiled once more."""
 
 DTYPES = ("float32", "bfloat16")
 MODES = ("inference", "training")
 MIXES = {
     "recsys-cv": "recsys:0.5,cv:0.5",
-    "all": "recsys:1,cv:1,nlp:1,speech:1",
+    "all": "recsys:1,cv:1,nlp:1,speech:1,detection:1,generation:1",
 }
+COUNTED = "recsys-cv"
+"""Of its candidates the kernels are counted too, which takes minutes."""
+
 COMPRESSION = 100
 SETTINGS = "precision=high,dtype=bfloat16,graphs=cuda,compile=inductor"
 OPERATORS = 1200
@@ -65,19 +74,28 @@ def plan(folder: Path, device: str) -> list[Step]:
     record = Step(
         name="record the device",
         arguments=("device", "record", "--device", device, "--operators", str(OPERATORS),
-                   "--profiles", str(folder / PROFILES), "-o", str(folder / "device.json")),
+                   "--counters", "off", "--profiles", str(folder / PROFILES), "-o", str(folder / "device.json")),
         makes=folder / "device.json",
     )  # fmt: skip
     proxies = [step for name, mix in MIXES.items() for step in _proxy(folder, device, name, mix)]
-    return [*profiles, *proxies, record, *lower]
+    pieces = [_piece(folder, device, setting) for setting in PIECES]
+    return [*profiles, *proxies, record, *pieces, *lower]
+
+
+def _piece(folder: Path, device: str, setting: str) -> Step:
+    step = _profile(folder, device, WORKLOADS[0], "inference", "float32")
+    makes = folder / "pieces" / f"{setting.partition('=')[0]}.json"
+    arguments = (*step.arguments[:-2], "--setting", setting, "-o", str(makes))
+    return Step(name=f"{step.name}, {setting}", arguments=arguments, makes=makes)
 
 
 def _profile(folder: Path, device: str, workload: str, mode: str, dtype: str) -> Step:
     """Profiles of float32 are a database, from which proxies are made; those of other dtypes lie beside it."""
     base = folder / (PROFILES if dtype == "float32" else f"{PROFILES}-{dtype}")
     makes = base / "here" / f"{workload}.{mode}.json"
+    counters = "auto" if (mode, dtype) == ("inference", "float32") else "off"
     arguments = ("profile", workload, "--mode", mode, "--preset", "standard", "--dtype", dtype, "--device", device,
-                 "-o", str(makes))  # fmt: skip
+                 "--counters", counters, "-o", str(makes))  # fmt: skip
     return Step(name=f"profile {workload}, {mode}, {dtype}", arguments=arguments, makes=makes)
 
 
@@ -85,11 +103,12 @@ def _proxy(folder: Path, device: str, name: str, mix: str) -> list[Step]:
     proxy = folder / "proxies" / name
     database = ("--profiles", str(folder / PROFILES))
     fit, fidelity = folder / f"{name}.fit.json", folder / f"{name}.fidelity.json"
+    counters = "auto" if name == COUNTED else "off"
     return [
         Step(
             name=f"synthesize {mix}",
             arguments=("synthesize", "--mix", mix, "--compression", str(COMPRESSION), "--device", device, *database,
-                       "-o", str(proxy)),
+                       "--counters", counters, "-o", str(proxy)),
             makes=proxy / "fit.json",
         ),
         Step(
@@ -162,16 +181,31 @@ def _result(path: Path) -> str:
     if data["kind"] == "statsnet.fit":
         found = data["summary"]
         off, rate = 100 * found["category_total_variation"], 100 * found["flops_per_s_error"]
-        return f"categories {off:.1f} points, FLOP/s {rate:+.1f} %, compression {found['compression']:.0f}"
+        text = f"categories {off:.1f} points, FLOP/s {rate:+.1f} %, compression {found['compression']:.0f}"
+        return ", ".join([text, *_of_the_device(data["characteristics"])])
     fidelity = (data.get("validation") or {}).get("fidelity")
     if fidelity:
         return ", ".join(
             f"{row['name']} {100 * row['error']['value']:+.1f} %" for row in fidelity["settings"]
         )
     if data["kind"] == "statsnet.signature" and data["measurements"]:
-        steps = sorted(data["measurements"][0]["step_latency_s"])
-        return f"{1e3 * steps[len(steps) // 2]:.3g} ms, {len(data['counts']['clusters'])} clusters"
+        (measurement,) = data["measurements"]
+        steps = sorted(measurement["step_latency_s"])
+        text = f"{1e3 * steps[len(steps) // 2]:.3g} ms, {len(data['counts']['clusters'])} clusters"
+        gpu = measurement.get("gpu")
+        return f"{text}, {len(gpu['counters']['clusters'])} counters" if gpu else text
     return ""
+
+
+def _of_the_device(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How far energy and the worst counter are off."""
+    known = [r for r in rows if r["target"] is not None and r["achieved"] is not None]
+    said = [f"power {100 * (r['achieved'] / r['target'] - 1):+.1f} %" for r in known if r["name"] == "power"]
+    shares = [r for r in known if r["group"] == "counter" and r["unit"] == "share"]
+    if shares:
+        worst = max(shares, key=lambda r: abs(r["achieved"] - r["target"]))
+        said.append(f"{worst['name']} {100 * (worst['achieved'] - worst['target']):+.1f} points")
+    return said
 
 
 def main() -> None:

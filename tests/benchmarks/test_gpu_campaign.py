@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
-from gpu_campaign import COMPRESSION, DTYPES, MODES, WORKLOADS, Step, plan, run, table
+from gpu_campaign import COMPRESSION, DTYPES, MODES, PIECES, WORKLOADS, Step, _of_the_device, plan, run, table
 
 from statsnet.cli.app import statsnet
 
@@ -25,7 +26,10 @@ def test_every_step_is_a_command_that_statsnet_takes(tmp_path: Path) -> None:
         with command.make_context(command.name, words) as context:
             assert context.params["device"] == "cuda"
     assert len({step.makes for step in steps}) == len(steps)
-    assert len([s for s in steps if s.arguments[0] == "profile"]) == len(WORKLOADS) * len(MODES) * len(DTYPES)
+    profiles = [s.arguments for s in steps if s.arguments[0] == "profile"]
+    assert len(profiles) == len(WORKLOADS) * len(MODES) * len(DTYPES) + len(PIECES)
+    counted = {a[1].partition("/")[0] for a in profiles if a[a.index("--counters") + 1] == "auto"}
+    assert len(counted) >= 6  # domains
 
 
 def test_it_goes_on_where_it_was_stopped_and_names_what_failed(tmp_path: Path) -> None:
@@ -68,3 +72,18 @@ def test_its_table_has_the_figures_of_what_was_made(file: str, words: list[str],
     )
     assert all(word in shown for word in words), shown
     assert COMPRESSION == 100
+
+
+def test_its_table_names_power_and_the_counter_that_is_furthest_off() -> None:
+    def row(name: str, group: str, unit: str, target: float, achieved: float | None) -> dict[str, Any]:
+        return {"name": name, "group": group, "unit": unit, "target": target, "achieved": achieved}
+
+    rows = [
+        row("power", "rate", "W", 500.0, 510.0),
+        row("l2_hit_rate", "counter", "share", 0.5, 0.48),
+        row("achieved_occupancy", "counter", "share", 0.3, 0.35),
+        row("ipc", "counter", "instructions/cycle", 2.0, 3.0),
+        row("sm_utilization", "counter", "share", 0.9, None),
+    ]
+    assert _of_the_device(rows) == ["power +2.0 %", "achieved_occupancy +5.0 points"]
+    assert _of_the_device(rows[4:]) == []

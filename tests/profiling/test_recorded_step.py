@@ -93,4 +93,5 @@ def test_an_eager_step_under_autocast_has_its_operators_in_that_dtype() -> None:
     products = [c for c in signature.clusters if c.category == "gemm"]
     assert {c.outputs[0]["dtype"] for c in products} == {"bfloat16"}
     assert signature.measurements[0].environment["settings"]["dtype"] == "bfloat16"
+    assert signature.workload is None  # its name would stand for the step as it is
     assert torch.is_autocast_enabled("cpu") is False

@@ -12,6 +12,7 @@ from statsnet.environment import fingerprint, slug
 from statsnet.errors import MeasurementError, StatsNetError, UsageError
 from statsnet.running.child import run_job
 from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.gpu import Counters
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature, save_signature
 from statsnet.synthesis import measure, recording
@@ -175,10 +176,47 @@ def test_an_operator_that_ends_its_process_is_left_out(
         return {"measurement": timed.to_dict()}
 
     monkeypatch.setattr(recording, "run_job", run)
-    found = recording._together(recording._timed(clusters, "cpu"), 1e-5)
+    found = recording._together([p.signature for p in recording._timed(clusters, "cpu")], 1e-5)
     assert [c.to_dict() for c in found.clusters] == [c.to_dict() for c in clusters if c is not bad]
     (measurement,) = found.measurements
     assert measurement.launches == len(clusters) - 1
     assert measurement.framework_time_s == pytest.approx(1e-5 * measurement.launches)
     with pytest.raises(MeasurementError, match="no operator"):
-        recording._together(recording._timed([bad], "cpu"), 0.0)
+        recording._together([p.signature for p in recording._timed([bad], "cpu")], 0.0)
+
+
+def test_a_gpus_record_has_counters_of_the_operators_of_all_processes(
+    db: ProfilesDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters = list(db.entries[0].load().clusters)[:3]
+    (usual,) = db.entries[0].load().measurements
+
+    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
+        count = len(job["signature"]["counts"]["clusters"])
+        timed = dataclasses.replace(
+            usual, cluster_time_s=(1e-3,) * count, kernels=("k",) * count, kernel_class=("k",) * count
+        )
+        launches = [
+            {"cluster": i, "family": "sgemm_kernel", "time_s": 2e-6, "weight": 1.0} for i in range(count)
+        ]
+        return {"measurement": timed.to_dict(), "launches": launches}
+
+    def count(_job: Any, launches: Any, clusters: int, _how: str) -> tuple[Counters, str]:
+        assert [launch.cluster for launch in launches] == list(range(clusters))
+        return Counters(
+            tool="ncu 1", clusters={"ipc": (1.5,) * clusters}, missing={"l2_hit_rate": "not_supported"}
+        ), ""
+
+    monkeypatch.setattr(recording, "run_job", run)
+    monkeypatch.setattr(recording, "counters_of", count)
+    parts = [
+        recording._counted(part, "cuda", "ncu", lambda _: None).signature
+        for some in (clusters[:2], clusters[2:])
+        for part in recording._timed(some, "cuda")
+    ]
+    found = recording._together(parts, 1e-5).measurements[0].gpu
+    assert found is not None
+    assert found.counters.clusters == {"ipc": (1.5, 1.5, 1.5)}
+    assert found.counters.missing == {"l2_hit_rate": "not_supported"}
+    assert [k.cluster for k in found.kernels] == [0, 1, 2]
+    assert found.busy_time_s == pytest.approx(6e-6)

@@ -131,6 +131,7 @@ def test_an_idle_step_takes_time() -> None:
 
 
 def test_of_a_short_budget_a_block_may_take_more() -> None:
-    assert [largest_share(s) for s in (1.0, 0.06)] == [LARGEST_SHARE] * 2
-    assert largest_share(0.02) == pytest.approx(0.2)
-    assert [largest_share(s) for s in (0.01, 0.005)] == [pytest.approx(1 / 3)] * 2
+    assert [largest_share(s, "inference") for s in (1.0, 0.06)] == [LARGEST_SHARE] * 2
+    assert largest_share(0.02, "inference") == pytest.approx(0.2)
+    assert [largest_share(s, "inference") for s in (0.01, 0.005)] == [pytest.approx(1 / 3)] * 2
+    assert largest_share(0.06, "training") == pytest.approx(0.2)  # a block runs three operators for one

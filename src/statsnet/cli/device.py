@@ -21,12 +21,13 @@ def device() -> None:
     "--operators", "count", type=click.IntRange(50, 20_000), default=1500, show_default=True, metavar="N",
     help="How many are timed.",
 )  # fmt: skip
+@options.counters
 @options.profiles
 @click.option(
     "-o", "--output", "path", metavar="FILE",
     help="Where to write the record (default: device.json in the environment's folder of the database).",
 )  # fmt: skip
-def record(device: str, count: int, profiles: str | None, path: str | None) -> None:
+def record(device: str, count: int, counters: str, profiles: str | None, path: str | None) -> None:
     """Time operators that the database's workloads, and blocks made from them, call, one by one.
 
     Example: statsnet device record --device cuda -o h200.json
@@ -34,6 +35,7 @@ def record(device: str, count: int, profiles: str | None, path: str | None) -> N
     from statsnet.signatures.database import ProfilesDB
 
     output.check_file(path)
+    options.check_counters(counters, device)
     options.require_device(device)
     from statsnet.environment import slug
     from statsnet.running.child import measuring_environment
@@ -41,14 +43,21 @@ def record(device: str, count: int, profiles: str | None, path: str | None) -> N
     from statsnet.synthesis.recorded import device_of, record_path
     from statsnet.synthesis.recording import record_device
 
+    notes: list[str] = []
     db = ProfilesDB(profiles)
     target = Path(path) if path else record_path(db, slug(measuring_environment(device)))
     output.check_folder(target.parent)
     with output.progress() as show:
         signature = record_device(
-            db, device=device, count=count, report=lambda stage, done: show({"stage": stage, "done": done})
+            db,
+            device=device,
+            count=count,
+            counters=counters,
+            note=notes.append,
+            report=lambda stage, done: show({"stage": stage, "done": done}),
         )
     save_signature(target, signature)
+    output.print_notes(notes)
     from statsnet.reporting.device import device_report
 
     output.print_report(device_report(device_of([signature])))

@@ -68,6 +68,27 @@ def no_counters(reason: str) -> Counters:
     return Counters(tool=None, clusters={}, missing=dict.fromkeys(COUNTERS, reason))
 
 
+def activity_alone(launches: Sequence[Launch], counters: Counters) -> GpuActivity:
+    """Of operators that were run one by one: their kernels and counters, and neither pauses nor energy."""
+    rows: dict[tuple[int | None, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for launch in launches:
+        row = rows[launch.cluster, safe_kernel(launch.family)]
+        row[0] += launch.weight
+        row[1] += launch.weight * launch.time_s
+    return GpuActivity(
+        busy_time_s=sum(launch.weight * launch.time_s for launch in launches),
+        streams=1,
+        kernels=tuple(
+            GpuKernel(cluster=cluster, family=family, grid=None, block=None, launches=count, time_s=time_s)
+            for (cluster, family), (count, time_s) in rows.items()
+        ),
+        duration_log2_us=log2_histogram(Counter(launch.time_s for launch in launches)),
+        gap_log2_us=(),
+        power=Power(missing={"nvml": "off"}),
+        counters=counters,
+    )
+
+
 def launches_of(traces: Sequence[StepTrace], weights: Sequence[float]) -> list[Launch]:
     """The kernels of one step of each trace, one after the other, without copies and fills."""
     return [

@@ -19,7 +19,7 @@ from statsnet.profiling.memory import memory_record
 from statsnet.profiling.ncu import counted_range
 from statsnet.profiling.power import drawn_by
 from statsnet.profiling.recorded_step import trace_whole
-from statsnet.profiling.replay import replay_clusters
+from statsnet.profiling.replay import count_clusters, replay_clusters
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Measurement, Signature
@@ -169,9 +169,10 @@ def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None
 
 
 def _identity(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> dict[str, Any]:
-    """A shipped workload whose sizes were set by hand is the user's own: its name would stand for another model."""
+    """A shipped workload whose sizes were set by hand is the user's own: its name would stand for another model. So is
+    one whose step was run otherwise than it stands: by its name it would be timed as it stands."""
     shipped = built.workload if built.workload and built.workload.builtin else None
-    shipped = None if job.get("overrides") else shipped
+    shipped = None if job.get("overrides") or setting_of(job).in_process else shipped
     return {
         "mode": job["mode"],
         "dtype": built.dtype,
@@ -191,21 +192,22 @@ def _phases(step: Step) -> Callable[[Callable[[str], None] | None], None]:
 
 
 def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Job: signature (a dict), device. Result: the signature's measurement in this environment by replay."""
+    """Job: signature (a dict), device. Result: the signature's measurement in this environment by replay; of a GPU also
+    `launches`, the kernels of a call of each cluster."""
     torch.manual_seed(0)
     signature = Signature.from_dict(job["signature"])
     device = job.get("device", "cpu")
-    times, kernels, failures = replay_clusters(
+    found = replay_clusters(
         signature.clusters,
         device=environment.select(device),
         progress=lambda done: progress({"stage": "replaying operators", "done": done}),
     )
     recorded = signature.measurements[0] if signature.measurements else None
-    slower = _slower(signature, times, recorded)
-    per_step = _fill_gaps(signature, times, recorded, slower)
+    slower = _slower(signature, found.times, recorded)
+    per_step = _fill_gaps(signature, found.times, recorded, slower)
     # What lies between operators is the model's own and cannot be replayed: as much slower as its operators.
     framework = (recorded.framework_time_s or 0.0) * slower if recorded else 0.0
-    implementations = [k or "unknown" for k in kernels]
+    implementations = [k or "unknown" for k in found.kernels]
     measurement = {
         "environment": environment.describe(device),
         "step_latency_s": [sum(t or 0.0 for t in per_step) + framework],
@@ -224,7 +226,20 @@ def replay(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
         "coefficient_of_variation": 0.0,
         "source": "replay",
     }
-    return {"measurement": measurement, "failures": failures}
+    launches = [launch.to_dict() for launch in found.launches]
+    return {
+        "measurement": measurement,
+        "failures": found.failures,
+        **({"launches": launches} if measurement["environment"]["device"] == "cuda" else {}),
+    }
+
+
+def count_replay(job: dict[str, Any]) -> dict[str, Any]:
+    """Run the operators whose kernels `replay` names in `launches`, for the same job, within ncu.RANGE."""
+    torch.manual_seed(0)
+    signature = Signature.from_dict(job["signature"])
+    count_clusters(signature.clusters, device=environment.select(job.get("device", "cpu")))
+    return {}
 
 
 def _slower(signature: Signature, times: list[float | None], recorded: Measurement | None) -> float:

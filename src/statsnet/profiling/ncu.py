@@ -8,6 +8,7 @@ comparison with nvprof's metrics, whose stall reasons AIBench reports).
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import shutil
 import subprocess
@@ -96,6 +97,7 @@ def find_ncu() -> str | None:
     return shutil.which("ncu") or next((place for place in _PLACES if os.access(place, os.X_OK)), None)
 
 
+@functools.cache
 def known_metrics(ncu: str) -> set[str] | None:
     """The base names of the metrics that ncu knows of this machine's GPU; None where it cannot say.
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import torch
 
 from statsnet.profiling.capture import capture_step
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.gpu_activity import Launch
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_family
+from statsnet.profiling.ncu import counted_range
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import flatten_tensor_list, is_tensor
@@ -117,13 +120,22 @@ def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch
     return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False)
 
 
+@dataclass(slots=True)
+class Replay:
+    """Seconds per call and implementation of each cluster, None where it could not be run, with the reasons; and on a
+    GPU the kernels of one call of each, in the clusters' order."""
+
+    times: list[float | None]
+    kernels: list[str | None]
+    launches: list[Launch] = field(default_factory=list)
+    failures: list[list[str]] = field(default_factory=list)
+
+
 def replay_clusters(
     clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]
-) -> tuple[list[float | None], list[str | None], list[list[str]]]:
-    """Seconds per call and implementation of each cluster; None where it could not be run, with the reasons."""
-    times: list[float | None] = [None] * len(clusters)
-    kernels: list[str | None] = [None] * len(clusters)
-    failures: list[list[str]] = []
+) -> Replay:
+    """Run one call of each, several times, with the caches flushed before each."""
+    found = Replay([None] * len(clusters), [None] * len(clusters))
     overhead = event_overhead_s()
     flush = torch.empty(FLUSH_BYTES // 4, device=device)
     chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
@@ -135,17 +147,33 @@ def replay_clusters(
             with torch.no_grad():
                 function(*positional, **keyword)
         except Exception as error:  # an operator of another version or library: reported, not fatal
-            failures.append([cluster.op, f"{type(error).__name__}"])
+            found.failures.append([cluster.op, f"{type(error).__name__}"])
             continue
         chunk.append((index, function, positional, keyword))
         held += _bytes(positional) + _bytes(list(keyword.values()))
         if held > CHUNK_BYTES or index == len(clusters) - 1:
-            _time_chunk(chunk, flush, device, overhead, times, kernels)
+            _time_chunk(chunk, flush, device, overhead, found)
             chunk, held = [], 0
             progress((index + 1) / len(clusters))
     if chunk:
-        _time_chunk(chunk, flush, device, overhead, times, kernels)
-    return times, kernels, failures
+        _time_chunk(chunk, flush, device, overhead, found)
+    return found
+
+
+def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
+    """Run one call of each that can be run, within ncu.RANGE: the kernels are those of `Replay.launches`."""
+    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    for cluster in clusters:
+        try:
+            positional, keyword = arguments(cluster, device)
+            function = overload(cluster.op)
+            with torch.no_grad():
+                function(*positional, **keyword)
+        except Exception:  # it was not timed either
+            continue
+        flush.fill_(1.0)
+        with counted_range(device), torch.no_grad():
+            function(*positional, **keyword)
 
 
 def _time_chunk(
@@ -153,8 +181,7 @@ def _time_chunk(
     flush: torch.Tensor,
     device: str,
     overhead: float,
-    times: list[float | None],
-    kernels: list[str | None],
+    found: Replay,
 ) -> None:
     def once() -> None:
         for index, function, positional, keyword in chunk:
@@ -171,12 +198,16 @@ def _time_chunk(
         samples = [t for line in timelines if (t := line.op_time_s[i]) is not None]
         if not samples:
             continue
-        times[index] = (times[index] or 0.0) + median(samples)
-        kernels[index] = (
-            cuda_implementation(timelines[-1].op_kernels[i])
-            if device == "cuda"
-            else cpu_implementation(call.kernels)
+        found.times[index] = (found.times[index] or 0.0) + median(samples)
+        launched = timelines[-1].op_kernels[i]
+        found.kernels[index] = (
+            cuda_implementation(launched) if device == "cuda" else cpu_implementation(call.kernels)
         )
+        found.launches += [
+            Launch(cluster=index, family=kernel_family(k.name), time_s=k.elapsed_s)
+            for k in sorted(launched, key=lambda k: k.start_ns)
+            if not k.is_copy
+        ]
 
 
 def _bytes(values: list[Any]) -> int:

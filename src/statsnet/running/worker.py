@@ -24,6 +24,7 @@ JOBS = {
     "time_workload": "statsnet.running.jobs:time_workload",
     "time_proxy": "statsnet.running.jobs:time_proxy",
     "replay": "statsnet.profiling.jobs:replay",
+    "count_replay": "statsnet.profiling.jobs:count_replay",
     "profile_workload": "statsnet.profiling.jobs:profile_workload",
     "count_workload": "statsnet.profiling.jobs:count_workload",
     "trace_proxy": "statsnet.synthesis.jobs:trace_proxy",

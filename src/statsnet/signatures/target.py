@@ -99,6 +99,11 @@ class Target:
     motifs: tuple[TargetMotif, ...]
 
     @property
+    def mode(self) -> str:
+        """`training` if any member is trained."""
+        return "training" if any(m.signature.mode == "training" for m in self.members) else "inference"
+
+    @property
     def environments(self) -> tuple[str, ...]:
         """Fingerprints of the environments the times come from; more than one can not be compared."""
         return tuple(sorted({m.measurement.fingerprint for m in self.members}))

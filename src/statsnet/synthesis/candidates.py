@@ -44,9 +44,10 @@ LARGEST_SHARE = 1 / 6
 """Of the budget that one block may take, the optimizer's step apart: what is peculiar to a block is not to become the
 network's. A motif at its own size is a candidate where it takes no more."""
 
-LARGE_S, LARGEST_OF_SHORT = 4e-3, 1 / 3
+LARGE_S, LARGEST_OF_SHORT = {"inference": 4e-3, "training": 12e-3}, 1 / 3
 """But so many seconds, as far as they are no more than this share of a short budget: of a convolution that takes one
-millisecond much is its call, and its maps' and weights' way into the library's layout."""
+millisecond much is its call, and its maps' and weights' way into the library's layout. In training a block holds three:
+its own, its input's gradient and its weights'."""
 
 LARGER = 1 / 4
 """One more of SIZES, where a block may take so much."""
@@ -87,36 +88,35 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
 
 def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
     """Each motif, the share of the time that it or its family has, and its candidates; the dearest first."""
-    training = any(m.signature.mode == "training" for m in target.members)
+    mode = target.mode
     for source, share in by_importance(sources(target)):
-        yield source, share, _sizes(source, _wanted(source, share, budget_s), budget_s, training)
+        yield source, share, _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode)
 
 
 def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
     """Of each of the `count` dearest families of motifs the block that is nearest to the family's share of `time_s`."""
-    training = any(m.signature.mode == "training" for m in target.members)
     found = by_importance(sources(target))
     at_work = [(source, share) for source, share in found if source.kind != "parameters"] or found
-    return [_sizes(source, (share,), time_s, training)[0] for source, share in at_work[:count]]
+    return [_sizes(source, (share,), time_s, target.mode)[0] for source, share in at_work[:count]]
 
 
-def largest_share(budget_s: float) -> float:
+def largest_share(budget_s: float, mode: str) -> float:
     """Of a budget that one block may take."""
-    return max(LARGEST_SHARE, min(LARGE_S / budget_s, LARGEST_OF_SHORT))
+    return max(LARGEST_SHARE, min(LARGE_S[mode] / budget_s, LARGEST_OF_SHORT))
 
 
-def _usual(budget_s: float) -> tuple[float, ...]:
-    return (LARGER, *SIZES) if largest_share(budget_s) >= LARGER else SIZES
+def _usual(budget_s: float, mode: str) -> tuple[float, ...]:
+    return (LARGER, *SIZES) if largest_share(budget_s, mode) >= LARGER else SIZES
 
 
-def _wanted(source: Source, share: float, budget_s: float) -> tuple[float, ...]:
+def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[float, ...]:
     """Shares of the budget that a source is wanted to take; `share` is what it or its family has of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
-    return max(tuple(z for z in _usual(budget_s) if z <= ROOM * share), SIZES[-FEWEST:], key=len)
+    return max(tuple(z for z in _usual(budget_s, mode) if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: bool) -> list[Candidate]:
+def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
     """Those whose estimated times are nearest to `sizes`, shares of the budget; and the motif itself where it fits."""
     kind = KINDS[source.kind]
     alone = source.kind == "parameters"
@@ -132,7 +132,7 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: 
             if config is None or (divisor < 1 and source.time_s > sizes[0] * budget_s):
                 continue
             block_s, optimizer_s = estimate_s(
-                source.kind, config, training=training, optimizer=source.optimizer
+                source.kind, config, training=mode == "training", optimizer=source.optimizer
             )
             time_s = block_s + machine * optimizer_s if alone else machine * block_s + optimizer_s
             candidate = Candidate(
@@ -147,12 +147,12 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, training: 
                 break  # what is smaller still is of no use
     chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:
-        coarse = _usual(budget_s)[:COARSE]
+        coarse = _usual(budget_s, mode)[:COARSE]
         chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in coarse]
     original = next((c for _, _, c in found if c.scale == 1.0), None)
-    if original is not None and original.time_s <= largest_share(budget_s) * budget_s:
+    if original is not None and original.time_s <= largest_share(budget_s, mode) * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
-        chosen = [*(c for c in chosen if c is not nearest or sizes != _usual(budget_s)), original]
+        chosen = [*(c for c in chosen if c is not nearest or sizes != _usual(budget_s, mode)), original]
     return list({c.key: c for c in chosen}.values())
 
 

@@ -182,7 +182,8 @@ class Choice:
         columns, budget_s = self.problem.columns, self.problem.budget_s
         matrix = columns.matrix(self.problem.rows, budget_s, blocks)
         apart_s = columns.forward_and_backward_s(blocks)
-        upper = np.where(apart_s <= largest_share(budget_s) * budget_s, LARGEST_COUNT, 0)
+        largest_s = largest_share(budget_s, self.problem.bench.mode) * budget_s
+        upper = np.where(apart_s <= largest_s, LARGEST_COUNT, 0)
         if not upper.any():
             upper[:] = 1
         return Program(matrix=matrix, target=wanted, weight=self.problem.rows.weights, upper=upper)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
+from statsnet.profiling.gpu_activity import Launch, activity_alone
 from statsnet.running.child import run_job
+from statsnet.running.counting import counters_of
 from statsnet.signatures.categories import base_name, categorize
 from statsnet.signatures.database import MODES, ProfilesDB
+from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Cluster, Measurement, Memory, Signature
 from statsnet.signatures.operators import bytes_of, dtype_of
@@ -52,10 +56,13 @@ def record_device(
     *,
     device: str = "cpu",
     count: int = OPERATORS,
+    counters: str = "off",
+    note: Callable[[str], None] = lambda _text: None,
     report: Report = lambda _stage, _share: None,
 ) -> Signature:
     """A signature whose clusters are operators of the database's workloads and of blocks made from them, measured
-    here one by one (replay). Raises StatsNetError for a database without measured profiles."""
+    here one by one (replay), on a GPU with hardware counters where they are asked for (`counters`: see counting.HOW;
+    `note` is told why there are none). Raises StatsNetError for a database without measured profiles."""
     pool: Weighted = {}
     for mode in MODES:
         for domain in db.domains:
@@ -73,14 +80,38 @@ def record_device(
     parts: list[Signature] = []
     for begin in range(0, len(wanted), AT_ONCE):
         report(f"timing operators {begin + 1} to {begin + AT_ONCE} of {len(wanted)}", begin / len(wanted))
-        parts += _timed(wanted[begin : begin + AT_ONCE], device)
+        found = _timed(wanted[begin : begin + AT_ONCE], device)
+        if counters != "off" and device.startswith("cuda"):
+            report(f"counting operators {begin + 1} to {begin + AT_ONCE}", begin / len(wanted))
+            found = [_counted(part, device, counters, note) for part in found]
+        parts += [part.signature for part in found]
     report("what lies between operators", 0.0)
     reference = run_job({"kind": "profile_workload", **REFERENCE, "device": device})["signature"]
     return _together(parts, _between_s(Signature.from_dict(reference)))
 
 
-def _timed(clusters: list[Cluster], device: str) -> list[Signature]:
-    """Signatures of these, with their measurements; those that end their process even alone are left out."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Operators of one process, and on a GPU their kernels."""
+
+    signature: Signature
+    launches: tuple[Launch, ...]
+
+
+def _counted(part: _Part, device: str, how: str, note: Callable[[str], None]) -> _Part:
+    """With their hardware counters."""
+    signature = part.signature
+    job = {"kind": "count_replay", "signature": signature.to_dict(), "device": device}
+    counters, why = counters_of(job, part.launches, len(signature.clusters), how)
+    if why:
+        note(why)
+    (measurement,) = signature.measurements
+    measured = replace(measurement, gpu=activity_alone(part.launches, counters))
+    return replace(part, signature=replace(signature, measurements=(measured,)))
+
+
+def _timed(clusters: list[Cluster], device: str) -> list[_Part]:
+    """These with their measurements; those that end their process even alone are left out."""
     alone = Signature(
         mode="inference",
         dtype="float32",
@@ -92,7 +123,8 @@ def _timed(clusters: list[Cluster], device: str) -> list[Signature]:
     except MeasurementError:
         half = len(clusters) // 2
         return [*_timed(clusters[:half], device), *_timed(clusters[half:], device)] if half else []
-    return [replace(alone, measurements=(Measurement.from_dict(found["measurement"]),))]
+    launches = tuple(Launch(**launch) for launch in found.get("launches", ()))
+    return [_Part(replace(alone, measurements=(Measurement.from_dict(found["measurement"]),)), launches)]
 
 
 def _together(parts: list[Signature], between_s: float) -> Signature:
@@ -109,9 +141,46 @@ def _together(parts: list[Signature], between_s: float) -> Signature:
         kernel_class=tuple(k for m in found for k in m.kernel_class),
         launches=float(calls),
         framework_time_s=between_s * calls,
+        gpu=_activity(parts),
     )
     clusters = tuple(c for part in parts for c in part.clusters)
     return replace(parts[0], clusters=clusters, measurements=(measured,))
+
+
+def _activity(parts: list[Signature]) -> GpuActivity | None:
+    """Kernels and counters of all parts, whose clusters stand one part after the other."""
+    found = [gpu for part in parts if (gpu := part.measurements[0].gpu) is not None]
+    if len(found) < len(parts):
+        return None
+    begins = [0, *itertools.accumulate(len(part.clusters) for part in parts)]
+    values = {
+        name: tuple(
+            value
+            for part, gpu in zip(parts, found, strict=True)
+            for value in gpu.counters.clusters.get(name, (None,) * len(part.clusters))
+        )
+        for name in COUNTERS
+        if any(name in gpu.counters.clusters for gpu in found)
+    }
+    durations: Counter[int] = Counter()
+    for gpu in found:
+        durations.update(dict(gpu.duration_log2_us))  # type: ignore[arg-type]
+    kernels = [
+        replace(kernel, cluster=None if kernel.cluster is None else begin + kernel.cluster)
+        for begin, gpu in zip(begins, found, strict=False)
+        for kernel in gpu.kernels
+    ]
+    return replace(
+        found[0],
+        busy_time_s=sum(gpu.busy_time_s for gpu in found),
+        kernels=tuple(kernels),
+        duration_log2_us=tuple(sorted(durations.items())),
+        counters=Counters(
+            tool=next((gpu.counters.tool for gpu in found if gpu.counters.tool), None),
+            clusters=values,
+            missing={name: why for name, why in found[0].counters.missing.items() if name not in values},
+        ),
+    )
 
 
 def _between_s(signature: Signature) -> float:
