@@ -29,12 +29,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:436e5edb0adf4a267881efbad328f205b85b3a84d9302d960281f0101b30691b"
+SPEC_ID = "sha256:ac846cf022aed95a69a2afcc3f6ee390a115892c7f44a10cc5c60b7b07811cf4"
 MODE = "training"
 DTYPE = torch.float32
 SEED = 0
 KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step
-
+OPTIMIZERS = {
+    "sgd_momentum": lambda weights: torch.optim.SGD(weights, lr=1e-06, momentum=0.9, weight_decay=0.0001),
+}
 
 # ---- blocks -----------------------------------------------------------------------------------------------
 
@@ -74,6 +76,46 @@ class Block(nn.Module):
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
+
+
+def table_values(rows: int, width: int) -> Tensor:
+    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    drawn = torch.randn(min(rows, 2**16), width)
+    values = torch.empty(rows, width)
+    for part in values.split(len(drawn)):
+        part.copy_(drawn[: len(part)])
+    return values
+
+
+class HandedGradient(torch.autograd.Function):
+    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.Function, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0], gradient, None
+
+
+class Parameters(Block):
+    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one
+    (0: all of them); the gradient of those that no step reads is zero."""
+
+    def __init__(self, shape: tuple, rows_read: int = 0) -> None:
+        super().__init__(1)
+        width = shape[-1] if len(shape) > 1 else 1
+        self.weight = nn.Parameter(table_values(math.prod(shape) // width, width).view(shape))
+        gradient = self.weight.detach().flip(0) / self.weight.numel() ** 0.5
+        if rows_read:
+            gradient[rows_read:] = 0
+        self.register_buffer("gradient", gradient)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return HandedGradient.apply(self.enter(x), self.weight, self.gradient)
 
 
 def held(*shape: int) -> nn.Parameter:
@@ -183,45 +225,51 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
+def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+    """`count` blocks of one shape, each with weights of its own."""
+    return [block(*args, **options) for _ in range(count)]
+
+
+def stepped(optimizer: str, *blocks: nn.Module) -> list[nn.Module]:
+    """Blocks whose parameters an optimizer updates in every step; the others only have gradients."""
+    for block in blocks:
+        block.optimizer = optimizer
+    return list(blocks)
+
+
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Pointwise(shape=(14, 1024, 14, 14), functions=("add",), operand=(14, 1024, 14, 14))),
-        nn.Sequential(Norm(kind="batch", shape=(17, 512, 14, 14))),
-        nn.Sequential(Pointwise(shape=(15, 2048, 7, 7), functions=("relu",))),
+        nn.Sequential(Pointwise(shape=(9, 1024, 14, 14), functions=("add",), operand=(9, 1024, 14, 14))),
+        nn.Sequential(Norm(kind="batch", shape=(28, 512, 7, 7))),
+        nn.Sequential(Norm(kind="batch", shape=(17, 512, 7, 7))),
         nn.Sequential(
             Pool(
-                kind="max", batch=1, channels=8, size=(146, 112), kernel=(3, 3), stride=(2, 2),
+                kind="max", batch=1, channels=8, size=(153, 112), kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1),
             ),
         ),
+        nn.Sequential(*stepped("sgd_momentum", Parameters(shape=(55, 512, 3, 3)))),
         nn.Sequential(
             Conv(
-                batch=1, channels=64, size=(64, 56), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=21, channels=128, size=(3, 28), filters=512, kernel=(1, 1), stride=(1, 1),
+                batch=18, channels=256, size=(12, 14), filters=256, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0),
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=1, channels=64, size=(60, 56), filters=64, kernel=(3, 3), stride=(1, 1),
+                batch=16, channels=256, size=(7, 14), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
+            ),
+            Conv(
+                batch=2, channels=64, size=(56, 56), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), norm=True, activation="relu",
+            ),
+            *repeat(3, Pointwise, shape=(1, 128, 56, 56), functions=("relu",)),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=2, channels=128, size=(32, 28), filters=64, kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=18, channels=128, size=(3, 28), filters=512, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
-            ),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=16, channels=128, size=(3, 28), filters=512, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
             ),
         ),
     ]
@@ -307,11 +355,15 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
 
 
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
-    """One training step: forward and backward. No block's parameters are updated."""
+    """One training step: forward, backward, and the optimizers on the parameters that they own."""
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
     gradients = gradients_like(proxy(next(rotation)))
     weights = list(proxy.parameters())
+    optimizers = []
+    for name, make in OPTIMIZERS.items():
+        blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
+        optimizers.append(make([p for b in blocks for n, p in b.named_parameters() if n not in KEPT]))
 
     def step() -> list[Tensor]:
         nonlocal dtype, rotation, gradients
@@ -324,6 +376,8 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
         outputs = proxy(batch)
         backward(weights, batch, outputs, gradients)
+        for optimizer in optimizers:
+            optimizer.step()
         return outputs
 
     return step

@@ -105,7 +105,7 @@ def test_a_profile_that_scatters_is_not_stable() -> None:
 class _Target:
     """As much of a target as `characteristics` reads."""
 
-    bytes_per_s = launches_per_s = arithmetic_intensity = 1.0
+    bytes_per_s = launches_per_s = arithmetic_intensity = time_per_launch_s = 1.0
     operator_share = 1.0
     framework_share = idle_share = largest_peak_bytes = power_w = None
     intensity_histogram: dict[int, float] = {}  # noqa: RUF012

@@ -330,6 +330,8 @@ def test_counters_of_a_target_are_means_over_time_and_sums_per_second() -> None:
         "dram_bytes": pytest.approx(3e6 / STEP_S),
     }  # of ipc only a quarter of the time is known
     assert found.power_w == pytest.approx(500.0)
+    assert found.throttled == ()
+    assert found.time_per_launch_s == pytest.approx(0.8 * STEP_S / 8)
     assert target_of(small_signature()).power_w is None
 
 
@@ -357,3 +359,12 @@ def test_a_fit_has_a_line_for_each_counter_and_for_power() -> None:
     assert (found["power"]["target"], found["power"]["unit"]) == (pytest.approx(500.0), "W")
     on_cpu = target_of(small_signature())
     assert not {"power", "achieved_occupancy"} & {row["name"] for row in characteristics(on_cpu, on_cpu)}
+
+
+def test_a_member_whose_gpu_was_too_hot_is_named() -> None:
+    signature = on_a_gpu()
+    (measurement,) = signature.measurements
+    assert measurement.gpu is not None
+    hot = replace(measurement.gpu, power=Power(energy_j_per_step=5.0, throttled=("sw_thermal",), missing={}))
+    target = target_of(replace(signature, measurements=(replace(measurement, gpu=hot),)), name="cv/hot")
+    assert target.throttled == ("cv/hot",)

@@ -58,6 +58,12 @@ def profile(
     if path is None and not as_json:
         raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
     output.check_file(path)
+    if counters == "ncu" and "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError(
+            "hardware counters were asked for under torchrun",
+            cause="counting makes a step in one process alone, and this one's processes wait for each other",
+            hint="leave --counters away",
+        )
     if path == output.STDOUT:
         raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
     options.check_counters(counters, device)
@@ -101,7 +107,7 @@ def profile(
             signature, why = _counted(signature, found["launches"], job, counters, show)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
-    output.print_notes([why] if why else [])
+    output.print_notes([*([why] if why else []), *_throttling(signature)])
     if path is not None:
         save_signature(path, signature)
     if as_json:
@@ -112,6 +118,16 @@ def profile(
 
     output.print_report(signature_report(signature))
     output.print_written(str(path))
+
+
+def _throttling(signature: Any) -> list[str]:
+    """A GPU that was too hot in every attempt, or held at its power cap."""
+    return [
+        f"the GPU was throttled ({', '.join(m.gpu.power.throttled)}): cool it, raise its power limit, or lock its "
+        "clocks lower, and profile again"
+        for m in signature.measurements
+        if m.gpu is not None and m.gpu.power.throttled
+    ]
 
 
 def _counted(

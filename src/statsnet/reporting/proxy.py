@@ -110,6 +110,13 @@ def fit_report(fit: Document) -> Report:
                 f"weaker evidence than their models: {', '.join(replayed)}."
             )
         )
+    if throttled := fit.get("throttled"):
+        report.append(
+            line(
+                "The GPU was slowed down, or held at its power cap, while the energy of these was measured, so that "
+                f"their times and power are those of a hot machine: {', '.join(throttled)}."
+            )
+        )
     if stored := fit.get("stored_members"):
         report.append(
             line(
@@ -169,6 +176,8 @@ def quantity(value: float | None, unit: str) -> str:
         return MISSING
     if unit.startswith("share"):
         return percent(value)
+    if unit == "s":
+        return format_duration(value)
     return format_bytes(value) if unit == "B" else format_quantity(value, "/s" if unit == "1/s" else unit)
 
 

@@ -17,6 +17,7 @@ def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
         _row("flops_per_s", "rate", "FLOP/s", target.flops_per_s, achieved.flops_per_s),
         _row("bytes_per_s", "rate", "B/s", target.bytes_per_s, achieved.bytes_per_s),
         _row("launches_per_s", "rate", "1/s", target.launches_per_s, achieved.launches_per_s),
+        _row("time_per_launch", "rate", "s", target.time_per_launch_s, achieved.time_per_launch_s),
         _row(
             "arithmetic_intensity",
             "rate",

@@ -128,6 +128,12 @@ class Target:
         return math.fsum(m.steps_per_s * m.measurement.launches for m in self.members)
 
     @property
+    def time_per_launch_s(self) -> float | None:
+        """Mean over launches (on a CPU: operator calls): what a shorter network does to its kernels."""
+        launches = self.launches_per_s
+        return self.operator_share / launches if launches > 0 else None
+
+    @property
     def operator_share(self) -> float:
         """Share of the step time spent in operators; with `framework_share` and `idle_share` close to 1."""
         return math.fsum(c.time_share for c in self.clusters)

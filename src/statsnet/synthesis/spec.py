@@ -86,6 +86,7 @@ class Proxy:
             "rounds": self.rounds,
             "replayed_members": list(self.replayed),
             "stored_members": list(self.stored),
+            "throttled": [*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])],
             "recorded": self.evidence,
         }
 
