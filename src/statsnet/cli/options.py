@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from statsnet.errors import DeviceError, UsageError
+from statsnet.signatures.gpu import COUNTING
 from statsnet.units import parse_duration_s
 
 MODES = ("inference", "training")
@@ -53,7 +54,7 @@ class Duration(click.ParamType[float]):
 
 counters = click.option(
     "--counters",
-    type=click.Choice(("auto", "ncu", "off")),
+    type=click.Choice(COUNTING),
     default="auto",
     show_default=True,
     help="Hardware counters of a GPU: where Nsight Compute gives them, or an error, or none.",

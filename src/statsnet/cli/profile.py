@@ -79,6 +79,7 @@ def profile(
 
         get(workload)  # a mistyped name is found out before a process is started
     from statsnet.running.child import run_job
+    from statsnet.running.counting import counted_signature
     from statsnet.signatures.model import Signature
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
@@ -104,7 +105,10 @@ def profile(
         signature = Signature.from_dict(found["signature"])
         # Under torchrun one process cannot make a step alone, which is what counting takes.
         if "launches" in found and counters != "off" and "TORCHELASTIC_RUN_ID" not in os.environ:
-            signature, why = _counted(signature, found["launches"], job, counters, show)
+            counting = {**job, "kind": "count_workload"}
+            signature, why = counted_signature(
+                signature, found["launches"], counting, counters, on_progress=show
+            )
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
     output.print_notes([*([why] if why else []), *_throttling(signature)])
@@ -128,20 +132,6 @@ def _throttling(signature: Any) -> list[str]:
         for m in signature.measurements
         if m.gpu is not None and m.gpu.power.throttled
     ]
-
-
-def _counted(
-    signature: Any, launches: list[Any], job: dict[str, Any], how: str, show: Any
-) -> tuple[Any, str]:
-    """With hardware counters, and where there are none, why."""
-    from statsnet.profiling.counters import with_counters
-    from statsnet.profiling.gpu_activity import Launch
-    from statsnet.running.counting import counters_of
-
-    timed = [Launch(**launch) for launch in launches]
-    counting = {**job, "kind": "count_workload"}
-    counters, why = counters_of(counting, timed, len(signature.clusters), how, on_progress=show)
-    return with_counters(signature, counters), why
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -138,6 +138,7 @@ def _measurement(
 ) -> dict[str, Any]:
     samples = mixed_steps([t.step_latency_s for t in traces], weights)
     kernels = [c.implementation.most_common(1)[0][0] for c in clusters]
+    unexplained = [t.unexplained_share for t in traces if t.unexplained_share is not None]
     launches = [
         t.kernels_launched if t.device == "cuda" else sum(1 for c in t.calls if not c.metadata)
         for t in traces
@@ -156,9 +157,7 @@ def _measurement(
         "launches": _weighted(launches, weights),
         "framework_time_s": _known([t.framework_time_s for t in traces], weights),
         "idle_time_s": _known([t.idle_time_s for t in traces], weights),
-        "unexplained_share": None
-        if any(t.unexplained_share is None for t in traces)
-        else max(t.unexplained_share or 0.0 for t in traces),
+        "unexplained_share": max(unexplained) if len(unexplained) == len(traces) else None,
         "coefficient_of_variation": mean(_variation(t.step_latency_s) for t in traces),
         "source": "profile",
     }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from statsnet.profiling.device_kernels import Dims, Kernel, busy_s, gaps_s
+from statsnet.profiling.device_kernels import Dims, busy_s, gaps_s
 from statsnet.profiling.kernels import kernel_family
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity, GpuKernel, Power, log2_histogram
 from statsnet.signatures.privacy import safe_kernel
+
+_Key = tuple[int | None, str, Dims | None, Dims | None]
+"""Cluster, family, grid and block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class Launch:
     weight: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 def activity_of(
@@ -35,28 +38,19 @@ def activity_of(
     was seen to run on a device."""
     if not any(trace.on_device for trace in traces):
         return None
-    rows: dict[tuple[int | None, str, Dims | None, Dims | None], list[float]] = defaultdict(
-        lambda: [0.0, 0.0]
-    )
-    durations: Counter[float] = Counter()
+    launches: list[tuple[_Key, float, float]] = []
     gaps: Counter[float] = Counter()
     for trace, weight in zip(traces, weights, strict=True):
         for place, kernel in trace.on_device:
-            row = rows[_cluster(trace, place), _family(kernel), kernel.grid, kernel.block]
-            row[0] += weight
-            row[1] += weight * kernel.elapsed_s
-            durations[kernel.elapsed_s] += weight  # type: ignore[assignment]
+            key = (_cluster(trace, place), safe_kernel(kernel_family(kernel.name)), kernel.grid, kernel.block)
+            launches.append((key, weight, kernel.elapsed_s))
         for gap_s in gaps_s(kernel for _, kernel in trace.on_device):
             gaps[gap_s] += weight  # type: ignore[assignment]
     busy = [busy_s(kernel for _, kernel in trace.on_device) for trace in traces]
     return GpuActivity(
         busy_time_s=sum(w * s for w, s in zip(weights, busy, strict=True)),
         streams=max(len({kernel.stream for _, kernel in trace.on_device}) for trace in traces),
-        kernels=tuple(
-            GpuKernel(cluster=cluster, family=family, grid=grid, block=block, launches=count, time_s=time_s)
-            for (cluster, family, grid, block), (count, time_s) in rows.items()
-        ),
-        duration_log2_us=log2_histogram(durations),
+        **_kernels(launches),
         gap_log2_us=log2_histogram(gaps),
         power=power or Power(missing={"nvml": "off"}),
         counters=no_counters("off"),
@@ -70,23 +64,30 @@ def no_counters(reason: str) -> Counters:
 
 def activity_alone(launches: Sequence[Launch], counters: Counters) -> GpuActivity:
     """Of operators that were run one by one: their kernels and counters, and neither pauses nor energy."""
-    rows: dict[tuple[int | None, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for launch in launches:
-        row = rows[launch.cluster, safe_kernel(launch.family)]
-        row[0] += launch.weight
-        row[1] += launch.weight * launch.time_s
     return GpuActivity(
         busy_time_s=sum(launch.weight * launch.time_s for launch in launches),
         streams=1,
-        kernels=tuple(
-            GpuKernel(cluster=cluster, family=family, grid=None, block=None, launches=count, time_s=time_s)
-            for (cluster, family), (count, time_s) in rows.items()
-        ),
-        duration_log2_us=log2_histogram(Counter(launch.time_s for launch in launches)),
+        **_kernels(((x.cluster, safe_kernel(x.family), None, None), x.weight, x.time_s) for x in launches),
         gap_log2_us=(),
         power=Power(missing={"nvml": "off"}),
         counters=counters,
     )
+
+
+def _kernels(launches: Iterable[tuple[_Key, float, float]]) -> dict[str, Any]:
+    """Of launches, each with its share of steps and its seconds: the rows of equal ones, and how long they last. Names
+    are public ones: a customer's own kernel may bear one that must not leave the house."""
+    rows: dict[_Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    durations: Counter[float] = Counter()
+    for key, weight, time_s in launches:
+        rows[key][0] += weight
+        rows[key][1] += weight * time_s
+        durations[time_s] += weight  # type: ignore[assignment]
+    kernels = (
+        GpuKernel(cluster=cluster, family=family, grid=grid, block=block, launches=count, time_s=time_s)
+        for (cluster, family, grid, block), (count, time_s) in rows.items()
+    )
+    return {"kernels": tuple(kernels), "duration_log2_us": log2_histogram(durations)}
 
 
 def launches_of(traces: Sequence[StepTrace], weights: Sequence[float]) -> list[Launch]:
@@ -106,8 +107,3 @@ def launches_of(traces: Sequence[StepTrace], weights: Sequence[float]) -> list[L
 
 def _cluster(trace: StepTrace, place: int | None) -> int | None:
     return None if place is None else trace.calls[place].cluster
-
-
-def _family(kernel: Kernel) -> str:
-    # A customer's own kernel may bear a name that must not leave the house.
-    return safe_kernel(kernel_family(kernel.name))

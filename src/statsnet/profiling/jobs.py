@@ -16,7 +16,7 @@ from statsnet.profiling.capture import capture_step
 from statsnet.profiling.gpu_activity import launches_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.ncu import counted_range
+from statsnet.profiling.ncu import run_in_range
 from statsnet.profiling.power import drawn_by
 from statsnet.profiling.recorded_step import trace_whole
 from statsnet.profiling.replay import count_clusters, replay_clusters
@@ -27,9 +27,6 @@ from statsnet.workloads import BuiltWorkload, Step, build, make_step
 from statsnet.workloads.settings import Setting, autocast, convert_module, record, setting_of, wrap_step
 
 Progress = Callable[[dict[str, Any]], None]
-
-WARM_UPS = 3
-"""Of a step whose kernels are counted: libraries choose them in the first ones."""
 
 AS_A_WHOLE = frozenset({"compile", "graphs"})
 """Settings under which a step runs in one piece (see recorded_step.py)."""
@@ -56,13 +53,13 @@ def count_workload(job: dict[str, Any]) -> dict[str, Any]:
     if "compile" in setting.in_process:
         convert_module(setting, built.model)
     variants = built.input_groups()[:MAX_VARIANTS]
-    with autocast(setting, built.device):
+
+    def steps() -> None:
         for group in variants:
-            for _ in range(WARM_UPS):
-                step(group[0])
-        with counted_range(built.device):
-            for group in variants:
-                step(group[0])
+            step(group[0])
+
+    with autocast(setting, built.device):
+        run_in_range(steps, built.device)
     return {}
 
 

@@ -12,8 +12,7 @@ import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from statsnet.signatures.gpu import COUNTERS
@@ -21,6 +20,9 @@ from statsnet.signatures.gpu import COUNTERS
 RANGE = "statsnet_step"
 """The NVTX range around the step that is counted. It is one of start and end, which holds for all threads: autograd
 launches the backward kernels from threads of its own."""
+
+WARM_UPS = 3
+"""Of a step whose kernels are counted: libraries choose them in the first ones."""
 
 THREADS_IN_A_WARP = 32
 PERCENT = 1 / 100
@@ -80,14 +82,16 @@ class CountedKernel:
     values: dict[str, float | None]
 
 
-@contextmanager
-def counted_range(device: str) -> Iterator[None]:
-    """The kernels launched inside are those that ncu counts."""
+def run_in_range(step: Callable[[], object], device: str) -> None:
+    """Run the step WARM_UPS times, then once within RANGE: the kernels that it launches then are those that ncu
+    counts."""
     import torch
 
+    for _ in range(WARM_UPS):
+        step()
     torch.cuda.synchronize(device)
     handle = torch.cuda.nvtx.range_start(RANGE)
-    yield
+    step()
     torch.cuda.synchronize(device)
     torch.cuda.nvtx.range_end(handle)
 

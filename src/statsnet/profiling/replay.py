@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_family
-from statsnet.profiling.ncu import counted_range
+from statsnet.profiling.ncu import run_in_range
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import flatten_tensor_list, is_tensor
@@ -162,18 +163,16 @@ def replay_clusters(
 
 def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
     """Run one call of each that can be run, within ncu.RANGE: the kernels are those of `Replay.launches`."""
-    flush = torch.empty(FLUSH_BYTES // 4, device=device)
     for cluster in clusters:
         try:
             positional, keyword = arguments(cluster, device)
-            function = overload(cluster.op)
+            call = partial(overload(cluster.op), *positional, **keyword)
             with torch.no_grad():
-                function(*positional, **keyword)
+                call()
         except Exception:  # it was not timed either
             continue
-        flush.fill_(1.0)
-        with counted_range(device), torch.no_grad():
-            function(*positional, **keyword)
+        with torch.no_grad():
+            run_in_range(call, device)
 
 
 def _time_chunk(

@@ -10,10 +10,11 @@ from rich.table import Table
 from statsnet.reporting.tables import MISSING, Report, notes, pairs, percent, table
 from statsnet.signatures.gpu import COUNTERS, RATE_COUNTERS, SUM_COUNTERS, GpuActivity, GpuKernel, Histogram
 from statsnet.signatures.model import Measurement, Signature
-from statsnet.signatures.target import target_of
+from statsnet.signatures.target import TargetCluster, counters_over, target_of
 from statsnet.units import format_bytes, format_duration, format_quantity
 
 SHOWN_FAMILIES = 10
+SHOWN_CATEGORIES = 4
 
 
 def gpu_report(signature: Signature, measurement: Measurement) -> Report:
@@ -100,28 +101,17 @@ def _usual(counted: list[tuple[int | None, float]]) -> str:
 def _counters(signature: Signature, measurement: Measurement) -> Table:
     """Over the whole step, and over each category."""
     target = target_of(signature, measurement)
-    spent: dict[str, float] = defaultdict(float)
+    by_category: dict[str, list[TargetCluster]] = defaultdict(list)
     for cluster in target.clusters:
-        spent[cluster.category] += cluster.time_share
-    categories = sorted(spent, key=lambda name: -spent[name])[:4]
-    rows = []
-    for name in COUNTERS:
-        if name not in target.counters:
-            continue
-        per_category = []
-        for category in categories:
-            pairs_ = [
-                (c.time_share, c.counters[name])
-                for c in target.clusters
-                if c.category == category and name in c.counters
-            ]
-            total = sum(share for share, _ in pairs_)
-            mean = sum(s * v for s, v in pairs_) / total if total else None
-            per_category.append(
-                _shown(name, sum(v for _, v in pairs_) if name in SUM_COUNTERS and pairs_ else mean)
-            )
-        rows.append((name, _shown(name, target.counters[name]), *per_category))
-    return table("Hardware counters", ("counter", "step", *categories), rows)
+        by_category[cluster.category].append(cluster)
+    shown = sorted(target.category_shares, key=lambda name: -target.category_shares[name])[:SHOWN_CATEGORIES]
+    step, parts = target.counters, [counters_over(by_category[name]) for name in shown]
+    rows = [
+        (name, *(_shown(name, values.get(name)) for values in (step, *parts)))
+        for name in COUNTERS
+        if name in step
+    ]
+    return table("Hardware counters", ("counter", "step", *shown), rows)
 
 
 def _shown(name: str, value: float | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.errors import MeasurementError, StatsNetError
-from statsnet.profiling.counters import joined
+from statsnet.profiling.counters import joined, with_counters
 from statsnet.profiling.gpu_activity import Launch, no_counters
 from statsnet.profiling.ncu import (
     NO_PERMISSION,
@@ -24,9 +24,7 @@ from statsnet.profiling.ncu import (
 )
 from statsnet.running.child import Progress, run_job
 from statsnet.signatures.gpu import Counters
-
-HOW = ("auto", "ncu", "off")
-"""Counters where they can be had; or else an error; or none."""
+from statsnet.signatures.model import Signature
 
 
 class NotCounted(MeasurementError):
@@ -72,6 +70,21 @@ def counters_of(
         return no_counters(error.why), f"no hardware counters: {error.message} ({error.cause}): {error.hint}"
 
 
+def counted_signature(
+    signature: Signature,
+    launches: Sequence[Mapping[str, Any]],
+    job: Mapping[str, Any],
+    how: str,
+    *,
+    on_progress: Progress | None = None,
+) -> tuple[Signature, str]:
+    """The signature with the counters of the step that `job` makes, of which `launches` (as dicts) were timed; and
+    where there are none, why. Raises as `counters_of`."""
+    timed = [Launch(**launch) for launch in launches]
+    counters, why = counters_of(job, timed, len(signature.clusters), how, on_progress=on_progress)
+    return with_counters(signature, counters), why
+
+
 def count_kernels(job: Mapping[str, Any], *, on_progress: Progress | None = None) -> Table:
     """Run the job under ncu. Raises NotCounted where that is not there, not allowed, or fails."""
     ncu = find_ncu()
@@ -83,6 +96,13 @@ def count_kernels(job: Mapping[str, Any], *, on_progress: Progress | None = None
             hint="install it and put it into PATH, or give --counters off",
         )
     counters = wanted(known_metrics(ncu))
+    if not counters:
+        raise NotCounted(
+            "not_supported",
+            "ncu knows none of the metrics on this device",
+            cause="they are those of GPUs of compute capability 7.0 and later",
+            hint="look at ncu --query-metrics, or give --counters off",
+        )
     if on_progress is not None:
         on_progress({"stage": "counting (each kernel runs several times)", "done": 0.0})
     with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:

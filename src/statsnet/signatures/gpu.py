@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 SHARE_COUNTERS = (
@@ -23,6 +23,9 @@ SUM_COUNTERS = ("dram_bytes",)
 """Added up over the kernels of a step."""
 
 COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS, *SUM_COUNTERS)
+
+COUNTING = ("auto", "ncu", "off")
+"""Counters where they can be had; or else an error; or none."""
 
 WHY_MISSING = ("off", "not_installed", "not_permitted", "not_supported", "mismatch", "failed")
 """Words for why a value is null: `mismatch` where the kernels that were counted are not those that were timed."""
@@ -92,16 +95,8 @@ class GpuActivity:
         return replace(self, busy_time_s=factor * self.busy_time_s, kernels=kernels)
 
     def to_dict(self) -> dict[str, Any]:
-        kernels = [{name: _plain(getattr(k, name)) for name in GpuKernel.__slots__} for k in self.kernels]
-        return {
-            "busy_time_s": self.busy_time_s,
-            "streams": self.streams,
-            "kernels": kernels,
-            "duration_log2_us": _plain(self.duration_log2_us),
-            "gap_log2_us": _plain(self.gap_log2_us),
-            "power": {name: _plain(getattr(self.power, name)) for name in Power.__slots__},
-            "counters": {name: _plain(getattr(self.counters, name)) for name in Counters.__slots__},
-        }
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GpuActivity:

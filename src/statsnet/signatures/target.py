@@ -11,7 +11,7 @@ The same class describes what a proxy achieves: `target_of` its signature.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -199,26 +199,31 @@ class Target:
 
     @property
     def counters(self) -> dict[str, float]:
-        """Hardware counters that are known of COUNTED of the operators' time: means over that time, and of
-        SUM_COUNTERS the sum per second."""
-        total = self.operator_share
-        found: dict[str, float] = {}
-        for name in COUNTERS:
-            pairs = [(c.time_share, c.counters[name]) for c in self.clusters if name in c.counters]
-            spent = math.fsum(share for share, _ in pairs)
-            if not spent or spent < COUNTED * total:
-                continue
-            if name in SUM_COUNTERS:
-                found[name] = math.fsum(value for _, value in pairs)
-            else:
-                found[name] = math.fsum(share * value for share, value in pairs) / spent
-        return found
+        """Hardware counters of all operators, see `counters_over`."""
+        return counters_over(self.clusters)
 
     def _share_of_step(self, time_s: Callable[[Measurement], float | None]) -> float | None:
         times = [(m.steps_per_s, time_s(m.measurement)) for m in self.members]
         if any(t is None for _, t in times):
             return None
         return math.fsum(rate * t for rate, t in times if t is not None)
+
+
+def counters_over(clusters: Sequence[TargetCluster]) -> dict[str, float]:
+    """Hardware counters that are known of COUNTED of these clusters' time: means over that time, and of SUM_COUNTERS
+    the sum per second."""
+    total = math.fsum(c.time_share for c in clusters)
+    found: dict[str, float] = {}
+    for name in COUNTERS:
+        pairs = [(c.time_share, c.counters[name]) for c in clusters if name in c.counters]
+        spent = math.fsum(share for share, _ in pairs)
+        if not spent or spent < COUNTED * total:
+            continue
+        if name in SUM_COUNTERS:
+            found[name] = math.fsum(value for _, value in pairs)
+        else:
+            found[name] = math.fsum(share * value for share, value in pairs) / spent
+    return found
 
 
 def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = None) -> Target:

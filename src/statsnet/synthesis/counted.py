@@ -1,4 +1,4 @@
-"""Hardware counters of what synthesis measures on a GPU: members, candidates, the finished proxy."""
+"""Hardware counters of candidates."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from statsnet.profiling.counters import by_place, with_counters
+from statsnet.profiling.counters import by_place
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.running.counting import counters_of
-from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_bench import SEGMENTS
 
 Job = dict[str, Any]
-
-
-def counted_signature(
-    signature: Signature, launches: Sequence[Launch], job: Job, how: str
-) -> tuple[Signature, str]:
-    """The signature with the counters of the step that `job` makes; and where there are none, why."""
-    counters, why = counters_of(job, launches, len(signature.clusters), how)
-    return with_counters(signature, counters), why
 
 
 def counted_columns(columns: Sequence[Job], job: Job, how: str) -> tuple[list[Job], str]:

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -19,10 +20,9 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, launches_of
-from statsnet.profiling.jobs import WARM_UPS
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.ncu import counted_range
+from statsnet.profiling.ncu import run_in_range
 from statsnet.profiling.power import drawn_by
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
@@ -67,11 +67,13 @@ def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any
     return {"columns": rows}
 
 
-def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: float) -> dict[str, Any]:
-    def once() -> None:
-        flush.fill_(1.0)
-        bench.run()
+def _flushed(bench: BlockBench, flush: torch.Tensor) -> None:
+    flush.fill_(1.0)
+    bench.run()
 
+
+def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: float) -> dict[str, Any]:
+    once = partial(_flushed, bench, flush)
     once()
     once()
     calls = capture_step(once, device=device)
@@ -129,11 +131,7 @@ def count_measured(job: dict[str, Any]) -> dict[str, Any]:
     flush = torch.empty(FLUSH_BYTES // 4, device=device)
     for row in job["candidates"]:
         bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
-        for _ in range(WARM_UPS):
-            bench.run()
-        with counted_range(device):
-            flush.fill_(1.0)
-            bench.run()
+        run_in_range(partial(_flushed, bench, flush), device)
     return {}
 
 
@@ -224,10 +222,7 @@ def count_traced(job: dict[str, Any]) -> dict[str, Any]:
     device = environment.select(job["device"])
     network = load_network(job["folder"])
     step = network.make_step(network.build(device), device)
-    for _ in range(WARM_UPS):
-        step()
-    with counted_range(device):
-        step()
+    run_in_range(step, device)
     return {}
 
 

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 from statsnet import workloads
 from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
-from statsnet.profiling.gpu_activity import Launch
 from statsnet.running.child import run_job
+from statsnet.running.counting import counted_signature
 from statsnet.running.statistics import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.counted import counted_columns, counted_signature
+from statsnet.synthesis.counted import counted_columns
 from statsnet.synthesis.whole import Pace, Whole, paced_s, quiet_together, slowed, whole_of
 
 Report = Callable[[str, float], None]
@@ -48,7 +48,7 @@ SAME_WORK = 0.01
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """Where and how measurements are made: the environment record, mode, dtype and device of the proxy; and, of a GPU,
-    whether hardware counters are among them (counting.HOW). `note` is told what could not be measured."""
+    whether hardware counters are among them (gpu.COUNTING). `note` is told what could not be measured."""
 
     environment: dict[str, Any]
     mode: str
@@ -107,23 +107,26 @@ class Bench:
         pinned = member.signature
         if not _at_hand(pinned):
             return None
-        key = self._key(profile=pinned.id, **self._with_counters())
-        data = self.cache.get(key)
-        if data is None:
+        key = self._key(profile=pinned.id)
+        found = self.cache.get(key)
+        if found is None:
             try:
                 found = self._job("profile_workload", stage, **_model_of(pinned))
             except _NOT_MEASURED:
                 return None
-            data = found["signature"]
-            if self.counts:
-                launches = [Launch(**launch) for launch in found["launches"]]
-                job = self._counting("count_workload", stage, **_model_of(pinned))
-                data = self._told(
-                    counted_signature(Signature.from_dict(data), launches, job, self.counters)
-                ).to_dict()
-            self.cache.put(key, data)
-        fresh = Signature.from_dict(data)
-        return fresh if math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK) else None
+            self.cache.put(key, found)
+        fresh = Signature.from_dict(found["signature"])
+        if not math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK):
+            return None
+        if not self.counts:
+            return fresh
+
+        def count() -> tuple[dict[str, Any], str]:
+            job = self._counting("count_workload", stage, **_model_of(pinned))
+            signature, why = counted_signature(fresh, found["launches"], job, self.counters)
+            return signature.to_dict(), why
+
+        return Signature.from_dict(self._counted_once(self._key(profile=pinned.id, counters=True), count))
 
     def retimed(
         self, target: Target, names: Collection[str], yardstick: str
@@ -178,8 +181,7 @@ class Bench:
         """What each candidate costs. Those not in the cache are measured in several processes, one after the other,
         and the fastest counts: where two threads share a core for a while, a block takes a scheduler's slice. With
         `counters` their kernels are counted too, where the bench counts."""
-        counted = self._with_counters() if counters else {}
-        keys = [self._key(candidate=c.to_dict(), **counted) for c in wanted]
+        keys = [self._key(candidate=c.to_dict()) for c in wanted]
         known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
@@ -189,14 +191,18 @@ class Bench:
                 ]
                 for _ in range(CANDIDATE_PROCESSES)
             ]
-            fastest = [min(found, key=_column_s) for found in zip(*runs, strict=True)]
-            if counted:
-                job = self._counting("count_measured", "blocks", candidates=[c.to_dict() for _, c in missing])
-                fastest = self._told(counted_columns(fastest, job, self.counters))
-            for (key, _), column in zip(missing, fastest, strict=True):
-                known[key] = column
-                self.cache.put(key, column)
-        return [known[k] for k in keys]
+            for (key, _), found in zip(missing, zip(*runs, strict=True), strict=True):
+                known[key] = min(found, key=_column_s)
+                self.cache.put(key, known[key])
+        columns = [known[k] for k in keys]
+        if not (counters and self.counts):
+            return columns
+
+        def count() -> tuple[list[dict[str, Any]], str]:
+            job = self._counting("count_measured", "blocks", candidates=[c.to_dict() for c in wanted])
+            return counted_columns(columns, job, self.counters)
+
+        return self._counted_once(self._key(counters_of=keys), count)
 
     def counted(self, source: str, whole: Whole) -> Whole:
         """The measured network with its hardware counters, where the bench counts."""
@@ -204,23 +210,26 @@ class Bench:
             return whole
         with written(source) as folder:
             job = self._counting("count_traced", "the proxy", folder=folder)
-            found = self._told(counted_signature(whole.signature, whole.launches, job, self.counters))
-        return replace(whole, signature=found)
+            signature, why = counted_signature(whole.signature, whole.launches, job, self.counters)
+        if why:
+            self.note(why)
+        return replace(whole, signature=signature)
 
-    def _with_counters(self) -> dict[str, Any]:
-        """What tells a counted measurement from another in the cache."""
-        return {"counters": True} if self.counts else {}
+    def _counted_once(self, key: str, count: Callable[[], tuple[T, str]]) -> T:
+        """What was counted, from the cache where it is there. Why there is nothing is noted, and not kept: a permission
+        may be given, or a tool installed, before the next time."""
+        found: T | None = self.cache.get(key)
+        if found is None:
+            found, why = count()
+            if why:
+                self.note(why)
+            else:
+                self.cache.put(key, found)
+        return found
 
     def _counting(self, kind: str, stage: str, **fields: Any) -> dict[str, Any]:
         self.report(f"{stage}: counting (each kernel runs several times)", 0.0)
         return {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields}
-
-    def _told(self, found: tuple[T, str]) -> T:
-        """What was counted; why there is nothing is noted."""
-        result, why = found
-        if why:
-            self.note(why)
-        return result
 
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         """What `jobs.measure_idle` gives for a training step with these optimizers, the fastest of several processes;

@@ -88,7 +88,7 @@ def prepare(
     """Resolve a mix, choose candidates and measure them; then, to `retime`, the steps of members whose models are at
     hand: their profiles are of another hour. A step is to take `budget_s`, or the suite's ÷ `compression` but not under
     the mode's SHORTEST_STEP_S. With a fresh cache nothing that was measured before counts: members are profiled again,
-    where their models are at hand, and blocks timed again. On a GPU, hardware counters (`counters`: see counting.HOW)
+    where their models are at hand, and blocks timed again. On a GPU, hardware counters (`counters`: see gpu.COUNTING)
     are read of members that are profiled here, of candidates where the members' are known, and of the finished proxy;
     `note` is told why there are none. Raises as `synthesize` does."""
     db = ProfilesDB(profiles) if profiles else ProfilesDB()

@@ -61,7 +61,7 @@ def record_device(
     report: Report = lambda _stage, _share: None,
 ) -> Signature:
     """A signature whose clusters are operators of the database's workloads and of blocks made from them, measured
-    here one by one (replay), on a GPU with hardware counters where they are asked for (`counters`: see counting.HOW;
+    here one by one (replay), on a GPU with hardware counters where they are asked for (`counters`: see gpu.COUNTING;
     `note` is told why there are none). Raises StatsNetError for a database without measured profiles."""
     pool: Weighted = {}
     for mode in MODES:

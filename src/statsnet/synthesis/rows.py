@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,7 +117,7 @@ def load_of_target(target: Target) -> Load:
             bytes=c.bytes_per_s or 0.0,
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
-            counters=tuple((name, c.counters[name]) for name in MATCHED_COUNTERS if name in c.counters),
+            counters=_matched(c.counters),
         )
         for c in target.clusters
     )
@@ -129,14 +129,14 @@ def works_of(part: dict[str, Any]) -> tuple[Work, ...]:
     return tuple(
         Work(
             **{k: row[k] for k in Work.__slots__ if k != "counters"},
-            counters=tuple(
-                (name, row["counters"][name]) for name in MATCHED_COUNTERS if name in row["counters"]
-            )
-            if "counters" in row
-            else (),
+            counters=_matched(row.get("counters", {})),
         )
         for row in part["operators"]
     )
+
+
+def _matched(counters: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple((name, counters[name]) for name in MATCHED_COUNTERS if name in counters)
 
 
 class Rows:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from statsnet.profiling.gpu_activity import Launch
 from statsnet.running.statistics import geometric_mean, paired_ratio
 from statsnet.signatures.model import Measurement, Signature
 
@@ -33,7 +32,7 @@ class Whole:
     build_s: float
     blocks: list[list[list[dict[str, Any]]]]
     drift: float
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[dict[str, Any], ...] = ()
 
 
 def whole_of(data: dict[str, Any], pace: Pace) -> Whole:
@@ -46,7 +45,7 @@ def whole_of(data: dict[str, Any], pace: Pace) -> Whole:
         build_s=float(data["build_s"]),
         blocks=[[[_part_slowed(part, 1 / drift) for part in tower] for tower in data["blocks"]]],
         drift=drift,
-        launches=tuple(Launch(**launch) for launch in data.get("launches", ())),
+        launches=tuple(data.get("launches", ())),
     )
 
 

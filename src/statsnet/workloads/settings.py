@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from statsnet.environment import STEP_SETTINGS
 from statsnet.errors import UsageError
 from statsnet.workloads.graphs import graphed
 
@@ -37,6 +38,8 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "graphs": {"cuda": "cuda"},
 }
 """Key -> value by word, for what is switched inside the process."""
+
+assert _IN_PROCESS.keys() == {*STEP_SETTINGS}, "a signature may name these, and no others"
 
 GRAPHS = 8
 """Recordings of a step, each with other inputs: as many as a workload and a proxy take in turn."""
