@@ -3,6 +3,7 @@
     python benchmarks/make_profiles.py [PATTERN] [--modes inference,training] [--device cpu] [--preset small]
                                        [--missing | --again] [-o DIR]
     python benchmarks/make_profiles.py --device meta --preset standard
+    python benchmarks/make_profiles.py --kept benchmarks/results/<environment>/profiled_again_inference.json
 
 Each profile is made in a fresh process. Run nothing else meanwhile, unless nothing is timed (--device meta). Prints one
 line per profile with the bars it has to meet: formula coverage by time, unexplained time, and the cost of profiling in
@@ -10,7 +11,8 @@ steps. What fails is named at the end, and the others are made all the same. Wit
 profiled once more and left as they are; the last column then shows how far the new one's time by operator category is
 from theirs (total variation), of which 5 points are allowed on a quiet machine, and all are kept in
 benchmarks/results/<environment>/profiled_again.json. What that file holds of a signature is not measured again, so that
-the comparison goes on where it was stopped; delete the file to begin anew.
+the comparison goes on where it was stopped; delete the file to begin anew. --kept sums such a
+file up.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from timings import results_file
@@ -40,6 +43,12 @@ IMPORTS_S = 15.0
 """Of a profile's time, roughly what starting Python, libraries and the model takes."""
 
 
+MOVED = {
+    "category_total_variation": "{:.1%}",
+    "kernel_class_total_variation": "{:.1%}",
+    "latency_ratio": "{:.2f}",
+}
+
 HEADER = (
     f"{'workload':34} {'step ms':>9} {'CoV':>6} {'covered':>8} {'unexplained':>11} {'steps':>6} {'KB':>5} "
     f"{'moved':>6}"
@@ -48,6 +57,9 @@ HEADER = (
 
 def main() -> int:
     options = _options()
+    if options.kept:
+        print(summed_up(_compared(options.kept)))
+        return 0
     here = COUNTS if options.device == "meta" else environment.slug(measuring_environment(options.device))
     failed: list[str] = []
     compared = results_file("profiled_again.json")
@@ -88,6 +100,16 @@ def _compared(path: Path) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
 
 
+def summed_up(rows: dict[str, dict[str, Any]]) -> str:
+    """How far second profiles are from the first, a line for each measure: median and range."""
+    lines = [f"{len(rows)} signatures, profiled twice"]
+    for name, form in MOVED.items():
+        values = sorted(row[name] for row in rows.values())
+        low, middle, high = (form.format(v) for v in (values[0], median(values), values[-1]))
+        lines.append(f"{name}: {middle} in the median, {low} to {high}")
+    return "\n".join(lines)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pattern", nargs="?", default="*")
@@ -99,6 +121,7 @@ def _options() -> argparse.Namespace:
     which.add_argument(
         "--again", action="store_true", help="compare with those that are there, change nothing"
     )
+    which.add_argument("--kept", type=Path, metavar="FILE", help="sum up what was compared, run nothing")
     parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db"))
     return parser.parse_args()
 
