@@ -12,7 +12,7 @@ import torch
 
 from statsnet import environment
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.capture import capture_step
+from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.gpu_activity import launches_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.profiling.memory import memory_record
@@ -89,13 +89,19 @@ def _count(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> tuple[Signa
     begin = time.perf_counter()
     if job["mode"] == "training":
         step(0)  # makes the optimizer's state
-    calls = capture_step(lambda: step(0), device="meta", phases=_phases(step))
+    calls: list[OpCall] = []
+
+    def captured() -> None:
+        calls.extend(capture_step(lambda: step(0), device="meta", phases=_phases(step)))
+
+    # in one run: a step of long recurrent layers takes minutes on fake tensors
+    memory = _memory(built, captured, step.optimizer, "meta")
     for call in calls:
         call.metadata = is_metadata(call.op)
     trace = StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))
     signature = build_signature(
         [trace],
-        memory=_memory(built, step, "meta"),
+        memory=memory,
         environment=None,
         shares=[1.0],
         **_identity(built, step, job),
@@ -143,7 +149,7 @@ def _measure(built: BuiltWorkload, step: Step, job: dict[str, Any], progress: Pr
     signature = build_signature(
         traces,
         shares=weights,
-        memory=_memory(built, step, kind),
+        memory=_memory(built, lambda: step(0), step.optimizer, kind),
         environment=described,
         power=drawn_by(repeated, built.device) if kind == "cuda" else None,
         **_identity(built, step, job),
@@ -159,10 +165,8 @@ def _in_turn(step: Step, group: Sequence[int]) -> Callable[[], Any]:
     return lambda: step(next(turn))
 
 
-def _memory(built: BuiltWorkload, step: Step, kind: str) -> dict[str, int | None]:
-    return memory_record(
-        built.model, built.inputs[:1], lambda: step(0), device=kind, optimizer=step.optimizer
-    )
+def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: str) -> dict[str, int | None]:
+    return memory_record(built.model, built.inputs[:1], run, device=kind, optimizer=optimizer)
 
 
 def _identity(built: BuiltWorkload, step: Step, job: dict[str, Any]) -> dict[str, Any]:

@@ -190,10 +190,10 @@ def _cast_fake(model: torch.nn.Module, place: Callable[[torch.Tensor], torch.Ten
 
 
 def _new_fake_mode() -> FakeTensorMode:
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from statsnet.workloads.fakes import SparseFakeTensorMode
 
     # Real tensors occur where a user's model makes them from numpy or keeps constants at module level.
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    return SparseFakeTensorMode(allow_non_fake_inputs=True)
 
 
 def _require_torch() -> None:
