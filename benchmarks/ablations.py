@@ -1,9 +1,12 @@
-"""The method with one part taken out: what does each part earn? Each gives the source of a network."""
+"""The method with one part taken out, or with coarser signatures: what does each part earn? Each gives the source of a
+network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+
+import coarser
 
 from statsnet.signatures.target import Target
 from statsnet.synthesis.candidates import candidates
@@ -44,6 +47,20 @@ def without_rounds(problem: Problem) -> str:
     return solved(problem, rounds=1)
 
 
+def with_rounded_shapes(problem: Problem) -> str:
+    """Of shapes only the powers of two that are nearest are known."""
+    return _with_target(problem, coarser.rounded(problem.target))
+
+
+def with_dearest_operators(problem: Problem) -> str:
+    """A member's dearest operators alone are known."""
+    return _with_target(problem, coarser.dearest(problem.target))
+
+
+def _with_target(problem: Problem, target: Target) -> str:
+    return solved(replace(problem, target=target, rows=Rows(target), columns=_columns(problem, target)))
+
+
 def _columns(problem: Problem, target: Target) -> Columns:
     """Of all candidates for a target, also those that `prepare` leaves out."""
     chosen = candidates(target, budget_s=problem.budget_s)
@@ -63,4 +80,6 @@ ABLATIONS: dict[str, Callable[[Problem], str]] = {
     "no kernels": without_kernels,
     "no motifs": without_motifs,
     "no rounds": without_rounds,
+    "rounded shapes": with_rounded_shapes,
+    f"{coarser.DEAREST} operators": with_dearest_operators,
 }

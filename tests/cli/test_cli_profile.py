@@ -191,6 +191,7 @@ def test_a_step_under_a_setting_says_so_in_its_environment(cli: Cli, here: Path,
         (["--counters", "ncu"], "hardware counters were asked for of 'cpu'"),
         (["--setting", "graphs=cuda"], "CUDA graphs need a GPU"),
         (["--setting", "compiled=yes"], "'compiled' is not a setting"),
+        (["--setting", "runtime=openvino"], "a signature holds torch's operators"),
         (["--setting", "threads=1", "--device", "meta"], "was given for counting"),
     ],
 )

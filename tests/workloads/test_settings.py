@@ -60,6 +60,8 @@ def test_a_comma_separates_settings_and_a_plus_joins_them() -> None:
         ("threads=²", ["not a number of threads"]),
         ("threads=1+threads=2", ["stands twice", "comma"]),
         ("threads=1,threads=1", ["given twice"]),
+        ("runtime=onnx", ["'onnx' is not a value of the setting 'runtime'", "did you mean onnxruntime"]),
+        ("runtime=openvino+dtype=bfloat16", ["sets 'dtype' for another runtime", "runtime=openvino"]),
         ("threads=1++onednn=avx2", ["'' is not a setting"]),
         ("", ["no setting was given"]),
         (" , ", ["no setting was given"]),

@@ -83,7 +83,6 @@ def profile(
     from statsnet.signatures.model import Signature
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
-    from statsnet.workloads.settings import parse_setting
 
     job = {
         "kind": "profile_workload",
@@ -97,7 +96,7 @@ def profile(
         "overrides": overrides,
         "seed": seed,
         **options.given(min_time_s=min_time_s),
-        **({"setting": parse_setting(setting).to_dict()} if setting is not None else {}),
+        **({"setting": _setting(setting)} if setting is not None else {}),
     }
     why = ""
     with output.progress() as show:
@@ -132,6 +131,19 @@ def _throttling(signature: Any) -> list[str]:
         for m in signature.measurements
         if m.gpu is not None and m.gpu.power.throttled
     ]
+
+
+def _setting(text: str) -> dict[str, Any]:
+    from statsnet.workloads.settings import RUNTIME, parse_setting
+
+    parsed = parse_setting(text)
+    if RUNTIME in parsed.in_process:
+        raise UsageError(
+            f"'{text}' was given for a profile",
+            cause="a signature holds torch's operators, and another runtime has its own",
+            hint=f"time the model there: statsnet validate PROXY --settings {RUNTIME}=NAME",
+        )
+    return parsed.to_dict()
 
 
 def _assignment(text: str) -> tuple[str, str]:

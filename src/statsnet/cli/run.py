@@ -19,7 +19,7 @@ from statsnet.cli import options, output
 @click.option(
     "--setting", metavar="S+...",
     help="What is to be changed, as in validate --settings: compile=inductor, dtype=bfloat16+channels_last, "
-    "on a GPU graphs=cuda.",
+    "runtime=onnxruntime, on a GPU graphs=cuda.",
 )  # fmt: skip
 @options.min_time("1s")
 @options.max_time

@@ -19,8 +19,8 @@ from statsnet.cli import options, output
     "--settings",
     metavar="S,...",
     help="Compare time factors under these, a comma between two and a + within one: threads=1, onednn=sse41, "
-    "mkl=compatible, aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium, compile=inductor; on a "
-    "GPU also graphs=cuda.",
+    "mkl=compatible, aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium, compile=inductor, "
+    "runtime=onnxruntime, runtime=openvino; on a GPU also graphs=cuda.",
 )
 @click.option("--fit", is_flag=True, help="Measure the fit too, where --settings is given.")
 @options.profiles

@@ -19,8 +19,9 @@ from statsnet.profiling.power import ATTEMPTS, Meter, slowed_down
 from statsnet.running.child import Progress
 from statsnet.running.harness import PRECISION, measure, precision, time_once, warm_up
 from statsnet.running.proxy_folder import load_network
+from statsnet.running.runtimes import exported_proxy, exported_workload
 from statsnet.running.yardstick import Yardstick
-from statsnet.workloads.settings import convert_module, record, setting_of, wrap_step
+from statsnet.workloads.settings import RUNTIME, convert_module, record, setting_of, wrap_step
 
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
@@ -45,7 +46,10 @@ def time_workload(job: dict[str, Any], progress: Progress = lambda _: None) -> d
 
     options = {key: job[key] for key in ("preset", "batch", "dtype", "overrides", "seed") if key in job}
     built = build(job["target"], mode=job["mode"], device=job.get("device", "cpu"), **options)
-    convert_module(setting_of(job), built.model)
+    setting = setting_of(job)
+    convert_module(setting, built.model)
+    if runtime := setting.in_process.get(RUNTIME):
+        return _timed(exported_workload(runtime, built), job, progress)
     step = make_step(built, optimizer=job.get("optimizer"))
     turn = count()
     return _timed(lambda: step(next(turn)), job, progress)
@@ -59,7 +63,10 @@ def time_proxy(job: dict[str, Any], progress: Progress = lambda _: None) -> dict
     """
     device = job.get("device", "cpu")
     network = load_network(job["folder"], sha256=job.get("network_sha256"))
-    proxy = convert_module(setting_of(job), network.build(device))
+    setting = setting_of(job)
+    proxy = convert_module(setting, network.build(device))
+    if runtime := setting.in_process.get(RUNTIME):
+        return _timed(exported_proxy(runtime, network, proxy, device), job, progress)
     return _timed(network.make_step(proxy, device), job, progress)
 
 

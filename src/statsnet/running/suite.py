@@ -15,11 +15,11 @@ from statsnet.signatures.database import default_profiles_dir
 from statsnet.signatures.model import KIND, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.storage import load_signature
-from statsnet.workloads.settings import Setting
+from statsnet.workloads.settings import RUNTIME, Setting
 
 Job = dict[str, Any]
 
-MODEL_SETTINGS = ("dtype", "layout", "compile")
+MODEL_SETTINGS = ("dtype", "layout", "compile", RUNTIME)
 """Settings that act on a model, so that a replay of its operators can not follow them."""
 
 NOISY = 0.1

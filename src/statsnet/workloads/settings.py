@@ -29,6 +29,9 @@ _ENVIRONMENT = {
 }
 """Key -> environment variable and its value by the word used here."""
 
+RUNTIME = "runtime"
+"""Names what runs the model in torch's place (running/runtimes.py)."""
+
 _IN_PROCESS: dict[str, dict[str, Any]] = {
     "mkldnn": {"off": False, "on": True},
     "dtype": {"bfloat16": "bfloat16", "float16": "float16"},
@@ -36,10 +39,11 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "layout": {"channels_last": "channels_last"},
     "compile": {"inductor": "inductor"},
     "graphs": {"cuda": "cuda"},
+    RUNTIME: {name: name for name in ("onnxruntime", "openvino", "openvino-bf16")},
 }
 """Key -> value by word, for what is switched inside the process."""
 
-assert _IN_PROCESS.keys() == {*STEP_SETTINGS}, "a signature may name these, and no others"
+assert _IN_PROCESS.keys() == {*STEP_SETTINGS, RUNTIME}, "a signature may name these, but for the runtime"
 
 GRAPHS = 8
 """Recordings of a step, each with other inputs: as many as a workload and a proxy take in turn."""
@@ -114,6 +118,13 @@ def parse_setting(text: str) -> Setting:
             env |= _KERNEL_PROFILE if key == "compile" else {}
         else:
             raise _unknown(f"'{key}' is not a setting", key, [*_KEYS, "channels_last"])
+    if RUNTIME in in_process and len(in_process) > 1:
+        other = next(key for key in in_process if key != RUNTIME)
+        raise UsageError(
+            f"'{text}' sets '{other}' for another runtime",
+            cause=f"'{other}' is a switch of torch's",
+            hint=f"{RUNTIME}={in_process[RUNTIME]}, with threads=N beside it if wanted",
+        )
     name = "+".join(f"{key}={value}" for key, value in terms)
     return Setting(name=name, env=env, threads=threads, in_process=in_process)
 
