@@ -11,8 +11,7 @@ steps. What fails is named at the end, and the others are made all the same. Wit
 profiled once more and left as they are; the last column then shows how far the new one's time by operator category is
 from theirs (total variation), of which 5 points are allowed on a quiet machine, and all are kept in
 benchmarks/results/<environment>/profiled_again.json. What that file holds of a signature is not measured again, so that
-the comparison goes on where it was stopped; delete the file to begin anew. --kept sums such a
-file up.
+the comparison goes on where it was stopped; delete the file to begin anew. --kept sums such a file up.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from statsnet.errors import UsageError, WorkloadError
-from statsnet.running.runtimes import exported_workload
+from statsnet.running.runtimes import RUNTIMES, exported_workload
 from statsnet.workloads import build, make_step
+from statsnet.workloads.settings import parse_setting
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
 
@@ -65,6 +66,13 @@ def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> 
 
 def outputs(found: Any) -> list[Any]:
     return list(found.values()) if hasattr(found, "values") else list(found)
+
+
+def test_each_has_a_word_among_the_settings() -> None:
+    assert {parse_setting(f"runtime={name}").in_process["runtime"] for name in RUNTIMES} == {*RUNTIMES}
+    with pytest.raises(UsageError) as refused:
+        parse_setting("runtime=torch")
+    assert refused.value.cause == f"known are {', '.join(RUNTIMES)}"
 
 
 def test_training_is_refused(factory: str) -> None:

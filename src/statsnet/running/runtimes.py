@@ -21,7 +21,7 @@ from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
 from statsnet.errors import UsageError, WorkloadError
-from statsnet.workloads.building import BuiltWorkload
+from statsnet.workloads.building import BuiltWorkload, shapes_of
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe
 
@@ -67,11 +67,10 @@ def _in_turn(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[], Any
     programs: dict[tuple[Any, ...], Program] = {}
     runs: list[Callable[[], Any]] = []
     for args, kwargs in inputs:
-        leaves = tree_leaves((args, kwargs))
-        key = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves)
+        key = shapes_of((args, kwargs))
         if key not in programs:
             programs[key] = _program(runtime, make, model, args, kwargs)
-        arrays = [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, Tensor)]
+        arrays = [t.detach().numpy() for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         runs.append(partial(programs[key], arrays))
     turn = itertools.cycle(runs)
     return lambda: next(turn)()

@@ -55,7 +55,7 @@ class BuiltWorkload:
         """Indices of the inputs, those of equal shapes together."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for index, entry in enumerate(self.inputs):
-            groups.setdefault(_shapes(entry), []).append(index)
+            groups.setdefault(shapes_of(entry), []).append(index)
         return list(groups.values())
 
     def variants(self) -> list[tuple[int, float]]:
@@ -224,7 +224,8 @@ def _check_device(device: str) -> None:
         )
 
 
-def _shapes(entry: Any) -> tuple[Any, ...]:
+def shapes_of(entry: Any) -> tuple[Any, ...]:
+    """What tells inputs (args, kwargs) of other shapes apart: each tensor's shape and dtype, anything else as it is."""
     import torch
     from torch.utils._pytree import tree_leaves
 

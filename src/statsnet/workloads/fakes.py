@@ -40,7 +40,9 @@ def _coalesce(tensor: torch.Tensor) -> torch.Tensor:
     return _sparse(indices[:, :kept], values[:kept], tensor.shape, is_coalesced=True)
 
 
-def _sparse_mask(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def _sparse_mask(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | None:
+    if mask.layout is not torch.sparse_coo:
+        return None
     values = mask._values().to(tensor.dtype)
     return _sparse(mask._indices(), values, tensor.shape, is_coalesced=mask.is_coalesced())
 
