@@ -1,4 +1,4 @@
-"""Who stands for a suite: its proxy, the ways of others, and the proxy's method with a part taken out."""
+"""Who stands for a suite: its proxy, the ways of others, the proxy's method with a part taken out, or with a search."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from timings import Subject
 from statsnet.cli.synthesize import mix_slug
 from statsnet.running.proxy_folder import open_proxy
 from statsnet.running.suite import SuiteMember, suite_of
+from statsnet.signatures.canonical import canonical_json
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.problem import Problem, prepare
+from statsnet.synthesis.search import search
 from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
 
@@ -31,7 +33,14 @@ REPRESENTATIVES = 3
 
 SUBSET = "subset"
 OTHERS = (SUBSET, *NETWORKS)
-"""Other people's ways; with ABLATIONS, all that may stand beside the proxy."""
+"""Other people's ways."""
+
+SEARCHED = "searched"
+SEARCH_TRIALS = 16
+"""Designs that are tried before the best is made: what a search earns over the solver alone."""
+
+VARIANTS = (*ABLATIONS, SEARCHED)
+"""The proxy's own method, changed; with OTHERS, all that may stand beside the proxy."""
 
 Weighted = tuple[float, Subject]
 
@@ -62,7 +71,7 @@ def contests(
     cache: MeasurementCache,
 ) -> list[Contest]:
     """A mix's proxy, made now where it is not in `folder` yet, and, what else is to stand for its
-    suite: names of OTHERS and ABLATIONS."""
+    suite: names of OTHERS and VARIANTS."""
     options: dict[str, Any] = {"mode": mode, "compression": compression, "cache": cache}
     name = f"{mix_slug(mix)}.{mode}.{compression:g}"
     made = folder / name
@@ -81,6 +90,22 @@ def contests(
         count = min(REPRESENTATIVES, len(members))
         chosen = representatives(signatures, [m.weight for m in members], count)
         stand_ins[SUBSET] = [(weight, suite[i][1]) for i, weight in chosen.items()]
+    if SEARCHED in ways:
+        best = folder / f"{name}.{SEARCHED}"
+        if not best.exists():
+            say(f"searching for a better proxy of {mix}, {mode}")
+            journal = folder / f"{name}.journal"
+            found = search(
+                spelled_out(mix),
+                journal=journal,
+                trials=SEARCH_TRIALS,
+                time_limit_s=None,
+                resume=True,
+                **options,
+            )
+            record = {"search.json": canonical_json(found.to_dict())}
+            write_proxy(found.proxy, best, mix_text=spelled_out(mix), search=record)
+        stand_ins[SEARCHED] = [(1.0, network_subject(best, f"{name}, {SEARCHED}"))]
     for way in ways:
         if way in _SOURCES:
             network = folder / f"{name}.{way.replace(' ', '-')}"

@@ -1,15 +1,17 @@
 """Fidelity: does a proxy's time change by the suite's factor when settings change?
 
-    python benchmarks/fidelity.py [--mixes MIX ...] [--modes inference,training] [--settings ...] [--compression 100]
-                                  [--others MIX ...] [--ablations MIX ...] [--rounds 2] [--most-rounds 8] [--fresh]
+    python benchmarks/fidelity.py [--mixes MIX ...] [--modes inference,training] [--settings ...] [--compressions 100]
+                                  [--others MIX ...] [--ablations MIX ...] [--ways NAME,...] [--rounds 2]
+                                  [--most-rounds 8] [--fresh]
 
-For each mix and mode a proxy is synthesized here, or taken from --proxies where it lies there from a run before; for
-the mixes of --others also what else may stand for them (baselines.py), for those of --ablations the method with a part
-taken out (ablations.py). Then every workload and every network runs in fresh processes, one for the baseline and one
-for each setting, which take turns (in_turn.py); a workload's run serves all mixes that it belongs to. After --rounds,
-rounds go on for those whose 95 % interval of ln F has a half-width over 1.5 %, up to --most-rounds. Every group of
-processes is written to times.jsonl at once: started again, the benchmark goes on where it was stopped; with --fresh,
-what was measured since its first start (kept in `began`) is fresh. Run nothing else meanwhile.
+For each mix, mode and compression a proxy is synthesized here, or taken from --proxies where it lies there from a run
+before; for the mixes of --others also what else may stand for them (baselines.py), for those of --ablations the method
+with a part taken out (ablations.py) and the best of a search, of both only what --ways names. Then every workload and
+every network runs in fresh processes, one for the baseline and one for each setting, which take turns (in_turn.py); a
+workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 % interval of ln F
+has a half-width over 1.5 %, up to --most-rounds. Every group of processes is written to times.jsonl at once: started
+again, the benchmark goes on where it was stopped; with --fresh, what was measured since its first start (kept in
+`began`) is fresh. Run nothing else meanwhile.
 
 Suite factor F_S(e) = Σ w_i T_i(e) / T_i(e0), proxy factor F_P(e) = T_P(e) / T_P(e0), error F_P / F_S − 1. The suite's
 noise is its factor from the odd rounds against that from the even ones.
@@ -26,8 +28,7 @@ from statistics import fmean
 from typing import Any
 
 import tables
-from ablations import ABLATIONS
-from contests import OTHERS, Contest, Weighted, contests
+from contests import OTHERS, VARIANTS, Contest, Weighted, contests
 from core import MIXES
 from timings import Subject, Timings, results_file, run_rounds
 
@@ -39,7 +40,7 @@ from statsnet.synthesis.cache import MeasurementCache
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"
-COMPRESSION = 100.0
+COMPRESSIONS = "100"
 
 
 def main() -> None:
@@ -53,11 +54,11 @@ def main() -> None:
         for mix in options.mixes:
             ways = [
                 *(OTHERS if mix in options.others else ()),
-                *(ABLATIONS if mix in options.ablations else ()),
+                *(VARIANTS if mix in options.ablations else ()),
             ]
-            found += contests(
-                mix, mode, options.compression, options.proxies, ways=ways, say=_say, cache=cache
-            )
+            ways = [way for way in ways if way in options.ways]
+            for compression in options.compressions:
+                found += contests(mix, mode, compression, options.proxies, ways=ways, say=_say, cache=cache)
     _measure(timings, found, settings, options)
     rows = [_row(timings, c, s) for c in found for s in settings]
     report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
@@ -76,8 +77,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--ablations", nargs="*", default=list(MIXES[:1]), help="and those for which ours is taken apart"
     )
+    parser.add_argument("--ways", type=_ways, default=(*OTHERS, *VARIANTS), help="of both")
     parser.add_argument("--settings", default=SETTINGS)
-    parser.add_argument("--compression", type=float, default=COMPRESSION)
+    parser.add_argument("--compressions", type=_compressions, default=COMPRESSIONS)
     parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
     parser.add_argument("--most-rounds", type=int, default=8)
     parser.add_argument(
@@ -87,6 +89,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
     parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/fidelity.json")
     return parser.parse_args()
+
+
+def _ways(text: str) -> list[str]:
+    named = text.split(",")
+    if unknown := [name for name in named if name not in (*OTHERS, *VARIANTS)]:
+        known = ", ".join((*OTHERS, *VARIANTS))
+        raise argparse.ArgumentTypeError(f"no way is called '{unknown[0]}'; there are {known}")
+    return named
+
+
+def _compressions(text: str) -> list[float]:
+    return [float(number) for number in text.split(",")]
 
 
 def _first_run_ns(proxies: Path) -> int:

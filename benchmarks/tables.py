@@ -32,17 +32,25 @@ def merged(reports: Iterable[Sequence[Row]]) -> list[Row]:
 
 def factors(rows: Sequence[Row]) -> list[str]:
     """One line a mix, one column a setting: the suite's factor, that of what stands for it, the error ± half its 95 %
-    interval, and in brackets by how many percent the suite's own factor differed between odd and even rounds."""
+    interval, and in brackets by how many percent the suite's own factor differed between odd and even rounds. Where
+    rows are of several compressions, a line for each of these."""
     settings = list(dict.fromkeys(row["setting"] for row in rows))
+    at = _compressions_named(rows)
     lines = ["| | " + " | ".join(settings) + " |", "|---|" + "---|" * len(settings)]
-    for name in dict.fromkeys(_name(row) for row in rows):
-        cells = {row["setting"]: _cell(row) for row in rows if _name(row) == name}
+    for name in dict.fromkeys(_name(row, at) for row in rows):
+        cells = {row["setting"]: _cell(row) for row in rows if _name(row, at) == name}
         lines.append(f"| {name} | " + " | ".join(cells.get(s, "–") for s in settings) + " |")
     return lines
 
 
-def _name(row: Row) -> str:
-    return f"{row['mix']} {row['mode']}"
+def _name(row: Row, at: dict[float, str]) -> str:
+    return f"{row['mix']} {row['mode']}{at[row['wanted_compression']]}"
+
+
+def _compressions_named(rows: Sequence[Row]) -> dict[float, str]:
+    """What tells lines of each compression apart: nothing, where there is one alone."""
+    found = sorted({row["wanted_compression"] for row in rows})
+    return {c: f" at {c:g}" if len(found) > 1 else "" for c in found}
 
 
 def _cell(row: Row) -> str:
@@ -65,24 +73,26 @@ def spread(error: Row) -> str:
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """For each mode a line for the proxy over all its mixes; then, for each set of mixes that other methods stand for,
-    one for the proxy and one for each of them."""
+    """For each mode and compression a line for the proxy over all its mixes; then, for each set of mixes that other
+    methods stand for, one for the proxy and one for each of them."""
     lines = [
         "| | errors | median | 95th percentile | mean | worst | reach the median's bar | reach the other |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for mode in dict.fromkeys(row["mode"] for row in rows):
+    at = _compressions_named(rows)
+    for mode, compression in dict.fromkeys((row["mode"], row["wanted_compression"]) for row in rows):
         by_method: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
-            if row["mode"] == mode:
+            if (row["mode"], row["wanted_compression"]) == (mode, compression):
                 by_method[row["method"]].append(row)
         ours, *others = by_method.items()
-        lines.append(_summary(f"{mode}, {ours[0]}", ours[1]))
+        lines.append(_summary(f"{mode}{at[compression]}, {ours[0]}", ours[1]))
         for mixes in dict.fromkeys(tuple(sorted({r["mix"] for r in found})) for _, found in others):
             same = [other for other in others if {r["mix"] for r in other[1]} == {*mixes}]
             for method, found in (ours, *same):
                 there = [row for row in found if row["mix"] in mixes]
-                lines.append(_summary(f"{mode}, {' and '.join(mixes)}: {method}", there))
+                name = f"{mode}{at[compression]}, {' and '.join(mixes)}: {method}"
+                lines.append(_summary(name, there))
     return lines
 
 

@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from ablations import ABLATIONS
-from contests import OTHERS, PROXY, REPRESENTATIVES, contests
+from contests import OTHERS, PROXY, REPRESENTATIVES, SEARCHED, VARIANTS, contests
 
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.workloads.settings import BASELINE
@@ -23,6 +22,8 @@ def folder(tmp_path: Path) -> Path:
     shutil.copytree(MADE, tmp_path / name)
     (tmp_path / f"{name}.no-rounds").mkdir()
     (tmp_path / f"{name}.no-rounds" / "network.py").write_text("# another network\n")
+    (tmp_path / f"{name}.searched").mkdir()
+    (tmp_path / f"{name}.searched" / "network.py").write_text("# a third\n")
     return tmp_path
 
 
@@ -33,21 +34,21 @@ def test_what_is_there_is_not_made_again(folder: Path) -> None:
         "inference",
         50.0,
         folder,
-        ways=("subset", "no rounds"),
+        ways=("subset", "no rounds", SEARCHED),
         say=said.append,
         cache=MeasurementCache(enabled=False),
     )
-    assert [c.method for c in found] == [PROXY, "subset", "no rounds"]
+    assert [c.method for c in found] == [PROXY, "subset", SEARCHED, "no rounds"]
     assert said == []
     suite = {s.identity for _, s in found[0].suite}
     assert sum(w for w, _ in found[0].suite) == pytest.approx(1.0)
     assert sum(w for w, _ in found[1].stand_in) == pytest.approx(1.0)
     assert len(found[1].stand_in) == REPRESENTATIVES
     assert {s.identity for _, s in found[1].stand_in} <= suite
-    networks = [found[i].stand_in[0][1] for i in (0, 2)]
-    assert len({n.identity for n in networks} | suite) == len(suite) + 2
+    networks = [found[i].stand_in[0][1] for i in (0, 2, 3)]
+    assert len({n.identity for n in networks} | suite) == len(suite) + 3
     assert networks[0].job(BASELINE)["network_sha256"] == networks[0].identity
 
 
 def test_ways_have_names_of_their_own() -> None:
-    assert len({PROXY, *OTHERS, *ABLATIONS}) == 1 + len(OTHERS) + len(ABLATIONS)
+    assert len({PROXY, *OTHERS, *VARIANTS}) == 1 + len(OTHERS) + len(VARIANTS)

@@ -41,3 +41,18 @@ def test_a_later_run_replaces_what_it_measured_again() -> None:
     again = [row("a", "ours", 0.01)]
     found = [(r["mix"], r["setting"], r["error"]["value"]) for r in merged([first, again])]
     assert found == [("a", "threads=1", 0.01), ("b", "threads=1", 0.2), ("a", "x", 0.3)]
+
+
+def test_each_compression_has_lines_and_bars_of_its_own() -> None:
+    rows = [row("a", "ours", 0.05), row("a", "ours", 0.06, wanted_compression=20.0)]
+    assert [line.split("|")[1].strip() for line in factors(rows)[2:]] == [
+        "a inference at 100",
+        "a inference at 20",
+    ]
+    at_100, at_20 = summary(rows)[2:]
+    assert at_100.startswith("| inference at 100, ours | 1 | 5.0 %") and at_100.endswith(
+        "| 0 (of 3%) | 1 (of 10%) |"
+    )
+    assert at_20.startswith("| inference at 20, ours | 1 | 6.0 %") and at_20.endswith(
+        "| 0 (of 2%) | 1 (of 7%) |"
+    )

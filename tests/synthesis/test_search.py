@@ -37,14 +37,20 @@ class Workshop:
         self.attempts = 0
         self.made: list[tuple[Problem, int]] = []
         self.weight = 1.0
+        self.slowness = 1.0
+        self.retimed: list[bool] = []
         self.fails_at: int | None = None
 
-    def prepare(self, _mix: str, *, design: Design, **_: Any) -> Problem:
+    def prepare(self, _mix: str, *, design: Design, retime: bool = True, **_: Any) -> Problem:
+        self.retimed.append(retime)
         bench: Any = SimulatedBench()
         bench.cache, bench.environment = MeasurementCache(enabled=False), {}
         found = problem(Rows(target_of(small_signature())), bench, design)
         members = tuple(replace(m, weight=self.weight) for m in found.target.members)
-        return replace(found, target=replace(found.target, members=members))
+        latency = self.slowness if retime else 0.5  # as long as when they were profiled
+        return replace(
+            found, target=replace(found.target, members=members), budget_s=latency * found.budget_s
+        )
 
     def attempt(self, *args: Any) -> Any:
         if self.attempts == self.fails_at:
@@ -104,6 +110,23 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> No
     run(tmp_path / "j", trials=4, resume=True)
     assert workshop.attempts == attempts, "all were known"
     assert workshop.made[-1][1] == 0, "no network of this search was measured: it is made from nothing"
+
+
+def test_members_are_timed_again_once_for_all_designs(tmp_path: Path, workshop: Workshop) -> None:
+    found = run(tmp_path / "j", trials=12)
+    assert len({t.design.size for t in found.tried}) > 1
+    assert workshop.retimed.count(True) == 1 < len(workshop.retimed)
+    assert {t.budget_s for t in found.tried} == {BUDGET_S}
+
+
+def test_on_a_slower_day_a_search_goes_on_with_that_days_times(tmp_path: Path, workshop: Workshop) -> None:
+    run(tmp_path / "j", trials=2)
+    workshop.slowness = 2.0
+    found = run(tmp_path / "j", trials=4, resume=True)
+    assert [t.budget_s / BUDGET_S for t in found.tried] == [1.0, 1.0, 2.0, 2.0]
+    assert found.budget_s == 2 * BUDGET_S
+    fitting = [t.error for t in found.tried if t.step_latency_s <= 1.1 * t.budget_s]
+    assert found.chosen.error == min(fitting)
 
 
 def test_without_resume_it_begins_anew(tmp_path: Path, workshop: Workshop) -> None:

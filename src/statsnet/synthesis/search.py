@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,13 +37,15 @@ STUDY = "statsnet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One design: `error` is the measured objective of the fit, `share` the part of the budget that was asked for."""
+    """One design: `error` is the measured objective of the fit, `share` the part that was asked for of `budget_s`, the
+    budget of the day on which it was tried: members are as fast as the machine is."""
 
     number: int
     design: Design
     share: float
     error: float
     step_latency_s: float
+    budget_s: float
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -86,7 +89,8 @@ def search(
     **options: Any,
 ) -> Found:
     """Try designs until `trials` are known, those of the journal counted, or `time_limit_s` is over (one at least is
-    tried); then make the proxy of the best. `options` are those of `prepare`.
+    tried); then make the proxy of the best. `options` are those of `prepare`. Members' steps are timed again once, for
+    all designs; taken up on another day, once more: each design was judged by the times of its own day.
 
     Raises as `synthesize` does, UsageError where nothing limits the search or the journal is another problem's,
     ImportError where optuna is not installed.
@@ -95,7 +99,7 @@ def search(
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
     begin = time.monotonic()
     workshop = _Workshop(mix_text, seed, report, options)
-    study = _study(journal, workshop.problem(Design(seed=seed), 1.0), resume, seed)
+    study = _study(journal, _identity(workshop.problem(Design(seed=seed), 1.0), options), resume, seed)
     done = [t for t in study.trials if t.values]
     if not done:
         usual = {**asdict(Design()), "share": 1.0}
@@ -103,7 +107,9 @@ def search(
 
     def objective(trial: Any) -> tuple[float, float]:
         report(f"design {trial.number + 1}", _progress(trial.number, trials, begin, time_limit_s))
-        return workshop.try_out(*_proposed(trial, seed))
+        design, share = _proposed(trial, seed)
+        trial.set_user_attr("budget_s", workshop.problem(design, 1.0).budget_s)
+        return workshop.try_out(design, share)
 
     if not done:
         study.optimize(objective, n_trials=1)
@@ -113,7 +119,7 @@ def search(
         study.optimize(objective, n_trials=left, timeout=left_s)
     tried = [_tried(t, seed) for t in study.trials if t.values]
     budget_s = workshop.problem(Design(seed=seed), 1.0).budget_s
-    fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * budget_s] or tried
+    fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
     chosen = min(fitting, key=lambda t: t.error)
     front = {t.number for t in study.best_trials}
     return Found(
@@ -127,20 +133,28 @@ def search(
 
 
 class _Workshop:
-    """Problems that share what is learnt of blocks in place: one for each size of candidates."""
+    """Problems of one target, one for each size of candidates; those of a size share what is learnt of blocks in
+    place."""
 
     def __init__(self, mix_text: str, seed: int, report: Report, options: dict[str, Any]) -> None:
-        # not timed again: taken up on another day, a search is to have the same target
-        self._prepare = partial(prepare, mix_text, report=report, retime=False, **options)
+        self._prepare = partial(prepare, mix_text, report=report, **options)
         self._seed = seed
         self._problems: dict[float, Problem] = {}
         self._trials: dict[float, list[Trial]] = defaultdict(list)
 
     def problem(self, design: Design, share: float) -> Problem:
         if design.size not in self._problems:
-            self._problems[design.size] = self._prepare(design=Design(size=design.size, seed=self._seed))
+            self._problems[design.size] = self._prepared(Design(size=design.size, seed=self._seed))
         whole = self._problems[design.size]
         return replace(whole, design=design, budget_s=share * whole.budget_s)
+
+    def _prepared(self, design: Design) -> Problem:
+        first = next(iter(self._problems.values()), None)
+        found = self._prepare(design=design, retime=first is None)
+        if first is None:
+            return found
+        timed = ("target", "rows", "budget_s", "pace", "stored")
+        return replace(found, **{name: getattr(first, name) for name in timed})
 
     def try_out(self, design: Design, share: float) -> tuple[float, float]:
         """Error and seconds of a design's network; the first of its size is measured twice, for nothing is known of
@@ -159,7 +173,7 @@ class _Workshop:
         return finish(problem, rounds=FINAL_ROUNDS, trials=trials) if trials else finish(problem)
 
 
-def _study(journal: Path, problem: Problem, resume: bool, seed: int) -> Any:
+def _study(journal: Path, identity: str, resume: bool, seed: int) -> Any:
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -175,7 +189,6 @@ def _study(journal: Path, problem: Problem, resume: bool, seed: int) -> Any:
         storage=JournalStorage(JournalFileBackend(str(journal))),
         load_if_exists=True,
     )
-    identity = _identity(problem)
     if study.user_attrs.setdefault("problem", identity) != identity:
         raise UsageError(
             f"'{journal}' is the journal of another search",
@@ -186,11 +199,11 @@ def _study(journal: Path, problem: Problem, resume: bool, seed: int) -> Any:
     return study
 
 
-def _identity(problem: Problem) -> str:
+def _identity(problem: Problem, options: Mapping[str, Any]) -> str:
     return problem.bench.cache.key(
         members=[(m.signature.id, m.weight) for m in problem.target.members],
         mode=problem.bench.mode,
-        budget_s=problem.budget_s,
+        wanted=[options.get("budget_s"), options.get("compression")],
         environment=problem.bench.environment,
     )
 
@@ -217,5 +230,10 @@ def _tried(trial: Any, seed: int) -> Tried:
     values["seed"] += seed
     error, step_latency_s = trial.values
     return Tried(
-        number=trial.number, design=Design(**values), share=share, error=error, step_latency_s=step_latency_s
+        number=trial.number,
+        design=Design(**values),
+        share=share,
+        error=error,
+        step_latency_s=step_latency_s,
+        budget_s=trial.user_attrs["budget_s"],
     )
