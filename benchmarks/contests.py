@@ -94,17 +94,7 @@ def contests(
         best = folder / f"{name}.{SEARCHED}"
         if not best.exists():
             say(f"searching for a better proxy of {mix}, {mode}")
-            journal = folder / f"{name}.journal"
-            found = search(
-                spelled_out(mix),
-                journal=journal,
-                trials=SEARCH_TRIALS,
-                time_limit_s=None,
-                resume=True,
-                **options,
-            )
-            record = {"search.json": canonical_json(found.to_dict())}
-            write_proxy(found.proxy, best, mix_text=spelled_out(mix), search=record)
+            _search(spelled_out(mix), best, options)
         stand_ins[SEARCHED] = [(1.0, network_subject(best, f"{name}, {SEARCHED}"))]
     for way in ways:
         if way in _SOURCES:
@@ -126,6 +116,13 @@ _SOURCES: dict[str, Callable[[Problem], str]] = {
     },
     **ABLATIONS,
 }
+
+
+def _search(mix: str, folder: Path, options: dict[str, Any]) -> None:
+    journal = folder.with_name(f"{folder.name}.journal")
+    found = search(mix, journal=journal, trials=SEARCH_TRIALS, time_limit_s=None, resume=True, **options)
+    record = {"search.json": canonical_json(found.to_dict())}
+    write_proxy(found.proxy, folder, mix_text=mix, search=record)
 
 
 def _write(folder: Path, source: str) -> None:

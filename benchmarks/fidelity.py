@@ -6,8 +6,8 @@
 
 For each mix, mode and compression a proxy is synthesized here, or taken from --proxies where it lies there from a run
 before; for the mixes of --others also what else may stand for them (baselines.py), for those of --ablations the method
-with a part taken out (ablations.py) and the best of a search, of both only what --ways names. Then every workload and
-every network runs in fresh processes, one for the baseline and one for each setting, which take turns (in_turn.py); a
+with a part taken out (ablations.py); --ways names some of both, or the best of a search. Then every workload and every
+network runs in fresh processes, one for the baseline and one for each setting, which take turns (in_turn.py); a
 workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 % interval of ln F
 has a half-width over 1.5 %, up to --most-rounds. Every group of processes is written to times.jsonl at once: started
 again, the benchmark goes on where it was stopped; with --fresh, what was measured since its first start (kept in
@@ -28,6 +28,7 @@ from statistics import fmean
 from typing import Any
 
 import tables
+from ablations import ABLATIONS
 from contests import OTHERS, VARIANTS, Contest, Weighted, contests
 from core import MIXES
 from timings import Subject, Timings, results_file, run_rounds
@@ -77,7 +78,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--ablations", nargs="*", default=list(MIXES[:1]), help="and those for which ours is taken apart"
     )
-    parser.add_argument("--ways", type=_ways, default=(*OTHERS, *VARIANTS), help="of both")
+    parser.add_argument(
+        "--ways",
+        type=_ways,
+        default=(*OTHERS, *ABLATIONS),
+        help="of both; 'searched' too, which takes longest",
+    )
     parser.add_argument("--settings", default=SETTINGS)
     parser.add_argument("--compressions", type=_compressions, default=COMPRESSIONS)
     parser.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
