@@ -24,12 +24,17 @@ def solved(problem: Problem, rounds: int = ROUNDS) -> str:
 
 def without_devices(problem: Problem) -> str:
     """No modelled devices."""
-    return solved(replace(problem, rows=_rows(problem.target, without={"device"})))
+    return solved(replace(problem, rows=_rows(problem, without={"device"})))
+
+
+def without_overhead(problem: Problem) -> str:
+    """What calls take whatever their work is nobody's concern."""
+    return solved(replace(problem, rows=_rows(problem, without={"overhead"})))
 
 
 def without_kernels(problem: Problem) -> str:
     """Nobody asks which kernel of the library ran: categories, roofline devices and rates alone."""
-    rows = _rows(problem.target, without={"kernel_class", "kernel_shape", "class_flops", "class_bytes"})
+    rows = _rows(problem, without={"kernel_class", "kernel_shape", "class_flops", "class_bytes"})
     for i, (group, name) in enumerate(rows.keys):
         if group == "device" and rows.devices[int(name)].seed is not None:
             rows.weights[i] = 0.0  # these tell kernels apart
@@ -58,7 +63,9 @@ def with_dearest_operators(problem: Problem) -> str:
 
 
 def _with_target(problem: Problem, target: Target) -> str:
-    return solved(replace(problem, target=target, rows=Rows(target), columns=_columns(problem, target)))
+    columns = _columns(problem, target)
+    rows = Rows(target, columns.call_overhead_s)
+    return solved(replace(problem, target=target, rows=rows, columns=columns))
 
 
 def _columns(problem: Problem, target: Target) -> Columns:
@@ -67,8 +74,8 @@ def _columns(problem: Problem, target: Target) -> Columns:
     return columns_of(chosen, problem.bench)
 
 
-def _rows(target: Target, without: Collection[str]) -> Rows:
-    rows = Rows(target)
+def _rows(problem: Problem, without: Collection[str]) -> Rows:
+    rows = Rows(problem.target, problem.columns.call_overhead_s)
     for i, (group, _) in enumerate(rows.keys):
         if group in without:
             rows.weights[i] = 0.0
@@ -77,6 +84,7 @@ def _rows(target: Target, without: Collection[str]) -> Rows:
 
 ABLATIONS: dict[str, Callable[[Problem], str]] = {
     "no devices": without_devices,
+    "no overhead": without_overhead,
     "no kernels": without_kernels,
     "no motifs": without_motifs,
     "no rounds": without_rounds,

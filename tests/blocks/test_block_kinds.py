@@ -153,7 +153,9 @@ def test_scaled_blocks_read_about_as_much_less(name: str) -> None:
     [
         ("conv", {**CONV, "filters": 192}, 2, "filters", 96),
         ("conv", {**CONV, "filters": 192}, 4, None, None),
-        ("conv", {**CONV, "batch": 1, "size": (56, 56)}, 4, "size", (28, 28)),
+        ("conv", {**CONV, "batch": 1, "size": (56, 56)}, 4, "size", (14, 56)),
+        ("conv", {**CONV, "filters": 192, "size": (56, 56)}, 8, "filters", 96),
+        ("conv", {**CONV, "size": (56, 56)}, 8, None, None),
         ("conv", {**CONV, "channels": 64, "filters": 64, "groups": 64}, 4, "groups", 16),
         ("conv", {**CONV, "channels": 144, "filters": 144, "groups": 144}, 4, "groups", 32),
         ("linear", {"rows": 4, "inputs": 64, "outputs": 512}, 4, "outputs", 128),

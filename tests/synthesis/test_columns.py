@@ -147,6 +147,18 @@ def test_a_resized_block_is_predicted_from_the_measured_one_until_it_runs(rows: 
     assert {p.config["rows"] for p in columns.seen()} == {40, 60}
 
 
+def test_a_resized_block_keeps_its_calls_overhead(rows: Rows) -> None:
+    """All blocks take 0.2 ms and 1 ns a FLOP."""
+    sizes = (20, 40, 80, 160)
+    measured = [{"block": part("k", 2e-4 + 1e-9 * 2e4 * n), "optimizer": NOTHING} for n in sizes]
+    for n, column in zip(sizes, measured, strict=True):
+        column["block"]["operators"][0] |= {"flops": 2e4 * n, "bytes": 0}
+    columns = Columns([candidate(n) for n in sizes], measured)
+    assert columns.call_overhead_s == pytest.approx({"k": 2e-4})
+    larger = next(p for p in columns.resize([placed(40)]) if p.config["rows"] == 60)
+    assert seconds(columns, rows, larger) == pytest.approx(2e-4 + 1e-9 * 2e4 * 60)
+
+
 def test_resizing_twice_adds_nothing(columns: Columns) -> None:
     first = columns.resize([placed(16)])
     assert columns.resize([placed(16)]) == first

@@ -7,7 +7,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, held, per_axis, resized_map
+from statsnet.blocks.base import SMALLEST_MAP, Block, BlockKind, Config, divided, held, per_axis, resized_map
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.shapes import MANY_IMAGES
@@ -108,12 +108,12 @@ class ConvKind(BlockKind):
         )
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Smaller maps while they stay large (28 and more: the library keeps its kernel), then fewer filters, not under
-        FEWEST_FILTERS: the depth of each product, and so its kernel, stays as long as possible."""
-        size, factor = config["size"], divisor
-        while factor >= 4 and len(size) == 2 and min(size) >= 56:
-            size, factor = tuple(n // 2 for n in size), factor // 4
-        narrow = {**config, "size": size}
+        """Lower maps, strips as wide as the original's, down to SMALLEST_MAP; then fewer filters, not under
+        FEWEST_FILTERS: rows of a map and the depth of each product, and so the kernel, stay as long as possible."""
+        (height, *rest), factor = config["size"], divisor
+        while factor > 1 and len(rest) == 1 and height // 2 >= SMALLEST_MAP:
+            height, factor = height // 2, factor // 2
+        narrow = {**config, "size": (height, *rest)}
         filters, groups = config["filters"], config.get("groups", 1)
         if factor == 1:
             return _same_library(config, narrow)

@@ -13,6 +13,7 @@ import numpy as np
 from statsnet.blocks import KINDS
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.overhead import call_overhead_s
 from statsnet.synthesis.rows import Load, Rows, Work, works_of
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
 
@@ -23,7 +24,8 @@ LARGEST_FRAMEWORK = 8.0
 """Between the operators of a network lies at most so many times what lies there with each block alone."""
 
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
-"""Sizes of a block beside the one that was measured. Near it, time, FLOPs and bytes go with the size."""
+"""Sizes of a block beside the one that was measured. Near it, FLOPs and bytes go with the size, and time but for the
+call's overhead."""
 
 LEAST_CALL_S = 1e-5
 """The interpreter takes at least so long from one operator to the next."""
@@ -76,6 +78,9 @@ class Columns:
                 self._known[stepped.key] = stepped
         self.placed = [self._known[key] for key in sorted(self._known)]
         """All candidates, with and without their optimizer's step."""
+        alone = (work for load in self._block.values() for work in load.works)
+        self.call_overhead_s = call_overhead_s(alone)
+        """What a call takes whatever its work, by kernel class."""
 
     def leave_out(self, unwanted: Callable[[Load], bool]) -> None:
         """Go on without the candidates whose load is unwanted, unless none would be left."""
@@ -158,7 +163,7 @@ class Columns:
         if identity in self._block:
             return _corrected(self._block[identity].works, corrections)
         origin, ratio, weights = self._resized[identity]
-        return _resized(self._block_works(origin, corrections), ratio, weights)
+        return _resized(self._block_works(origin, corrections), ratio, weights, self.call_overhead_s)
 
     def _counted(self, identity: str, works: tuple[Work, ...]) -> tuple[Work, ...]:
         """Works in place, of which no counters are known, with those of the same kernel classes alone."""
@@ -244,8 +249,11 @@ def _scaled(works: tuple[Work, ...], factor: float, calls: float = 1.0) -> tuple
     )
 
 
-def _resized(works: tuple[Work, ...], ratio: float, weights_bytes: int) -> tuple[Work, ...]:
-    """A block `ratio` times as large: its products still read all their weights, and take as long for that share."""
+def _resized(
+    works: tuple[Work, ...], ratio: float, weights_bytes: int, overhead_s: Mapping[str, float]
+) -> tuple[Work, ...]:
+    """A block `ratio` times as large: its calls' overhead stays; its products still read all their weights, and take as
+    long for that share."""
     products = [w for w in works if w.category in PRODUCTS]
     moved, calls = sum(w.bytes for w in products), sum(w.calls for w in products)
     fixed = min(calls * weights_bytes / moved, 1.0) if moved else 0.0
@@ -253,10 +261,11 @@ def _resized(works: tuple[Work, ...], ratio: float, weights_bytes: int) -> tuple
     for work in works:
         kept = fixed if work.category in PRODUCTS else 0.0
         bound = kept if work.bytes and work.flops / work.bytes < FEW_ROWS_INTENSITY else 0.0
+        call_s = min(work.calls * overhead_s.get(work.kernel_class, 0.0), work.time_s)
         found.append(
             replace(
                 work,
-                time_s=work.time_s * (ratio + bound * (1.0 - ratio)),
+                time_s=call_s + (work.time_s - call_s) * (ratio + bound * (1.0 - ratio)),
                 flops=work.flops * ratio,
                 bytes=work.bytes * (ratio + kept * (1.0 - ratio)),
             )

@@ -29,6 +29,7 @@ WEIGHTS = {
     "class_flops": 1.0,
     "class_bytes": 0.5,
     "framework": 2.5,
+    "overhead": 2.0,
     "launches": 0.3,
     "device": 1.0,
     "counter": 1.0,
@@ -143,14 +144,17 @@ class Rows:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that is to fill
     `seconds`: shares of the time, relative rates, modelled factors."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, call_overhead_s: Mapping[str, float] | None = None) -> None:
+        self.call_overhead_s = call_overhead_s or {}
         self.load = load_of_target(target)
         works = self.load.works
         self.flops = sum(w.flops for w in works)
         self.bytes = sum(w.bytes for w in works)
         self.calls = sum(w.calls for w in works)
         self.devices = modelled_devices(works)
-        self.keys: list[Key] = [(g, "") for g in ("total", "framework", "flops", "bytes", "launches")]
+        self.keys: list[Key] = [
+            (g, "") for g in ("total", "framework", "overhead", "flops", "bytes", "launches")
+        ]
         for group in SHARES:
             self.keys += [(group, name) for name in sorted({getattr(w, group) for w in works})]
         self._amounts = {g: _sums(works, by, what) for g, (by, what) in AMOUNTS.items()}
@@ -186,6 +190,7 @@ class Rows:
                     out[self._index[group, name]] = unit * found / seconds
         out[self.index("total")] = load.time_s / seconds
         out[self.index("framework")] = load.framework_s / seconds
+        out[self.index("overhead")] = self._overhead_s(load) / seconds
         out[self.index("flops")] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
         out[self.index("bytes")] = _ratio(sum(w.bytes for w in load.works), self.bytes * seconds)
         out[self.index("launches")] = _ratio(sum(w.calls for w in load.works), self.calls * seconds)
@@ -210,6 +215,10 @@ class Rows:
         spent = sum(w.time_s for w in load.works)
         known = sum(w.time_s for w in load.works if ("kernel_class", w.kernel_class) in self._index)
         return 1.0 - known / spent if spent > 0 else 0.0
+
+    def _overhead_s(self, load: Load) -> float:
+        known = self.call_overhead_s
+        return sum(min(w.calls * known.get(w.kernel_class, 0.0), w.time_s) for w in load.works)
 
     def _row(self, group: str, name: str) -> int:
         return self._index.get((group, name), self._index[group, "elsewhere"])
