@@ -29,14 +29,16 @@ class Conv(Block):
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
         self.conv = conv(channels, filters, kernel, stride, padding, dilation or 1, groups, bias)
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
-        self.norm = bn(filters) if norm else nn.Identity()
+        self.norm = bn(filters) if norm else None
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.other = held(batch, filters, *out) if residual else None
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.conv(self.enter(x)))
+        y = self.conv.forward(self.enter(x))
+        if self.norm is not None:
+            y = self.norm.forward(y)
         if self.other is not None:
             y = y + self.other
         return y if self.activation is None else self.activation(y)

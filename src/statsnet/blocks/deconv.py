@@ -30,11 +30,13 @@ class Deconv(Block):
         self.deconv = deconv(channels, filters, kernel, stride, padding, longer or 0, groups, bias)
         summed = channels / groups * math.prod(kernel) / math.prod(stride)  # terms of one output, about
         nn.init.normal_(self.deconv.weight, std=math.sqrt(2 / summed))
-        self.norm = bn(filters) if norm else nn.Identity()
+        self.norm = bn(filters) if norm else None
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.deconv(self.enter(x)))
+        y = self.deconv.forward(self.enter(x))
+        if self.norm is not None:
+            y = self.norm.forward(y)
         return y if self.activation is None else self.activation(y)
 
 

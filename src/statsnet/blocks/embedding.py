@@ -35,7 +35,7 @@ class Embedding(nn.Module):
         self.table = nn.Embedding.from_pretrained(table_values(rows, width), freeze=False, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
-        return self.table(indices)
+        return self.table.forward(indices)
 
 
 class EmbeddingBag(nn.Module):
@@ -51,7 +51,7 @@ class EmbeddingBag(nn.Module):
         self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
-        return self.table(indices.view(self.bags, -1))
+        return self.table.forward(indices.view(self.bags, -1))
 
 
 def _table(shape: list[int]) -> tuple[int, int]:

@@ -29,7 +29,7 @@ class Norm(Block):
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.enter(x))
+        y = self.norm.forward(self.enter(x))
         return y if self.activation is None else self.activation(y)
 
 

@@ -20,7 +20,7 @@ class Recurrent(Block):
         self.cell = getattr(nn, cell)(inputs, hidden)
 
     def forward(self, x: Tensor) -> Tensor:
-        y, _ = self.cell(self.enter(x))
+        y, _ = self.cell.forward(self.enter(x))
         return y
 
 

@@ -63,10 +63,10 @@ class BlockBench:
         x = self._input()
         with record_function("segment:block"):
             if self.training:
-                self._backward(self.module(x), x)
+                self._backward(self.module.forward(x), x)
             else:
                 with torch.no_grad():
-                    self.module(x)
+                    self.module.forward(x)  # as the network runs it
         if self.optimizer is not None:
             with record_function("segment:optimizer"):
                 self.optimizer.step()

@@ -228,29 +228,28 @@ def count_traced(job: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def marked_blocks(proxy: nn.Module) -> Iterator[None]:
-    """Every block's forward in a segment named by its tower and place."""
-    open_ranges: list[record_function] = []
-    handles = []
+    """Every block's forward in a segment named by its tower and place. It is run without the module's call, so that no
+    hook would see it."""
 
-    def enter(name: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            open_ranges.append(record_function(f"segment:{name}"))
-            open_ranges[-1].__enter__()
+    def marked(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            with record_function(f"segment:{name}"):
+                return forward(*args)
 
-        return hook
+        return run
 
-    def leave(*_: Any) -> None:
-        open_ranges.pop().__exit__(None, None, None)
-
-    for i, tower in enumerate(getattr(proxy, "towers", ())):
-        for j, block in enumerate(tower):
-            handles.append(block.register_forward_pre_hook(enter(f"{i}.{j}")))
-            handles.append(block.register_forward_hook(leave))
+    places = [
+        (block, f"{i}.{j}")
+        for i, tower in enumerate(getattr(proxy, "towers", ()))
+        for j, block in enumerate(tower)
+    ]
+    for block, name in places:
+        block.forward = marked(block.forward, name)
     try:
         yield
     finally:
-        for handle in handles:
-            handle.remove()
+        for block, _ in places:
+            del block.forward
 
 
 def blocks_in_place(towers: list[int], trace: StepTrace) -> list[list[dict[str, Any]]]:
