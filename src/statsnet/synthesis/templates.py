@@ -57,7 +57,7 @@ class Proxy(nn.Module):
     """All towers side by side: blocks in a row, each reading what the one before it wrote.
 
     What the towers end in is given back whole: nothing that a block computes can be left out. Modules are run
-    by their `forward`: a call of the module itself looks for hooks first, some 30 µs behind an operator that
+    by their `forward`: a call of the module itself looks for hooks first, 20 to 30 µs behind an operator that
     has swept the caches, which a model's larger operators bear better.
     """
 
