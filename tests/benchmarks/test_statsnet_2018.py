@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from statsnet_2018 import STATSNET_3C, earth_movers_distance, layers_of
 
@@ -29,8 +31,11 @@ def test_layers_of_a_convolution() -> None:
         bytes_written=400.0,
     )  # fmt: skip
     found = layers_of([(cluster, 3.0)])
-    assert found.macs_by_map == {28: 3 * macs}
+    assert found.macs_by_map == found.macs_by_row == {28: 3 * macs}
     assert found.macs_by_kernel == {5: 3 * macs}
     assert found.conv_activations == 3 * 2 * 8 * 28 * 28
     assert found.conv_parameters == found.parameters == 3 * 8 * 3 * 25
     assert found.flops_per_byte == pytest.approx(2 * macs / 1000)
+    strip = replace(cluster, outputs=({**y, "shape": [2, 8, 7, 28]},))
+    found = layers_of([(strip, 1.0)])
+    assert (found.macs_by_map, found.macs_by_row) == ({14: macs}, {28: macs})
