@@ -57,8 +57,8 @@ class Proxy(nn.Module):
     """All towers side by side: blocks in a row, each reading what the one before it wrote.
 
     What the towers end in is given back whole: nothing that a block computes can be left out. Modules are run
-    by their `forward`: a call of the module itself looks for hooks first, 20 to 30 µs behind an operator that
-    has swept the caches, which a model's larger operators bear better.
+    by their `forward`: a call of the module itself looks for hooks first, which takes longest behind an
+    operator that has swept the caches; a model's larger operators bear that better.
     """
 
     def __init__(self) -> None:
