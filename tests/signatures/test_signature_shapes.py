@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statsnet.signatures.shapes import map_row_bin, shape_class, weight_bytes
+from statsnet.signatures.shapes import shape_class, weight_bytes
 
 
 def convolution(batch: int, kernel: int, stride: int = 1, groups: int = 1) -> tuple[list[Any], list[Any]]:
@@ -31,18 +31,6 @@ def test_convolutions(shape: dict[str, int], wanted: str) -> None:
     assert shape_class("aten.convolution.default", args, outputs) == wanted
     backward = [outputs[0], args[0], args[1], None, *args[3:], [True, True, False]]
     assert shape_class("aten.convolution_backward.default", backward, outputs) == wanted
-
-
-@pytest.mark.parametrize(
-    ("row", "wanted"), [(1, 0), (7, 3), (14, 4), (56, 6), (224, 8), (227, 8), (11000, 13)]
-)
-def test_rows_of_a_convolutions_map_by_the_nearest_power_of_two(row: int, wanted: int) -> None:
-    args, _ = convolution(batch=2, kernel=3)
-    written = {"shape": [2, 8, 5, row], "dtype": "float32"}
-    assert map_row_bin("aten.convolution.default", args, [written]) == wanted
-    backward = [written, args[0], args[1], None, *args[3:], [True, True, False]]
-    assert map_row_bin("aten.convolution_backward.default", backward, args[:2]) == wanted
-    assert map_row_bin("aten.relu.default", [written], [written]) is None
 
 
 def test_weights_are_what_a_forward_product_reads_whatever_its_rows() -> None:

@@ -117,38 +117,6 @@ def test_intensity_rows_are_cumulative(target: Target) -> None:
     assert found[-1][1] == pytest.approx(0.8)
 
 
-def convolution(row: int) -> Cluster:
-    """2 x 10^8 FLOPs in four calls, of a map whose rows are so long."""
-    weight = tensor(8, 8, 3, 3)
-    args = (tensor(1, 8, 9, row), weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
-    return cluster("aten.convolution.default", "convolution", args, tensor(1, 8, 9, row), flops=5e7)
-
-
-def test_work_of_convolutions_by_the_length_of_a_maps_rows() -> None:
-    """Cumulative, as shares of the step: 6 ms of 10 for rows of 14 and 2 ms for rows of 112 do as many FLOPs."""
-    signature = small_signature(clusters=(convolution(14), convolution(112)))
-    kinds = replace(signature.measurements[0], kernel_class=("convolution|a", "convolution|a"))
-    rows = Rows(target_of(replace(signature, measurements=(kinds,))))
-
-    def of(load: Load) -> dict[str, float]:
-        return {n: v for (g, n), v in zip(rows.keys, rows.vector(load), strict=True) if g == "map_row"}
-
-    half = pytest.approx(0.8 / 2)
-    assert of(rows.load) == {"4": half, "5": half, "6": half}
-    short, long = rows.load.works
-    assert of(Load(works=(replace(short, map_row=3),), framework_s=0.0)) == {"4": half, "5": half, "6": half}
-    assert of(Load(works=(replace(short, map_row=5),), framework_s=0.0)) == {"4": 0.0, "5": half, "6": half}
-    assert of(Load(works=(long, replace(long, map_row=9)), framework_s=0.0)) == {"4": 0.0, "5": 0.0, "6": 0.0}
-
-
-def test_convolutions_of_one_length_of_rows_need_no_row(target: Target) -> None:
-    for clusters in ((convolution(14), convolution(14)), (GEMM, RELU)):
-        rows = Rows(target_of(small_signature(clusters=clusters)))
-        assert not [n for group, n in rows.keys if group == "map_row"]
-        other = replace(rows.load.works[0], map_row=2)
-        assert rows.vector(Load(works=(other,), framework_s=0.0)).shape == rows.target.shape
-
-
 def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
     rows = Rows(target)
     load = load_of_target(target)
@@ -205,7 +173,7 @@ def test_how_much_of_a_load_is_foreign(target: Target) -> None:
 def test_a_column_with_and_without_the_optimizer() -> None:
     row = {
         "category": "gemm", "kernel_class": "k", "shape_class": "s", "phase": "forward", "time_s": 0.002,
-        "flops": 6.0, "bytes": 3.0, "weights": 0, "map_row": None, "calls": 2,
+        "flops": 6.0, "bytes": 3.0, "weights": 0, "calls": 2,
     }  # fmt: skip
     step = {**row, "category": "optimizer", "time_s": 0.001}
     column = {

@@ -38,16 +38,6 @@ def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     return "L2" if nbytes < 2**20 else "L3" if nbytes < 2**25 else "memory"
 
 
-def map_row_bin(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> int | None:
-    """Of a convolution, log2 of the length of its output map's rows, rounded: what its kernel's inner loop runs over.
-    None for all else."""
-    base = base_name(op)
-    if not base.startswith("convolution"):
-        return None
-    written = args[0] if base == "convolution_backward" else outputs[0]
-    return round(math.log2(max(int(written["shape"][-1]), 1)))
-
-
 _WEIGHTS = {"convolution": (1,), "addmm": (2,), "mm": (1,), "linear": (1,), "mkldnn_rnn_layer": (1, 2)}
 """Base name of a product -> places of its weights among its arguments."""
 

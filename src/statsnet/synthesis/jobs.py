@@ -29,7 +29,7 @@ from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.running.proxy_folder import load_network
 from statsnet.running.yardstick import Yardstick
 from statsnet.signatures.categories import categorize, is_metadata
-from statsnet.signatures.shapes import map_row_bin, shape_class, weight_bytes
+from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.synthesis.block_bench import REPEATS, SEGMENTS, BlockBench, IdleBench
 
 Progress = Callable[[dict[str, Any]], None]
@@ -136,8 +136,7 @@ def count_measured(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def part_of(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
-    """Operators of one segment, those of equal class, intensity and map's rows merged; and what is left as
-    framework time."""
+    """Operators of one segment, those of equal class and intensity merged; and what is left as framework time."""
     return _part(_merged(calls)[0], segment_s)
 
 
@@ -148,7 +147,7 @@ def _part(operators: list[dict[str, Any]], segment_s: float) -> dict[str, Any]:
 
 def _merged(calls: list[tuple[OpCall, str]]) -> tuple[list[dict[str, Any]], list[int | None]]:
     """The rows, and of each call its row (None: it only looks at its argument in another way)."""
-    merged: dict[tuple[str | int | None, ...], dict[str, Any]] = {}
+    merged: dict[tuple[str, ...], dict[str, Any]] = {}
     of_call: list[int | None] = []
     for call, implementation in calls:
         if call.metadata:
@@ -163,11 +162,9 @@ def _merged(calls: list[tuple[OpCall, str]]) -> tuple[list[dict[str, Any]], list
             "shape_class": shape_class(call.op, call.args, call.outputs),
             "phase": phase,
         }
-        row_bin = map_row_bin(call.op, call.args, call.outputs)
-        key = (*row.values(), row_bin, f"{flops / nbytes if nbytes else 0:.3g}")
+        key = (*row.values(), f"{flops / nbytes if nbytes else 0:.3g}")
         entry = merged.setdefault(
-            key,
-            {**row, "map_row": row_bin, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "weights": 0, "calls": 0},
+            key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "weights": 0, "calls": 0}
         )
         entry["time_s"] += call.time_s or 0.0
         entry["flops"] += flops

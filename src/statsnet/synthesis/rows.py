@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
-from statsnet.signatures.shapes import map_row_bin, shape_class, weight_bytes
+from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
 from statsnet.signatures.target import Target
 from statsnet.synthesis.devices import Device, modelled_devices
@@ -23,7 +23,6 @@ WEIGHTS = {
     "kernel_class": 1.5,
     "kernel_shape": 1.0,
     "intensity": 0.8,
-    "map_row": 0.8,
     "flops": 2.0,
     "bytes": 2.0,
     "weights": 0.5,
@@ -35,8 +34,8 @@ WEIGHTS = {
     "device": 1.0,
     "counter": 1.0,
 }
-"""Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` and `map_row` are
-cumulative shares per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS;
+"""Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
+cumulative share per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS;
 `device` and `counter` are spread over all devices and all counters that are known; `launches` counts where launch and
 framework cost does, see LAUNCHES_MATTER."""
 
@@ -53,8 +52,6 @@ found over what should be. Where another device levels a class's operators, all 
 that its time goes by, whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the
 difference where the library may only use shorter vectors."""
 
-INTENSITY_BINS = range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)
-
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
 """A counter's row is its mean times the operators' share of time (rates: over what they should be). Operators of which
 it is not known count as the target's do; sums (DRAM's bytes) go with the rows of bytes."""
@@ -66,8 +63,8 @@ LAUNCHES_MATTER = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block. `weights` are
-    those of the bytes that a product reads however few rows it has; `map_row` is the bin of a convolution's row length;
-    `counters` the GPU's that are known of it, means over its time."""
+    those of the bytes that a product reads however few rows it has; `counters` the GPU's that are known of it, means
+    over its time."""
 
     category: str
     kernel_class: str
@@ -77,7 +74,6 @@ class Work:
     bytes: float
     weights: float
     calls: float
-    map_row: int | None = None
     counters: tuple[tuple[str, float], ...] = ()
 
     @property
@@ -122,7 +118,6 @@ def load_of_target(target: Target) -> Load:
             bytes=c.bytes_per_s or 0.0,
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
-            map_row=map_row_bin(c.op, c.args, c.outputs),
             counters=_matched(c.counters),
         )
         for c in target.clusters
@@ -166,13 +161,7 @@ class Rows:
         self._spent_s = {by: _sums(works, by, "time_s") for by, _ in AMOUNTS.values()}
         for group, amounts in self._amounts.items():
             self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0]
-        self.keys += [("intensity", str(b)) for b in INTENSITY_BINS]
-        convolutions = [w for w in works if w.map_row is not None]
-        # in the unit of the other shares: FLOPs times what one of the target's convolutions takes
-        self.conv_flop_s = _ratio(sum(w.time_s for w in convolutions), sum(w.flops for w in convolutions))
-        lengths = {w.map_row for w in convolutions if w.map_row is not None}
-        self.map_rows = range(min(lengths, default=0), max(lengths, default=0))
-        self.keys += [("map_row", str(b)) for b in self.map_rows]
+        self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
         self.counters = {
             n: value for n, value in target.counters.items() if n in MATCHED_COUNTERS and value > 0
@@ -189,16 +178,11 @@ class Rows:
 
     def vector(self, load: Load, seconds: float = 1.0) -> np.ndarray:
         out = np.zeros(len(self.keys))
+        cumulative: dict[int, float] = defaultdict(float)
         for work in load.works:
             for group in SHARES:
                 out[self._row(group, getattr(work, group))] += work.time_s / seconds
-            self._cumulate(
-                out, "intensity", intensity_bin(work.flops, work.bytes), INTENSITY_BINS, work.time_s / seconds
-            )
-            if work.map_row is not None:
-                self._cumulate(
-                    out, "map_row", work.map_row, self.map_rows, work.flops * self.conv_flop_s / seconds
-                )
+            cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
         for group, (by, what) in AMOUNTS.items():
             for name, found in _sums(load.works, by, what).items():
                 if (group, name) in self._index:
@@ -210,6 +194,10 @@ class Rows:
         out[self.index("flops")] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
         out[self.index("bytes")] = _ratio(sum(w.bytes for w in load.works), self.bytes * seconds)
         out[self.index("launches")] = _ratio(sum(w.calls for w in load.works), self.calls * seconds)
+        running = 0.0
+        for bin_ in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN):
+            running += cumulative[bin_]
+            out[self._index["intensity", str(bin_)]] = running
         for i, device in enumerate(self.devices):
             out[self._index["device", str(i)]] = _device_time(device, load) / seconds
         for name, usual in self.counters.items():
@@ -231,12 +219,6 @@ class Rows:
     def _overhead_s(self, load: Load) -> float:
         known = self.call_overhead_s
         return sum(min(w.calls * known.get(w.kernel_class, 0.0), w.time_s) for w in load.works)
-
-    def _cumulate(self, out: np.ndarray, group: str, bin_: int, bins: range, value: float) -> None:
-        """Add to the row of `bin_` and to those of all bins above, which lie side by side."""
-        if bins and bin_ < bins.stop:
-            first = self._index[group, str(max(bin_, bins.start))]
-            out[first : self._index[group, str(bins[-1])] + 1] += value
 
     def _row(self, group: str, name: str) -> int:
         return self._index.get((group, name), self._index[group, "elsewhere"])
