@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:b927b36931455a5d06beceae059f7b68d552902a4fef5d48ed40c08b23cc6b3b"
+SPEC_ID = "sha256:45f39b1ea09bd2934b84b8d5eb6f69b286a2ee3b4709a04680f8428150d5c603"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -101,14 +101,16 @@ class Conv(Block):
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
         self.conv = conv(channels, filters, kernel, stride, padding, dilation or 1, groups, bias)
         nn.init.kaiming_normal_(self.conv.weight, nonlinearity="relu")
-        self.norm = bn(filters) if norm else nn.Identity()
+        self.norm = bn(filters) if norm else None
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.other = held(batch, filters, *out) if residual else None
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.conv(self.enter(x)))
+        y = self.conv.forward(self.enter(x))
+        if self.norm is not None:
+            y = self.norm.forward(y)
         if self.other is not None:
             y = y + self.other
         return y if self.activation is None else self.activation(y)
@@ -130,7 +132,7 @@ class Norm(Block):
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm(self.enter(x))
+        y = self.norm.forward(self.enter(x))
         return y if self.activation is None else self.activation(y)
 
 
@@ -155,34 +157,59 @@ class Pool(Block):
         return self.pool(x, *self.window, ceil_mode=self.ceil_mode)
 
 
+FUNCTIONS = {
+    "relu": lambda x, _: F.relu(x),
+}
+
+
+class Pointwise(Block):
+    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
+    shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
+    its gradient comes back as a part of a wider one."""
+
+    maps = True
+
+    def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
+        super().__init__(*shape)
+        self.functions, self.joined = functions, joined
+        self.other = held(*operand) if operand else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        for name in self.functions:
+            x = FUNCTIONS[name](x, self.other)
+        return x
+
+
 # ---- the network ------------------------------------------------------------------------------------------
 
 
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Pool(
-                kind="max", batch=1, channels=16, size=(71, 112), kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1),
-            ),
+            Pointwise(shape=(6, 512, 28, 28), functions=("relu",)),
+            Norm(kind="batch", shape=(10, 64, 56, 56)),
             Conv(
-                batch=12, channels=3, size=(28, 28), filters=64, kernel=(7, 7), stride=(2, 2),
-                padding=(3, 3),
+                batch=16, channels=1024, size=(6, 14), filters=64, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0),
+            ),
+        ),
+        nn.Sequential(
+            Pool(
+                kind="max", batch=1, channels=8, size=(133, 112), kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1),
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=16, channels=512, size=(4, 28), filters=256, kernel=(1, 1), stride=(1, 1),
+                batch=17, channels=512, size=(4, 28), filters=256, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0),
             ),
+        ),
+        nn.Sequential(
             Conv(
-                batch=2, channels=64, size=(56, 56), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), norm=True, activation="relu",
-            ),
-            Norm(kind="batch", shape=(2, 1024, 14, 14)),
-            Conv(
-                batch=17, channels=128, size=(4, 28), filters=512, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, residual=True, activation="relu",
+                batch=2, channels=64, size=(73, 56), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1),
             ),
         ),
     ]
@@ -191,7 +218,9 @@ def towers() -> list[nn.Sequential]:
 class Proxy(nn.Module):
     """All towers side by side: blocks in a row, each reading what the one before it wrote.
 
-    What the towers end in is given back whole: nothing that a block computes can be left out.
+    What the towers end in is given back whole: nothing that a block computes can be left out. Modules are run
+    by their `forward`: a call of the module itself looks for hooks first, some 30 µs behind an operator that
+    has swept the caches, which a model's larger operators bear better.
     """
 
     def __init__(self) -> None:
@@ -199,7 +228,12 @@ class Proxy(nn.Module):
         self.towers = nn.ModuleList(towers())
 
     def forward(self, batch: list[Tensor]) -> list[Tensor]:
-        return [tower(x) for tower, x in zip(self.towers, batch, strict=True)]
+        ends = []
+        for tower, x in zip(self.towers, batch, strict=True):
+            for block in tower:
+                x = block.forward(x)
+            ends.append(x)
+        return ends
 
 
 def build(device: str = "cpu") -> Proxy:
@@ -308,8 +342,8 @@ def measure(
 
     Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise.
     """
-    timed = partial(_time_once, step, device, clock)
-    warmup, settled = _warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
+    timed = partial(time_once, step, device, clock)
+    warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
     before = _counters()
     times: list[float] = []
     enough = False
@@ -327,7 +361,7 @@ def measure(
     return {"latency_s": times, "warmup_latency_s": warmup, "stable": stable, "warnings": warnings}
 
 
-def _time_once(step: Callable[[], object], device: str, clock: Callable[[], float]) -> float:
+def time_once(step: Callable[[], object], device: str, clock: Callable[[], float]) -> float:
     if not device.startswith("cuda"):
         begin = clock()
         step()
@@ -341,7 +375,7 @@ def _time_once(step: Callable[[], object], device: str, clock: Callable[[], floa
     return float(first.elapsed_time(last)) / 1e3
 
 
-def _warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
+def warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
     """Run until two successive windows (3 runs and `window_s` at least) agree, or `limit_s` is over."""
     times: list[float] = []
     begin, previous, spent, spent_before = 0, 0.0, 0.0, 0.0
