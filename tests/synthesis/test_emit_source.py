@@ -164,6 +164,17 @@ def towers() -> list[nn.Sequential]:
     )
 
 
+def test_any_kind_may_stand_several_times_in_a_row(write_source: Source, small_blocks: list[Any]) -> None:
+    """A dimension of a block may be called as anything in `repeat` is."""
+    for kind, config, _ in small_blocks:
+        text = write_source("inference", [Tower(blocks=(Placed(kind=kind, config=config),) * 2)])
+        assert "*repeat(" in text
+        names: dict[str, Any] = {"__name__": kind}
+        exec(compile(text, "network.py", "exec"), names)
+        (tower,) = names["towers"]()
+        assert [type(block).__name__ for block in tower] == [KINDS[kind].module.__name__] * 2
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -75,7 +75,7 @@ class Proxy(nn.Module):
 '''
 
 REPEAT = '''\
-def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+def repeat(count: int, block: type[nn.Module], /, *args: object, **options: object) -> list[nn.Module]:
     """`count` blocks of one shape, each with weights of its own."""
     return [block(*args, **options) for _ in range(count)]
 '''
