@@ -34,7 +34,7 @@ def without_overhead(problem: Problem) -> str:
 
 def without_kernels(problem: Problem) -> str:
     """Nobody asks which kernel of the library ran: categories, roofline devices and rates alone."""
-    told_by_kernel = {"kernel_class", "kernel_shape", "class_flops", "class_bytes", "overhead"}
+    told_by_kernel = {"kernel_class", "kernel_shape", "class_flops", "shape_flops", "class_bytes", "overhead"}
     rows = _rows(problem, without=told_by_kernel)
     for i, (group, name) in enumerate(rows.keys):
         if group == "device" and rows.devices[int(name)].seed is not None:

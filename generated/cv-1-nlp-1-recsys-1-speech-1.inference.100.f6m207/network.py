@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:8b2866ca62b71b8ebb5ae3f37056f862ac4bd530b8891e50dfab5fa064b7042c"
+SPEC_ID = "sha256:f3a149690207d98974098c5376fee8fac7436d67afda1c9d7123ee1c9b9fbb3b"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -296,24 +296,12 @@ class Gather(Block):
         return self.enter(x).index_select(self.axis, self.index)
 
 
-class Reduce(Block):
-    """Sum, mean, maximum or the like of a tensor of `shape` along `axes`."""
-
-    def __init__(self, function: str, shape: tuple, axes: tuple) -> None:
-        super().__init__(*shape)
-        self.function, self.axes = getattr(torch, function), axes
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(self.enter(x), self.axes)
-
-
 FUNCTIONS = {
-    "gelu": lambda x, _: F.gelu(x),
+    "hardtanh": lambda x, _: F.hardtanh(x),
     "square": lambda x, _: x.pow(2),
     "scale": lambda x, _: x * 0.9,
-    "add": lambda x, other: x + other,
-    "sub": lambda x, other: x - other,
     "mul": lambda x, other: x * other,
+    "div": lambda x, other: x / other,
 }
 
 
@@ -339,67 +327,72 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
-def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
-    """`count` blocks of one shape, each with weights of its own."""
-    return [block(*args, **options) for _ in range(count)]
-
-
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Gather(shape=(602, 729), axis=1, count=351, subscript=True),
-            Attention(batch=1, heads=6, queries=128, keys=128, head_size=64),
-            Pool(kind="max", batch=1, channels=8, size=(96, 55), kernel=(3, 3), stride=(2, 2)),
+            Norm(kind="batch", shape=(2, 144, 56, 56)),
+            Linear(rows=2329, inputs=367, outputs=512, activation="relu"),
+            Concat(shape=(51, 100, 512), axis=2, pieces=4),
         ),
-        nn.Sequential(*repeat(2, Pointwise, shape=(1, 128, 3072), functions=("square",))),
-        nn.Sequential(Pool(kind="max", batch=1, channels=64, size=(33, 55), kernel=(3, 3), stride=(2, 2))),
         nn.Sequential(
-            Linear(rows=7875, inputs=512, outputs=80, activation="sigmoid"),
+            Pointwise(shape=(1, 144, 56, 56), functions=("hardtanh",)),
+            Pool(kind="max", batch=1, channels=2, size=(882, 224), kernel=(2, 2), stride=(2, 2)),
+        ),
+        nn.Sequential(Pointwise(shape=(1, 128, 3072), functions=("square",))),
+        nn.Sequential(
+            Pointwise(shape=(1, 48, 56, 56), functions=("div",), operand=(1, 48, 56, 56)),
+            Attention(batch=1, heads=6, queries=128, keys=128, head_size=64),
+        ),
+        nn.Sequential(
+            Linear(rows=5959, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+            BatchedMatMul(batch=39, rows=1, depth=100, columns=128),
+        ),
+        nn.Sequential(Linear(rows=443, inputs=3072, outputs=192)),
+        nn.Sequential(
             Conv(
-                batch=36, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                batch=11, channels=256, size=(14, 14), filters=128, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), norm=True, activation="relu",
+            ),
+            Conv(
+                batch=18, channels=64, size=(4, 56), filters=256, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), norm=True, residual=True, activation="relu",
             ),
         ),
         nn.Sequential(
-            Linear(rows=246, inputs=3072, outputs=96, weight_first_axis_in=True),
-            Recurrent(steps=6, batch=4, inputs=800, hidden=800, cell="GRU"),
-            *repeat(2, Recurrent, steps=5, batch=4, inputs=800, hidden=800, cell="GRU"),
-        ),
-        nn.Sequential(Linear(rows=2048, inputs=367, outputs=512, activation="relu")),
-        nn.Sequential(Attention(batch=1, heads=6, queries=128, keys=128, head_size=64)),
-        nn.Sequential(BatchedMatMul(batch=324, rows=27, depth=16, columns=27, transposed=True)),
-        nn.Sequential(
-            Embedding(rows=155717, width=64, indices=18421, skew=0.34),
+            Linear(rows=1331, inputs=367, outputs=512, activation="relu"),
+            Gather(shape=(666, 729), axis=1, count=351, subscript=True),
+            Concat(shape=(18, 100, 512), axis=2, pieces=4),
+            Linear(rows=904, inputs=512, outputs=256, activation="relu"),
+            Linear(rows=290, inputs=768, outputs=3072, activation="gelu"),
             Conv(
-                batch=5, channels=256, size=(15, 56), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True, activation="relu",
+                batch=16, channels=256, size=(4, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), bias=True, activation="relu",
             ),
-            Linear(rows=294, inputs=768, outputs=3141, bias=False),
-            Linear(rows=3136, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
-            *repeat(9, Pointwise, shape=(2, 800), functions=("sub", "mul", "add"), operand=(2, 800)),
+            BatchedMatMul(batch=435, rows=27, depth=16, columns=27, transposed=True),
+            Norm(kind="layer", shape=(333, 768)),
+            Pool(kind="max", batch=1, channels=64, size=(72, 55), kernel=(3, 3), stride=(2, 2)),
+            Conv(
+                batch=1, channels=64, size=(20, 27), filters=96, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True,
+            ),
+            Recurrent(steps=13, batch=4, inputs=800, hidden=800, cell="GRU"),
         ),
         nn.Sequential(
-            Embedding(rows=96598, width=64, indices=11428, skew=0.34),
-            Concat(shape=(56, 100, 512), axis=2, pieces=4),
-            Linear(rows=512, inputs=3072, outputs=192),
-            Reduce(function="sum", shape=(10, 4, 2, 800), axes=(2,)),
             Conv(
-                batch=4, channels=1, size=(40, 160), filters=32, kernel=(41, 11), stride=(2, 2),
-                padding=(20, 5), bias=True, norm=True, activation="relu6",
+                batch=1, channels=96, size=(16, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96,
             ),
-            Linear(rows=256, inputs=768, outputs=1536, weight_first_axis_in=True),
-            Pointwise(shape=(1, 128, 3072), functions=("scale", "mul"), operand=(1, 128, 3072)),
-            Norm(kind="batch", shape=(1, 72, 56, 56)),
-            *repeat(2, Norm, kind="layer", shape=(256, 768)),
-            Pointwise(shape=(1, 64, 3072), functions=("gelu",)),
-            Pool(kind="max", batch=1, channels=2, size=(338, 224), kernel=(2, 2), stride=(2, 2)),
             Pool(
-                kind="avg", batch=1, channels=1, size=(306, 98), kernel=(5, 1), stride=(1, 1),
+                kind="avg", batch=1, channels=1, size=(250, 98), kernel=(5, 1), stride=(1, 1),
                 padding=(2, 0),
             ),
-            Pool(kind="max", batch=1, channels=8, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
-            BatchedMatMul(batch=54, rows=1, depth=100, columns=128),
-            Recurrent(steps=2, batch=4, inputs=800, hidden=800, cell="GRU"),
+        ),
+        nn.Sequential(Linear(rows=140, inputs=768, outputs=3072, weight_first_axis_in=True)),
+        nn.Sequential(
+            Embedding(rows=167438, width=64, indices=19808, skew=0.34),
+            Pointwise(shape=(3, 128, 3072), functions=("scale", "mul"), operand=(3, 128, 3072)),
+            Linear(rows=333, inputs=3072, outputs=96, weight_first_axis_in=True),
+            Recurrent(steps=8, batch=4, inputs=800, hidden=800, cell="GRU"),
         ),
     ]
 

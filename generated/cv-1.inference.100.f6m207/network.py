@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:b70836cdb0921f40ace7a498d440a3661af579c8cdbe142347cec3e0324352cb"
+SPEC_ID = "sha256:cceb9b946a1169a9826c801c41f75794b2f1ee41a3c7880c3d4f3d872a81fc69"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -185,50 +185,45 @@ class Concat(Block):
 
 def towers() -> list[nn.Sequential]:
     return [
+        nn.Sequential(Pool(kind="max", batch=6, channels=64, size=(55, 55), kernel=(3, 3), stride=(2, 2))),
         *(nn.Sequential(Concat(shape=(1, 480, 14, 28), axis=1, pieces=4)) for _ in range(3)),
         nn.Sequential(
             Conv(
-                batch=2, channels=96, size=(112, 112), filters=96, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=96,
-            ),
-            Pool(kind="max", batch=3, channels=64, size=(43, 55), kernel=(3, 3), stride=(2, 2)),
-            Pool(
-                kind="avg", batch=1, channels=1, size=(112, 784), kernel=(5, 1), stride=(1, 1),
-                padding=(2, 0),
-            ),
-            Concat(shape=(1, 480, 14, 28), axis=1, pieces=4),
-            Pool(
-                kind="max", batch=2, channels=512, size=(12, 14), kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1),
+                batch=23, channels=48, size=(14, 112), filters=48, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=48,
             ),
             Conv(
-                batch=4, channels=64, size=(18, 27), filters=192, kernel=(5, 5), stride=(1, 1),
-                padding=(2, 2), bias=True,
-            ),
-            Conv(
-                batch=16, channels=16, size=(10, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, activation="relu6",
-            ),
-            Conv(
-                batch=28, channels=256, size=(13, 13), filters=64, kernel=(3, 3), stride=(1, 1),
+                batch=9, channels=256, size=(12, 13), filters=256, kernel=(3, 3), stride=(1, 1),
                 padding=(1, 1), bias=True,
             ),
-            Linear(rows=26, inputs=9216, outputs=256),
+            Conv(
+                batch=5, channels=256, size=(18, 13), filters=256, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
+            ),
+            Linear(rows=20, inputs=9216, outputs=256),
         ),
         nn.Sequential(
             Conv(
-                batch=37, channels=256, size=(14, 14), filters=128, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0),
-            ),
-            Conv(
-                batch=17, channels=64, size=(13, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                batch=21, channels=256, size=(13, 14), filters=512, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), norm=True, residual=True, activation="relu",
             ),
         ),
         nn.Sequential(
             Conv(
-                batch=26, channels=256, size=(13, 13), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True,
+                batch=30, channels=16, size=(14, 112), filters=96, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, activation="relu6",
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=3, size=(168, 224), filters=64, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True,
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=1, channels=64, size=(30, 27), filters=192, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True,
             ),
         ),
     ]

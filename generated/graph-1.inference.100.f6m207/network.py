@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:9a07784b2ca37dad5e4fc9acc3322ab00ee69962225e565c339145a68c11f5b8"
+SPEC_ID = "sha256:0ef3a5da969e08654335fd4c06edff886eebe4632a54ab292a203db1346f637a"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -183,7 +183,7 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
-def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+def repeat(count: int, block: type[nn.Module], /, *args: object, **options: object) -> list[nn.Module]:
     """`count` blocks of one shape, each with weights of its own."""
     return [block(*args, **options) for _ in range(count)]
 
@@ -191,29 +191,26 @@ def repeat(count: int, block: type[nn.Module], *args: object, **options: object)
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            ScatterAdd(shape=(1674, 4, 128), rows=335),
-            ScatterAdd(shape=(8240, 16), rows=1683),
+            ScatterAdd(shape=(2746, 4, 128), rows=915),
+            Reduce(function="sum", shape=(506, 4, 128), axes=(2,)),
         ),
         nn.Sequential(
-            Pointwise(shape=(53056, 16), functions=("mul",), operand=(53056, 16)),
-            Linear(rows=989, inputs=602, outputs=256),
-            Reduce(function="sum", shape=(350, 4, 128), axes=(2,)),
-        ),
-        nn.Sequential(ScatterAdd(shape=(1456, 4, 128), rows=291)),
-        nn.Sequential(
-            Pointwise(shape=(10832, 16), functions=("add",), operand=(16,)),
-            Gather(shape=(256, 5, 128), axis=0, count=3840),
+            Pointwise(shape=(1104, 4, 128), functions=("mul",), operand=(1104, 4, 128)),
+            Linear(rows=832, inputs=602, outputs=256),
+            Pointwise(shape=(416, 512), functions=("add",), operand=(512,)),
+            Linear(rows=271, inputs=512, outputs=512, bias=False),
+            Gather(shape=(256, 4, 128), axis=0, count=3840),
         ),
         nn.Sequential(
-            Pointwise(shape=(204, 602), functions=("div",), operand=(204, 1)),
-            Pointwise(shape=(299, 256), functions=("relu",)),
+            Pointwise(shape=(184, 602), functions=("div",), operand=(184, 1)),
+            Pointwise(shape=(140, 4, 128), functions=("mul",), operand=(1, 4, 128)),
+            Pointwise(shape=(266, 256), functions=("relu",)),
         ),
-        nn.Sequential(
-            *repeat(5, Pointwise, shape=(598, 4), functions=("shift",)),
-            *repeat(5, Pointwise, shape=(329, 4), functions=("shift",)),
-        ),
-        nn.Sequential(Linear(rows=2930, inputs=358, outputs=16, bias=False)),
-        nn.Sequential(Linear(rows=4, inputs=1024, outputs=64, bias=False)),
+        nn.Sequential(ScatterAdd(shape=(11974, 7), rows=2445)),
+        nn.Sequential(*repeat(3, Gather, shape=(21760, 1), axis=0, count=43520)),
+        nn.Sequential(Gather(shape=(2708, 1), axis=0, count=13264)),
+        nn.Sequential(Pointwise(shape=(598, 4), functions=("shift",))),
+        nn.Sequential(Linear(rows=1122, inputs=1433, outputs=16, bias=False)),
     ]
 
 

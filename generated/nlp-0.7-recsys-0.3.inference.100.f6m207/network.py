@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:f869d7b91c0df407c9922d0284f75a6e826dcf551c8cb8c4224baca9f06d1ef0"
+SPEC_ID = "sha256:1d263e499a63050c5a8e712e3c2d53b555f1ae80c460a305d5fbb3f1bd7b4ed7"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -113,6 +113,33 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
+def held(*shape: int) -> nn.Parameter:
+    """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
+
+    Of both signs and never near zero, so that products and quotients neither vanish nor grow.
+    """
+    values = torch.randn(shape)
+    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
+
+
+class Attention(Block):
+    """Heads attend over `keys` positions; queries, keys and values come in together where lengths agree."""
+
+    def __init__(
+        self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
+    ) -> None:
+        together = queries == keys
+        super().__init__(3 if together else 1, batch, queries, heads, head_size)
+        self.kept = None if together else held(2, batch, keys, heads, head_size)
+        self.causal = causal
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, *rest = self.enter(x).unbind(0)
+        k, v = rest if self.kept is None else self.kept.unbind(0)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
+
+
 def table_values(rows: int, width: int) -> Tensor:
     """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
     drawn = torch.randn(min(rows, 2**16), width)
@@ -138,15 +165,6 @@ class Embedding(nn.Module):
         return self.table.forward(indices)
 
 
-def held(*shape: int) -> nn.Parameter:
-    """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
-
-    Of both signs and never near zero, so that products and quotients neither vanish nor grow.
-    """
-    values = torch.randn(shape)
-    return nn.Parameter(0.8 * values.sign() + 0.25 * values)
-
-
 class Concat(Block):
     """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length: one
     comes in, the others stand for other branches."""
@@ -165,23 +183,8 @@ class Concat(Block):
         return torch.cat([self.enter(x), *self.buffers()], self.axis)
 
 
-class Gather(Block):
-    """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
-    does it as x[:, index], which runs another operator than index_select."""
-
-    def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
-        super().__init__(*shape)
-        self.axis, self.subscript = axis, subscript
-        self.register_buffer("index", torch.randint(shape[axis], (count,)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.subscript:
-            return self.enter(x)[(slice(None),) * self.axis + (self.index,)]
-        return self.enter(x).index_select(self.axis, self.index)
-
-
 FUNCTIONS = {
-    "relu": lambda x, _: F.relu(x),
+    "gelu": lambda x, _: F.gelu(x),
     "scale": lambda x, _: x * 0.9,
     "add": lambda x, other: x + other,
 }
@@ -212,20 +215,20 @@ class Pointwise(Block):
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Pointwise(shape=(3072, 256), functions=("relu",)),
-            Pointwise(shape=(1, 128, 3072), functions=("add",), operand=(1, 128, 3072)),
-            Pointwise(shape=(1, 128, 3072), functions=("scale",)),
-            Linear(rows=315, inputs=768, outputs=576, weight_first_axis_in=True),
-            Gather(shape=(148, 729), axis=1, count=351, subscript=True),
-            Linear(rows=95, inputs=367, outputs=512),
+            Linear(rows=1536, inputs=512, outputs=256, activation="relu"),
+            Concat(shape=(20, 100, 512), axis=2, pieces=4),
+            Pointwise(shape=(2, 128, 3072), functions=("scale",)),
+            Linear(rows=959, inputs=768, outputs=96),
         ),
-        nn.Sequential(Concat(shape=(17, 100, 512), axis=2, pieces=4)),
-        nn.Sequential(Linear(rows=512, inputs=13, outputs=512)),
         nn.Sequential(
-            Embedding(rows=22164, width=64, indices=6789, skew=0.34),
-            Linear(rows=548, inputs=768, outputs=768),
-            Linear(rows=1096, inputs=367, outputs=512),
-            Linear(rows=154, inputs=3072, outputs=96, weight_first_axis_in=True),
+            Linear(rows=294, inputs=768, outputs=768, weight_first_axis_in=True),
+            Pointwise(shape=(2, 128, 768), functions=("add",), operand=(2, 128, 768)),
+            Pointwise(shape=(1, 64, 3072), functions=("gelu",)),
+        ),
+        nn.Sequential(
+            Embedding(rows=49363, width=128, indices=3780, skew=0.34),
+            Linear(rows=465, inputs=768, outputs=768),
+            Attention(batch=1, heads=12, queries=128, keys=128, head_size=64),
         ),
     ]
 

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:35ca689e3270c7206e3038d6a397de574838c053b8add34e79ac00d473eb7e50"
+SPEC_ID = "sha256:865ff1a6328aa257f92743320afa7c45705eb048370bf606fbd1826d2cb66cc3"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -192,6 +192,22 @@ class Embedding(nn.Module):
         return self.table.forward(indices)
 
 
+class EmbeddingBag(nn.Module):
+    """`bags` sums or means of `indices / bags` rows each."""
+
+    def __init__(
+        self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__()
+        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
+        values = table_values(rows, width)
+        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return self.table.forward(indices.view(self.bags, -1))
+
+
 class Norm(Block):
     """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
 
@@ -267,9 +283,9 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "sigmoid": lambda x, _: torch.sigmoid(x),
+    "relu": lambda x, _: F.relu(x),
+    "hardtanh": lambda x, _: F.hardtanh(x),
     "scale": lambda x, _: x * 0.9,
-    "shift": lambda x, _: x + 0.1,
 }
 
 
@@ -295,66 +311,82 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
-def repeat(count: int, block: type[nn.Module], *args: object, **options: object) -> list[nn.Module]:
+def repeat(count: int, block: type[nn.Module], /, *args: object, **options: object) -> list[nn.Module]:
     """`count` blocks of one shape, each with weights of its own."""
     return [block(*args, **options) for _ in range(count)]
 
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Gather(shape=(1047, 729), axis=1, count=351, subscript=True)),
-        nn.Sequential(Pointwise(shape=(1, 192, 56, 56), functions=("shift",))),
         nn.Sequential(
-            Pointwise(shape=(1, 48, 56, 56), functions=("scale",)),
-            Linear(rows=335, inputs=367, outputs=512, activation="relu"),
+            Pointwise(shape=(5416, 256), functions=("relu",)),
             Conv(
-                batch=5, channels=64, size=(14, 27), filters=96, kernel=(5, 5), stride=(1, 1),
-                padding=(2, 2), bias=True, activation="relu",
+                batch=1, channels=96, size=(112, 112), filters=96, kernel=(3, 3), stride=(2, 2),
+                padding=(1, 1), groups=96, norm=True, activation="relu6",
             ),
-            *repeat(3, Linear, rows=258, inputs=367, outputs=512, activation="relu"),
-            Linear(rows=180, inputs=367, outputs=512, activation="relu"),
+            Pointwise(shape=(1, 96, 56, 56), functions=("scale",)),
+            Conv(
+                batch=8, channels=192, size=(12, 13), filters=384, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
+            ),
+        ),
+        nn.Sequential(Gather(shape=(952, 729), axis=1, count=351, subscript=True)),
+        nn.Sequential(
+            Linear(rows=3680, inputs=512, outputs=80, activation="sigmoid"),
+            Pointwise(shape=(1096, 256), functions=("relu",)),
+            Linear(rows=6400, inputs=40, outputs=1, weight_first_axis_in=True),
+            BatchedMatMul(batch=54, rows=1, depth=100, columns=128),
         ),
         nn.Sequential(
-            Linear(rows=9665, inputs=256, outputs=256, activation="relu"),
-            Concat(shape=(113, 100, 512), axis=2, pieces=4),
+            Linear(rows=2662, inputs=367, outputs=512),
+            Linear(rows=3380, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
         ),
-        *(
-            nn.Sequential(
-                Linear(rows=3185, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
-            )
-            for _ in range(2)
-        ),
-        nn.Sequential(Linear(rows=8320, inputs=80, outputs=40, activation="sigmoid")),
-        nn.Sequential(*repeat(2, BatchedMatMul, batch=71, rows=1, depth=100, columns=128)),
         nn.Sequential(
-            Embedding(rows=138493, width=64, indices=32768, skew=0.34),
-            Conv(
-                batch=24, channels=48, size=(14, 112), filters=48, kernel=(3, 3), stride=(2, 2),
-                padding=(1, 1), groups=48,
+            Linear(rows=1600, inputs=512, outputs=80),
+            Linear(rows=224, inputs=512, outputs=256, activation="relu"),
+            Pool(
+                kind="avg", batch=1, channels=1, size=(113, 392), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
             ),
-            *repeat(3, Norm, kind="batch", shape=(1, 144, 56, 56)),
-            Pointwise(shape=(48, 100, 80), functions=("sigmoid",)),
-            BatchedMatMul(batch=784, rows=27, depth=16, columns=27, transposed=True),
+        ),
+        *(nn.Sequential(Linear(rows=1600, inputs=512, outputs=80)) for _ in range(3)),
+        nn.Sequential(
             Conv(
-                batch=16, channels=16, size=(10, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, activation="relu6",
+                batch=16, channels=64, size=(12, 56), filters=256, kernel=(1, 1), stride=(1, 1),
+                padding=(0, 0), norm=True, residual=True, activation="relu",
             ),
+        ),
+        nn.Sequential(Linear(rows=32, inputs=367, outputs=512, activation="relu")),
+        nn.Sequential(
+            Embedding(rows=225398, width=64, indices=26665, skew=0.34),
+            Concat(shape=(112, 100, 512), axis=2, pieces=4),
+            Linear(rows=5600, inputs=512, outputs=80, activation="sigmoid"),
+            BatchedMatMul(batch=809, rows=27, depth=16, columns=27, transposed=True),
             Conv(
-                batch=16, channels=256, size=(13, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                batch=16, channels=256, size=(4, 28), filters=128, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), bias=True, activation="relu",
             ),
-            Pool(kind="max", batch=2, channels=64, size=(103, 55), kernel=(3, 3), stride=(2, 2)),
-            Linear(rows=452, inputs=367, outputs=512, activation="relu"),
+            *repeat(2, Norm, kind="batch", shape=(1, 72, 56, 56)),
+            Pool(kind="max", batch=1, channels=4, size=(190, 224), kernel=(2, 2), stride=(2, 2)),
             Conv(
-                batch=16, channels=16, size=(7, 112), filters=96, kernel=(1, 1), stride=(1, 1),
-                padding=(0, 0), norm=True, activation="relu6",
+                batch=1, channels=64, size=(15, 27), filters=192, kernel=(5, 5), stride=(1, 1),
+                padding=(2, 2), bias=True, activation="relu",
             ),
             Conv(
-                batch=1, channels=64, size=(76, 224), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True, activation="relu",
+                batch=1, channels=3, size=(98, 224), filters=64, kernel=(11, 11), stride=(4, 4),
+                padding=(2, 2), bias=True,
             ),
-            Linear(rows=1666, inputs=512, outputs=256, activation="relu"),
+            Pool(kind="max", batch=1, channels=16, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
         ),
+        nn.Sequential(
+            Embedding(rows=90020, width=64, indices=10650, skew=0.34),
+            Linear(rows=9421, inputs=64, outputs=64, activation="relu"),
+            Pointwise(shape=(1, 144, 56, 56), functions=("hardtanh",)),
+            Pool(kind="max", batch=1, channels=64, size=(96, 55), kernel=(3, 3), stride=(2, 2)),
+            Pool(kind="max", batch=1, channels=16, size=(55, 55), kernel=(3, 3), stride=(2, 2)),
+        ),
+        nn.Sequential(EmbeddingBag(rows=9405726, width=16, indices=2296, bags=2296, skew=0.83, sparse=True)),
+        nn.Sequential(EmbeddingBag(rows=8151629, width=16, indices=1990, bags=1990, skew=0.83, sparse=True)),
     ]
 
 
@@ -362,8 +394,8 @@ class Proxy(nn.Module):
     """All towers side by side: blocks in a row, each reading what the one before it wrote.
 
     What the towers end in is given back whole: nothing that a block computes can be left out. Modules are run
-    by their `forward`: a call of the module itself looks for hooks first, some 30 µs behind an operator that
-    has swept the caches, which a model's larger operators bear better.
+    by their `forward`: a call of the module itself looks for hooks first, which takes longest behind an
+    operator that has swept the caches; a model's larger operators bear that better.
     """
 
     def __init__(self) -> None:

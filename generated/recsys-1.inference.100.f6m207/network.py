@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:fe55ebbf6d844d74a3528ab73f3749ec206e6b20908f53b69ff057d2f422ae9a"
+SPEC_ID = "sha256:7f042886d62c5fc680a6264ec2e9b284f0605d9e48b914b104e89e2005dae4ea"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -152,6 +152,22 @@ class Embedding(nn.Module):
         return self.table.forward(indices)
 
 
+class EmbeddingBag(nn.Module):
+    """`bags` sums or means of `indices / bags` rows each."""
+
+    def __init__(
+        self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__()
+        self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
+        values = table_values(rows, width)
+        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return self.table.forward(indices.view(self.bags, -1))
+
+
 def held(*shape: int) -> nn.Parameter:
     """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
 
@@ -195,7 +211,8 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "sigmoid": lambda x, _: torch.sigmoid(x),
+    "relu": lambda x, _: F.relu(x),
+    "mul": lambda x, other: x * other,
 }
 
 
@@ -223,19 +240,19 @@ class Pointwise(Block):
 
 def towers() -> list[nn.Sequential]:
     return [
-        nn.Sequential(Gather(shape=(168, 729), axis=1, count=351, subscript=True)),
-        nn.Sequential(Linear(rows=3147, inputs=256, outputs=128, activation="relu")),
         nn.Sequential(
-            Linear(rows=496, inputs=256, outputs=128),
-            Concat(shape=(2612, 27, 16), axis=1, pieces=27),
+            Pointwise(shape=(693, 512), functions=("relu",)),
+            Pointwise(shape=(26, 100, 128), functions=("mul",), operand=(26, 100, 128)),
+            Linear(rows=761, inputs=367, outputs=512, activation="relu"),
         ),
-        nn.Sequential(BatchedMatMul(batch=184, rows=27, depth=16, columns=27, transposed=True)),
-        nn.Sequential(Linear(rows=256, inputs=13, outputs=512)),
+        nn.Sequential(Concat(shape=(3072, 27, 16), axis=1, pieces=27)),
         nn.Sequential(
-            Embedding(rows=1612, width=64, indices=26018, skew=1.31, sparse=True),
-            Linear(rows=4096, inputs=256, outputs=128, activation="relu"),
-            Pointwise(shape=(69, 100, 40), functions=("sigmoid",)),
+            Embedding(rows=1577, width=64, indices=25452, skew=1.29, sparse=True),
+            Linear(rows=2838, inputs=512, outputs=80, activation="sigmoid"),
+            Gather(shape=(253, 729), axis=1, count=351, subscript=True),
+            BatchedMatMul(batch=153, rows=27, depth=16, columns=27, transposed=True),
         ),
+        nn.Sequential(EmbeddingBag(rows=2688558, width=16, indices=2500, bags=2500, skew=0.89, sparse=True)),
     ]
 
 

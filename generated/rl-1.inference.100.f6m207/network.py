@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:27dbc0079d88b7468c24be0ddada42ec1d0e1205e253a00067549fa0f02bd305"
+SPEC_ID = "sha256:f9c2453d493b83c25db904403472d5f22f93ef43c9bae67505c5a5a793818718"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -141,26 +141,6 @@ class Linear(Block):
         return y if self.activation is None else self.activation(y)
 
 
-class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
-
-    def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
-        super().__init__(*shape)
-        self.maps = kind != "layer"
-        if kind == "layer":
-            self.norm = nn.LayerNorm(shape[-1])
-        elif kind == "group":
-            self.norm = nn.GroupNorm(groups, shape[1])
-        else:
-            norms = (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-            self.norm = norms[len(shape) - 2](shape[1])
-        self.activation = getattr(F, activation) if activation else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.norm.forward(self.enter(x))
-        return y if self.activation is None else self.activation(y)
-
-
 FUNCTIONS = {
     "relu": lambda x, _: F.relu(x),
 }
@@ -191,22 +171,31 @@ class Pointwise(Block):
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Pointwise(shape=(91, 16, 20, 20), functions=("relu",)),
-            Norm(kind="batch", shape=(22, 64, 19, 19)),
+            Pointwise(shape=(179, 32, 9, 9), functions=("relu",)),
             Conv(
-                batch=11, channels=64, size=(19, 19), filters=64, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1),
-            ),
-            Linear(rows=73, inputs=2592, outputs=256, activation="relu"),
-        ),
-        nn.Sequential(
-            Conv(
-                batch=120, channels=16, size=(20, 20), filters=32, kernel=(4, 4), stride=(2, 2),
+                batch=16, channels=4, size=(84, 84), filters=16, kernel=(8, 8), stride=(4, 4),
                 padding=(0, 0), bias=True,
             ),
             Conv(
-                batch=10, channels=4, size=(84, 84), filters=32, kernel=(8, 8), stride=(4, 4),
-                padding=(0, 0), bias=True, activation="relu",
+                batch=12, channels=13, size=(19, 19), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1),
+            ),
+            Conv(
+                batch=21, channels=32, size=(20, 20), filters=64, kernel=(4, 4), stride=(2, 2),
+                padding=(0, 0), bias=True,
+            ),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=13, channels=4, size=(96, 84), filters=32, kernel=(8, 8), stride=(4, 4),
+                padding=(0, 0), bias=True,
+            ),
+            Linear(rows=68, inputs=2592, outputs=256, activation="relu"),
+        ),
+        nn.Sequential(
+            Conv(
+                batch=8, channels=64, size=(20, 19), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), norm=True, residual=True, activation="relu",
             ),
         ),
     ]

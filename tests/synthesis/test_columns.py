@@ -16,9 +16,9 @@ from statsnet.synthesis.towers import Placed, Tower
 BUDGET_S = 0.01
 
 
-def part(kernel_class: str, time_s: float, framework_s: float = 0.0) -> dict[str, Any]:
+def part(kernel_class: str, time_s: float, framework_s: float = 0.0, shape: str = "s") -> dict[str, Any]:
     row = {
-        "category": "gemm", "kernel_class": kernel_class, "shape_class": "s", "phase": "forward",
+        "category": "gemm", "kernel_class": kernel_class, "shape_class": shape, "phase": "forward",
         "time_s": time_s, "flops": 1e6, "bytes": 1e5, "weights": 0, "calls": 1,
     }  # fmt: skip
     return {"operators": [row], "framework_s": framework_s}
@@ -76,6 +76,26 @@ def test_a_block_takes_the_time_that_it_took_in_place(columns: Columns, rows: Ro
     assert columns.seen() == [placed(4)]
 
 
+def test_a_shape_is_corrected_by_its_own_blocks(rows: Rows) -> None:
+    """Where none of a shape was in a network, by all of its kernel class."""
+    shapes = {10: "deep", 20: "deep", 40: "flat", 80: "another"}
+    measured = [{"block": part("k", 0.001, shape=s), "optimizer": NOTHING} for s in shapes.values()]
+    columns = Columns([candidate(n) for n in shapes], measured)
+    in_place = [part("k", 0.0018, shape="deep"), part("k", 0.001, shape="flat")]
+    columns.learn([Tower(blocks=(placed(10), placed(40)))], [in_place])
+    assert seconds(columns, rows, placed(20)) == pytest.approx(0.0018)
+    assert seconds(columns, rows, placed(80)) == pytest.approx(0.0014)
+
+
+def test_a_resized_block_in_place_corrects_others(rows: Rows) -> None:
+    """It is held against what its origin's time alone gives."""
+    measured = [{"block": part("k", 0.001), "optimizer": NOTHING}] * 2
+    columns = Columns([candidate(40), candidate(400)], measured)
+    larger = next(p for p in columns.resize([placed(40)]) if p.config["rows"] == 60)
+    columns.learn([Tower(blocks=(larger,))], [[part("k", 0.0018)]])
+    assert seconds(columns, rows, placed(400)) == pytest.approx(0.0012)
+
+
 def test_corrections_are_bounded(columns: Columns, rows: Rows) -> None:
     columns.learn([Tower(blocks=(placed(4),))], [[part("k", 0.1)]])
     index = next(i for i, p in enumerate(columns.placed) if p.config["rows"] == 16)
@@ -83,14 +103,16 @@ def test_corrections_are_bounded(columns: Columns, rows: Rows) -> None:
 
 
 def test_between_operators_lies_what_lay_there_in_whole_networks(rows: Rows) -> None:
-    """Two networks took three times as long there as their blocks alone; their optimizer's part counts."""
+    """Two networks took three times as long there as their blocks alone, and one had a busy neighbour; their
+    optimizer's part counts."""
     measured = [{"block": part("k", 0.001, 1e-4), "optimizer": part("o", 0.0005, 1e-4)}]
     columns = Columns([candidate(40, "sgd")], measured)
     stepped = next(p for p in columns.placed if p.optimizer)
     larger = next(p for p in columns.resize([stepped]) if p.config["rows"] == 60)
     assert seconds(columns, rows, stepped, group="framework") == pytest.approx(2e-4)
-    columns.learn_framework({stepped.key: 2, larger.key: 1}, 20e-4)
-    columns.learn_framework({stepped.key: 1}, 4e-4)
+    columns.learn_framework({stepped.key: 2, larger.key: 1}, 18e-4)
+    columns.learn_framework({stepped.key: 1}, 6e-4)
+    columns.learn_framework({stepped.key: 1}, 40e-4)
     assert seconds(columns, rows, stepped, group="framework") == pytest.approx(6e-4)
     assert seconds(columns, rows, larger, group="framework") == pytest.approx(6e-4)
     columns.learn_framework({stepped.key: 1}, 1.0)

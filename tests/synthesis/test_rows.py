@@ -162,6 +162,28 @@ def test_what_a_class_does_in_its_time(target: Target, value: Callable[..., floa
     assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
 
 
+def test_each_shape_is_to_do_its_work(target: Target, value: Callable[..., float]) -> None:
+    """Another device may run the convolutions of one kernel class at a rate for each window."""
+    rows, load = Rows(target), load_of_target(target)
+    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
+    assert value(rows.target, "shape_flops", product.kernel_shape) == pytest.approx(0.6)
+    vector = rows.vector(Load(works=(replace(product, shape_class="another"),), framework_s=0.0))
+    assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
+    assert value(vector, "shape_flops", product.kernel_shape) == 0.0
+
+
+def test_weights_count_as_the_part_of_all_bytes_that_they_are(
+    target: Target, value: Callable[..., float]
+) -> None:
+    rows, load = Rows(target), load_of_target(target)
+    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
+    part = product.weights / product.bytes
+    assert 0.0 < part < 1.0
+    assert value(rows.target, "weights", "gemm") == pytest.approx(0.6 * part)
+    again = Load(works=(replace(product, weights=3 * product.weights),), framework_s=0.0)
+    assert value(rows.vector(again), "weights", "gemm") == pytest.approx(3 * 0.6 * part)
+
+
 def test_how_much_of_a_load_is_foreign(target: Target) -> None:
     rows, load = Rows(target), load_of_target(target)
     assert rows.foreign_share(load) == pytest.approx(0.0)

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from statsnet.synthesis.rows import Load, Rows, Work, works_of
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
 
 LARGEST_CORRECTION = 2.0
-"""A kernel class runs at most this many times faster or slower in place than alone, as far as we believe."""
+"""A kernel class or shape runs at most this many times faster or slower in place than alone, as far as we believe."""
 
 LARGEST_FRAMEWORK = 8.0
 """Between the operators of a network lies at most so many times what lies there with each block alone."""
@@ -42,7 +43,7 @@ class Columns:
     """Loads of all candidates, each with and without the optimizer's step on its parameters.
 
     A block that has been part of a measured network has the times that it took there. The others' times are
-    multiplied, kernel class by kernel class, by what the measured ones' have changed.
+    multiplied, shape by shape or else kernel class by kernel class, by what the measured ones' have changed.
 
     What a training step takes with nothing to do (`idle_s`, from `jobs.measure_idle`) is in every block's measurement,
     and once in a network: it is no column's.
@@ -189,26 +190,31 @@ class Columns:
         return max(load.framework_s - self._idle_s[name], least) if name in self._idle_s else load.framework_s
 
     def _framework_factor(self) -> float:
-        """In place ÷ alone, over all measured networks."""
-        in_place, alone = (sum(pair[i] for pair in self._framework) for i in (0, 1))
-        return min(max(in_place / alone, 1 / LARGEST_FRAMEWORK), LARGEST_FRAMEWORK) if alone > 0 else 1.0
+        """In place ÷ alone, the median over all measured networks."""
+        found = [in_place / alone for in_place, alone in self._framework if alone > 0]
+        return min(max(median(found), 1 / LARGEST_FRAMEWORK), LARGEST_FRAMEWORK) if found else 1.0
 
     def _corrections(self) -> dict[str, float]:
-        """Time in place ÷ time alone, by kernel class, over the blocks that were measured both ways."""
+        """Time in place ÷ time alone, over the blocks that were measured in place: by kernel class, and by shape within
+        it. Alone, a block that stems from another takes what is derived from that one's time."""
         alone: dict[str, float] = defaultdict(float)
         in_place: dict[str, float] = defaultdict(float)
         for identity, samples in self._in_place.items():
-            if identity not in self._block:
-                continue
-            for work in self._block[identity].works:
-                alone[work.kernel_class] += work.time_s
-            for work in _mean(samples):
-                in_place[work.kernel_class] += work.time_s
+            for sums, works in ((alone, self._alone(identity)), (in_place, _mean(samples))):
+                for work in works:
+                    sums[work.kernel_class] += work.time_s
+                    sums[work.kernel_shape] += work.time_s
         return {
             k: min(max(in_place[k] / t, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
             for k, t in alone.items()
             if t > 0 and in_place.get(k, 0.0) > 0
         }
+
+    def _alone(self, identity: str) -> tuple[Work, ...]:
+        if identity in self._block:
+            return self._block[identity].works
+        origin, ratio, weights = self._resized[identity]
+        return _resized(self._alone(origin), ratio, weights, self.call_overhead_s)
 
 
 def _identity(placed: Placed) -> str:
@@ -232,7 +238,12 @@ def _load(part: dict[str, Any]) -> Load:
 
 
 def _corrected(works: tuple[Work, ...], corrections: dict[str, float]) -> tuple[Work, ...]:
-    return tuple(replace(w, time_s=w.time_s * corrections.get(w.kernel_class, 1.0)) for w in works)
+    return tuple(replace(w, time_s=w.time_s * _correction(w, corrections)) for w in works)
+
+
+def _correction(work: Work, corrections: dict[str, float]) -> float:
+    """Of its shape, else of its kernel class."""
+    return corrections.get(work.kernel_shape, corrections.get(work.kernel_class, 1.0))
 
 
 def _scaled(works: tuple[Work, ...], factor: float, calls: float = 1.0) -> tuple[Work, ...]:

@@ -27,6 +27,7 @@ WEIGHTS = {
     "bytes": 2.0,
     "weights": 0.5,
     "class_flops": 1.0,
+    "shape_flops": 0.7,
     "class_bytes": 0.5,
     "framework": 2.5,
     "overhead": 2.0,
@@ -43,14 +44,17 @@ SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; what a target's have no class for goes `elsewhere`."""
 
 AMOUNTS = {
-    "weights": ("category", "weights"),
-    "class_flops": ("kernel_class", "flops"),
-    "class_bytes": ("kernel_class", "bytes"),
+    "weights": ("category", "weights", "bytes"),
+    "class_flops": ("kernel_class", "flops", "flops"),
+    "shape_flops": ("kernel_shape", "flops", "flops"),
+    "class_bytes": ("kernel_class", "bytes", "bytes"),
 }
 """Groups of what the operators of a class do besides taking time: a row is the class's share of time, times what is
-found over what should be. Where another device levels a class's operators, all at one rate, it is their FLOPs or bytes
-that its time goes by, whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the
-difference where the library may only use shorter vectors."""
+found over all of the class's FLOPs or bytes. Where another device levels a class's operators, all at one rate, it is
+their FLOPs or bytes that its time goes by, whatever each took here: products of a suite reach a half to all of a core's
+FLOP/s, and lose the difference where the library may only use shorter vectors; so do convolutions of one kernel class,
+of each window and stride at a rate of its own. Weights count as the part of a category's bytes that they are: where a
+suite reads hardly any, it does not matter how often a proxy does."""
 
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
 """A counter's row is its mean times the operators' share of time (rates: over what they should be). Operators of which
@@ -157,10 +161,11 @@ class Rows:
         ]
         for group in SHARES:
             self.keys += [(group, name) for name in sorted({getattr(w, group) for w in works})]
-        self._amounts = {g: _sums(works, by, what) for g, (by, what) in AMOUNTS.items()}
-        self._spent_s = {by: _sums(works, by, "time_s") for by, _ in AMOUNTS.values()}
-        for group, amounts in self._amounts.items():
-            self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0]
+        self._units = {g: _units(works, by, of) for g, (by, _, of) in AMOUNTS.items()}
+        for group, (by, what, _) in AMOUNTS.items():
+            amounts = _sums(works, by, what)
+            known = self._units[group]
+            self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0 and name in known]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
         self.counters = {
@@ -183,11 +188,10 @@ class Rows:
             for group in SHARES:
                 out[self._row(group, getattr(work, group))] += work.time_s / seconds
             cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
-        for group, (by, what) in AMOUNTS.items():
+        for group, (by, what, _) in AMOUNTS.items():
             for name, found in _sums(load.works, by, what).items():
                 if (group, name) in self._index:
-                    unit = self._spent_s[by][name] / self._amounts[group][name]
-                    out[self._index[group, name]] = unit * found / seconds
+                    out[self._index[group, name]] = self._units[group][name] * found / seconds
         out[self.index("total")] = load.time_s / seconds
         out[self.index("framework")] = load.framework_s / seconds
         out[self.index("overhead")] = self._overhead_s(load) / seconds
@@ -234,6 +238,13 @@ def _sums(works: Iterable[Work], by: str, what: str) -> dict[str, float]:
     for work in works:
         found[getattr(work, by)] += getattr(work, what)
     return found
+
+
+def _units(works: Iterable[Work], by: str, of: str) -> dict[str, float]:
+    """Seconds that a class of the target spends on each FLOP or byte."""
+    works = tuple(works)
+    spent_s, amounts = _sums(works, by, "time_s"), _sums(works, by, of)
+    return {name: spent_s[name] / amount for name, amount in amounts.items() if amount > 0}
 
 
 def _ratio(value: float, reference: float) -> float:
