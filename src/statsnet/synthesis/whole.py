@@ -13,6 +13,10 @@ from statsnet.signatures.model import Measurement, Signature
 DISTURBED = 1.08
 """A process that is slower than the fastest by more than this had a busy neighbour."""
 
+UNSTEADY = 1.3
+"""A process whose yardstick took so many times as long as another's of the same network, and whose step did not, had a
+neighbour that came and went: brought to the pace, its step may look three times as fast as it is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -77,7 +81,10 @@ def slowed(measurement: Measurement, factor: float) -> Measurement:
 
 
 def quiet_together(runs: list[Whole]) -> Whole:
-    """One from those of several processes; `blocks` has one entry per process."""
+    """One from those of several processes, without the unsteady and the disturbed ones; `blocks` has one entry per
+    process."""
+    steadiest = min(runs, key=lambda run: run.drift)
+    runs = [run for run in runs if not _unsteady(run, steadiest)]
     signatures = [run.signature for run in runs]
     latencies = [s.measurements[0].latency_s for s in signatures]
     order = sorted(range(len(runs)), key=lambda i: latencies[i])
@@ -89,6 +96,12 @@ def quiet_together(runs: list[Whole]) -> Whole:
         blocks=[blocks for i in quiet for blocks in runs[i].blocks],
         drift=geometric_mean([runs[i].drift for i in quiet]),
     )
+
+
+def _unsteady(run: Whole, other: Whole) -> bool:
+    """Whether its step looks faster than another's just because its yardstick was slower."""
+    faster = other.signature.measurements[0].latency_s / run.signature.measurements[0].latency_s
+    return run.drift > UNSTEADY * other.drift and faster > DISTURBED
 
 
 def _together(signatures: list[Signature], middle: int) -> Signature:

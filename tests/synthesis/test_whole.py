@@ -1,0 +1,40 @@
+"""Which processes count, of those in which one network was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_rows import small_signature
+
+from statsnet.synthesis.whole import DISTURBED, UNSTEADY, Whole, quiet_together, slowed
+
+
+def whole(latency_factor: float, drift: float) -> Whole:
+    signature = small_signature()
+    measurement = slowed(signature.measurements[0], latency_factor)
+    return Whole(
+        signature=replace(signature, measurements=(measurement,)), build_s=0.0, blocks=[[[]]], drift=drift
+    )
+
+
+def latency_s(found: Whole) -> float:
+    return found.signature.measurements[0].latency_s
+
+
+def test_processes_that_agree_all_count() -> None:
+    found = quiet_together([whole(1.0, 1.0), whole(1.02, 0.95), whole(1.05, 1.1)])
+    assert len(found.blocks) == 3
+
+
+def test_a_process_with_a_busy_neighbour_does_not_count() -> None:
+    found = quiet_together([whole(1.5 * DISTURBED, 1.0), whole(1.0, 1.1)])
+    assert len(found.blocks) == 1
+    assert latency_s(found) == latency_s(whole(1.0, 1.0))
+
+
+def test_a_step_that_looks_fast_because_its_yardstick_was_slow_does_not_count() -> None:
+    """The neighbour was there for the yardstick alone."""
+    found = quiet_together([whole(1.0 / 3.0, 3.0 * UNSTEADY), whole(1.0, 1.05)])
+    assert latency_s(found) == latency_s(whole(1.0, 1.0))
+    assert found.drift == pytest.approx(1.05)
