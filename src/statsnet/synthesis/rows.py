@@ -50,11 +50,12 @@ AMOUNTS = {
     "class_bytes": ("kernel_class", "bytes", "bytes"),
 }
 """Group -> (how operators are classed, what counts, over which amount of the target's). What the operators of a class
-do besides taking time: a row is the class's share of time, times what is found over all of the class's FLOPs or bytes. Where another device levels a class's operators, all at one rate, it is
-their FLOPs or bytes that its time goes by, whatever each took here: products of a suite reach a half to all of a core's
-FLOP/s, and lose the difference where the library may only use shorter vectors; so do convolutions of one kernel class,
-of each window and stride at a rate of its own. Weights count as the part of a category's bytes that they are: where a
-suite reads hardly any, it does not matter how often a proxy does."""
+do besides taking time: a row is the class's share of time, times what is found over all of the class's FLOPs or bytes.
+Where another device levels a class's operators, all at one rate, it is their FLOPs or bytes that its time goes by,
+whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the difference where the
+library may only use shorter vectors; so do convolutions of one kernel class, of each window and stride at a rate of its
+own. Weights count as the part of a category's bytes that they are: where a suite reads hardly any, it does not matter
+how often a proxy does."""
 
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
 """A counter's row is its mean times the operators' share of time (rates: over what they should be). Operators of which
