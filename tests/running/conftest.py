@@ -70,7 +70,7 @@ def proxy_folder(tmp_path: Path) -> Path:
 
 
 JOBS = """
-import json, math, os, signal, subprocess, sys, time
+import atexit, json, math, os, signal, subprocess, sys, time
 
 from statsnet.errors import WorkloadError
 
@@ -97,6 +97,11 @@ def refusing(job):
 
 def killed(job):
     os.kill(os.getpid(), job.get("signal", signal.SIGKILL))
+
+
+def aborted_behind_its_result(job):
+    atexit.register(os.abort)
+    return {"answer": 42}
 
 
 def not_a_number(job):

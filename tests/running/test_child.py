@@ -93,6 +93,12 @@ def test_instructions_that_a_processor_only_names_are_named(jobs: Path) -> None:
     assert "ONEDNN_MAX_CPU_ISA" in failed.value.hint
 
 
+def test_a_result_counts_whatever_ends_the_process_behind_it(jobs: Path) -> None:
+    assert run_job(job("aborted_behind_its_result")) == {"answer": 42}
+    with pytest.raises(MeasurementError):  # what the program that runs it has recorded may be a part
+        run_job(job("aborted_behind_its_result"), under=["nice"])
+
+
 def test_nan_is_not_a_result(jobs: Path) -> None:
     with pytest.raises(MeasurementError) as failed:
         run_job(job("not_a_number"))

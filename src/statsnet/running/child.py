@@ -157,7 +157,7 @@ class Worker:
 
     def result(self) -> dict[str, Any]:
         """Of a process that has ended. Raises the job's own StatsNetError, or MeasurementError."""
-        return _read_outcome(self._folder, self._process.wait())
+        return _read_outcome(self._folder, self._process.wait(), alone=not self._under)
 
 
 _HINTS = {
@@ -182,10 +182,12 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _read_outcome(folder: Path, exit_code: int) -> dict[str, Any]:
+def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> dict[str, Any]:
+    """A result is written whole, as the job's last deed. Libraries' threads may abort the process behind it, as gloo's
+    do; but what a program that ran it (not `alone`) has recorded may then be a part."""
     if (folder / "error.json").exists():
         raise _child_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
-    if exit_code == 0 and (folder / "result.json").exists():
+    if (exit_code == 0 or alone) and (folder / "result.json").exists():
         result: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         return result
     raise MeasurementError(
