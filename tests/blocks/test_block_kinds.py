@@ -307,6 +307,25 @@ def test_few_filters_of_a_large_kernel_are_not_left_to_a_reference_implementatio
     assert kind.narrowed(large, 1) == large  # the model's own
 
 
+def test_no_map_gets_lower_than_a_window() -> None:
+    """Backward over 20 rows of a window of 41, oneDNN 3.12 writes where it must not."""
+    kind = KINDS["conv"]
+    config = {
+        **CONV, "batch": 2, "channels": 1, "size": (80, 160), "filters": 128, "kernel": (41, 11), "stride": (2, 2),
+        "padding": (20, 5),
+    }  # fmt: skip
+    assert kind.narrowed(config, 2) == {**config, "filters": 64}
+    assert kind.resized({**config, "batch": 1}, 0.65) == {**config, "batch": 1, "size": (52, 160)}
+    assert kind.resized({**config, "batch": 1, "size": (52, 160)}, 0.75) is None
+    dilated = {**config, "kernel": (11, 11), "dilation": (4, 1)}
+    assert kind.narrowed(dilated, 2) == {**dilated, "filters": 64}
+    assert kind.scaled({**config, "size": (20, 160)}, 2) == {
+        **config,
+        "batch": 1,
+        "size": (20, 160),
+    }  # a model's own
+
+
 @pytest.mark.parametrize("before", ["conv", "linear"])
 def test_maps_are_read_channels_last_without_a_copy(before: str) -> None:
     """Where convolutions write them so: a slice of such a map, and what else comes in, is one too."""

@@ -110,10 +110,11 @@ class ConvKind(BlockKind):
         )
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Lower maps, strips as wide as the original's, down to SMALLEST_MAP; then fewer filters, not under
-        FEWEST_FILTERS: rows of a map and the depth of each product, and so the kernel, stay as long as possible."""
+        """Lower maps, strips as wide as the original's, down to SMALLEST_MAP and a window; then fewer filters, not
+        under FEWEST_FILTERS: rows of a map and the depth of each product, and so the kernel, stay as they are."""
         (height, *rest), factor = config["size"], divisor
-        while factor > 1 and len(rest) == 1 and height // 2 >= SMALLEST_MAP:
+        least = max(SMALLEST_MAP, _extents(config)[0])
+        while factor > 1 and len(rest) == 1 and height // 2 >= least:
             height, factor = height // 2, factor // 2
         narrow = {**config, "size": (height, *rest)}
         filters, groups = config["filters"], config.get("groups", 1)
@@ -141,10 +142,22 @@ kernel on one thread (`scratchpad_limit_by_tensor_sizes` in its src/cpu/gemm_con
 
 
 def _same_library(config: Config, changed: Config | None) -> Config | None:
-    """`changed`, but not where it would be left to the reference implementation and `config` is not."""
-    if changed is not None and _windows_share(changed) > IM2COL_LIMIT >= _windows_share(config):
+    """`changed`, but not where it would be left to the reference implementation and `config` is not; nor where a window
+    would reach over a map's both edges, which is other work, and corrupts memory in oneDNN 3.12 going backward (41 × 11
+    over 20 rows)."""
+    if changed is None or (_windows_share(changed) > IM2COL_LIMIT >= _windows_share(config)):
         return None
-    return changed
+    return None if _overhangs(changed) and not _overhangs(config) else changed
+
+
+def _overhangs(config: Config) -> bool:
+    return any(n < extent for n, extent in zip(config["size"], _extents(config), strict=True))
+
+
+def _extents(config: Config) -> list[int]:
+    """Of a window, by axis."""
+    dilation = config.get("dilation") or (1,) * len(config["size"])
+    return [d * (k - 1) + 1 for k, d in zip(config["kernel"], dilation, strict=True)]
 
 
 def _windows_share(config: Config) -> float:
@@ -158,9 +171,8 @@ def _windows_share(config: Config) -> float:
 
 def output_map(config: Config) -> list[int]:
     """Size of what a convolution writes, by axis."""
-    dilation = config.get("dilation") or (1,) * len(config["size"])
-    steps = zip(config["size"], config["kernel"], config["stride"], config["padding"], dilation, strict=True)
-    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
+    steps = zip(config["size"], _extents(config), config["stride"], config["padding"], strict=True)
+    return [(n + 2 * p - extent) // s + 1 for n, extent, s, p in steps]
 
 
 def _pointwise(config: Config) -> bool:
