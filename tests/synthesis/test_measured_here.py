@@ -143,6 +143,21 @@ def test_members_take_as_long_as_they_take_now(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("slower", "left_out"), [("window", 3.0), ("yardstick", 3.0), ("window", 0.3)])
+def test_few_members_are_timed_in_several_processes(
+    slower: str, left_out: float, profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in which the step or its yardstick had a busy neighbour is outvoted."""
+    target = target_of_mix(mix_of(profile))
+    times = beside_a_yardstick(1.2 * profile.measurements[0].latency_s)
+    disturbed = {**times, f"{slower}_latency_s": [left_out * t for t in times[f"{slower}_latency_s"]]}
+    outcomes = [disturbed, times, times]
+    monkeypatch.setattr(measure, "run_job", lambda _job, **_: outcomes.pop())
+    again, _ = bench.retimed(target, {"recsys/ncf"}, NETWORK)
+    assert again["recsys/ncf"].latency_s == pytest.approx(1.2 * profile.measurements[0].latency_s)
+    assert outcomes == []
+
+
 @pytest.mark.parametrize(("count", "limit_s"), [(1, 15.0), (20, 6.0), (200, 4.0)])
 def test_many_members_are_timed_for_a_shorter_time_each(
     count: int, limit_s: float, profile: Signature, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -162,8 +177,9 @@ def test_many_members_are_timed_for_a_shorter_time_each(
     monkeypatch.setattr(measure, "run_job", run)
     shown = dataclasses.replace(bench, report=lambda stage, _share: stages.append(stage))
     assert len(shown.retimed(target, {m.name for m in members}, NETWORK)[0]) == count
-    assert limits == [pytest.approx(limit_s)] * count
-    assert stages[-1] == f"timing m{count - 1} once more ({count} of {count})"
+    processes = max(count, measure.RETIMED_PROCESSES)
+    assert limits == [pytest.approx(limit_s)] * processes
+    assert stages[-1] == f"timing m{count - 1} once more ({processes} of {processes})"
 
 
 def test_what_cannot_be_timed_keeps_its_times(
@@ -183,7 +199,8 @@ def test_what_cannot_be_timed_keeps_its_times(
 
     for factor in (0.3, 3.0, None):
         times = beside_a_yardstick((factor or 0.0) * profile.measurements[0].latency_s)
-        outcomes.append(without_memory if factor is None else lambda times=times: times)
+        processes = 1 if factor is None else measure.RETIMED_PROCESSES
+        outcomes += [without_memory if factor is None else lambda times=times: times] * processes
         assert bench.retimed(ours, {"recsys/ncf"}, NETWORK)[0] == {}
     assert outcomes == []
 

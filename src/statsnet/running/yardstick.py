@@ -15,7 +15,7 @@ from statistics import median
 from statsnet.running.harness import time_once, warm_up
 from statsnet.running.proxy_folder import load_network
 
-LOOK_S = 0.05
+LOOK_S = 0.1
 FEWEST_LOOKS = 3
 
 
@@ -27,7 +27,7 @@ class Yardstick:
         step = network.make_step(network.build(device), device)
         self._timed = partial(time_once, step, device, time.perf_counter)
         self.latency_s: list[float] = []
-        warm_up(self._timed, window_s=LOOK_S, limit_s=20 * LOOK_S)
+        warm_up(self._timed, window_s=LOOK_S, limit_s=10 * LOOK_S)
 
     def look(self) -> None:
         """Time it for LOOK_S, one step at least."""

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import math
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from statsnet.running.counting import counted_signature
 from statsnet.running.statistics import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
-from statsnet.signatures.target import Target
+from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.counted import counted_columns
@@ -30,12 +30,16 @@ Report = Callable[[str, float], None]
 T = TypeVar("T")
 
 CANDIDATE_PROCESSES = 2
-ROUND_PROCESSES = 2
-"""One process is one sample, and samples of one network differ by several percent."""
+ROUND_PROCESSES = 3
+"""One process is one sample, and samples of one network differ by several percent; of three, one that was disturbed is
+outvoted."""
 
 RETIMED_S = (4.0, 15.0, 120.0)
 """How long a member's steps are timed once more: at least, at most, and what all members share. The more members, the
 less each of their times counts."""
+
+RETIMED_PROCESSES = 3
+"""For all members together, at least: where one process decided, so would its memory's layout."""
 
 MOST_DRIFT = 2.0
 """A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
@@ -135,28 +139,38 @@ class Bench:
         the pace of now: a virtual machine is a third faster or slower from one quarter of an hour to the next, and
         blocks are timed in another one than that in which a member was profiled. A member that cannot be timed is left
         out, as is one whose model does other work than its signature says."""
-        turns: dict[str, dict[str, Any]] = {}
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
-        least_s, most_s, shared_s = RETIMED_S
-        limit_s = min(max(least_s, shared_s / max(len(due), 1)), most_s)
-        with written(yardstick) as folder:
-            for number, member in enumerate(due, 1):
-                stage = f"timing {member.name} once more ({number} of {len(due)})"
-                self.report(stage, (number - 1) / len(due))  # its process says nothing
-                job = {**_model_of(member.signature), "max_time_s": limit_s, "yardstick": folder}
-                with contextlib.suppress(*_NOT_MEASURED):
-                    turns[member.name] = self._job("time_workload", stage, **job)
-        if not turns:
+        turns = self._turns(due, yardstick)
+        looks = [geometric_mean(turn["yardstick_latency_s"]) for found in turns.values() for turn in found]
+        if not looks:
             return {}, self.pace(yardstick)
-        looks = [geometric_mean(turn["yardstick_latency_s"]) for turn in turns.values()]
-        pace = Pace(source=yardstick, latency_s=geometric_mean(looks))
+        pace = Pace(source=yardstick, latency_s=median(looks))
         found = {
             m.name: slowed(m.measurement, factor)
             for m in due
-            if m.name in turns
-            and 1 / MOST_DRIFT < (factor := paced_s(turns[m.name], pace) / m.latency_s) < MOST_DRIFT
+            if (steps := [paced_s(turn, pace) for turn in turns[m.name]])
+            and 1 / MOST_DRIFT < (factor := median(steps) / m.latency_s) < MOST_DRIFT
         }
         return found, pace
+
+    def _turns(self, due: Sequence[TargetMember], yardstick: str) -> dict[str, list[dict[str, Any]]]:
+        """By member, its processes in which its step took turns with the yardstick; none for one that fails."""
+        turns: dict[str, list[dict[str, Any]]] = {m.name: [] for m in due}
+        failed: set[str] = set()
+        least_s, most_s, shared_s = RETIMED_S
+        limit_s = min(max(least_s, shared_s / max(len(due), 1)), most_s)
+        again = [*due] * math.ceil(RETIMED_PROCESSES / max(len(due), 1))
+        with written(yardstick) as folder:
+            for number, member in enumerate(again, 1):
+                stage = f"timing {member.name} once more ({number} of {len(again)})"
+                self.report(stage, (number - 1) / len(again))  # its process says nothing
+                job = {**_model_of(member.signature), "max_time_s": limit_s, "yardstick": folder}
+                try:
+                    if member.name not in failed:
+                        turns[member.name].append(self._job("time_workload", stage, **job))
+                except _NOT_MEASURED:
+                    failed.add(member.name)
+        return turns
 
     def pace(self, yardstick: str) -> Pace:
         """The pace of now, or of the first time that this yardstick was timed."""

@@ -11,11 +11,8 @@ from statsnet.running.statistics import geometric_mean, paired_ratio
 from statsnet.signatures.model import Measurement, Signature
 
 DISTURBED = 1.08
-"""A process that is slower than the fastest by more than this had a busy neighbour."""
-
-UNSTEADY = 1.3
-"""A process whose yardstick took so many times as long as another's of the same network, and whose step did not, had a
-neighbour that came and went: brought to the pace, its step may look three times as fast as it is."""
+"""A process that differs from the middle one by more than this had a busy neighbour, or its yardstick had: brought to
+the pace, a step looks as much faster as its yardstick alone was slowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,27 +78,18 @@ def slowed(measurement: Measurement, factor: float) -> Measurement:
 
 
 def quiet_together(runs: list[Whole]) -> Whole:
-    """One from those of several processes, without the unsteady and the disturbed ones; `blocks` has one entry per
-    process."""
-    steadiest = min(runs, key=lambda run: run.drift)
-    runs = [run for run in runs if not _unsteady(run, steadiest)]
-    signatures = [run.signature for run in runs]
-    latencies = [s.measurements[0].latency_s for s in signatures]
-    order = sorted(range(len(runs)), key=lambda i: latencies[i])
-    quiet = [i for i in order if latencies[i] <= DISTURBED * latencies[order[0]]]
+    """One from those of several processes, without the disturbed ones; `blocks` has one entry per process."""
+    latencies = [run.signature.measurements[0].latency_s for run in runs]
+    order = sorted(range(len(runs)), key=latencies.__getitem__)
+    typical_s = latencies[order[(len(order) - 1) // 2]]
+    quiet = [i for i in order if typical_s / DISTURBED <= latencies[i] <= typical_s * DISTURBED]
     middle = (len(quiet) - 1) // 2
     return replace(
         runs[quiet[middle]],
-        signature=_together([signatures[i] for i in quiet], middle),
+        signature=_together([runs[i].signature for i in quiet], middle),
         blocks=[blocks for i in quiet for blocks in runs[i].blocks],
         drift=geometric_mean([runs[i].drift for i in quiet]),
     )
-
-
-def _unsteady(run: Whole, other: Whole) -> bool:
-    """Whether its step looks faster than another's just because its yardstick was slower."""
-    faster = other.signature.measurements[0].latency_s / run.signature.measurements[0].latency_s
-    return run.drift > UNSTEADY * other.drift and faster > DISTURBED
 
 
 def _together(signatures: list[Signature], middle: int) -> Signature:
