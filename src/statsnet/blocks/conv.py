@@ -110,8 +110,8 @@ class ConvKind(BlockKind):
         )
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Lower maps, strips as wide as the original's, down to SMALLEST_MAP and a window; then fewer filters, not
-        under FEWEST_FILTERS: rows of a map and the depth of each product, and so the kernel, stay as they are."""
+        """Lower maps, strips as wide as the original's, down to SMALLEST_MAP and a window; then fewer filters, down to
+        FEWEST_FILTERS: rows of a map and the depth of each product, and so the kernel, stay as long as possible."""
         (height, *rest), factor = config["size"], divisor
         least = max(SMALLEST_MAP, _extents(config)[0])
         while factor > 1 and len(rest) == 1 and height // 2 >= least:

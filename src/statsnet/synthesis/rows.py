@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -241,9 +241,8 @@ def _sums(works: Iterable[Work], by: str, what: str) -> dict[str, float]:
     return found
 
 
-def _units(works: Iterable[Work], by: str, of: str) -> dict[str, float]:
+def _units(works: Sequence[Work], by: str, of: str) -> dict[str, float]:
     """Seconds that a class of the target spends on each FLOP or byte."""
-    works = tuple(works)
     spent_s, amounts = _sums(works, by, "time_s"), _sums(works, by, of)
     return {name: spent_s[name] / amount for name, amount in amounts.items() if amount > 0}
 
