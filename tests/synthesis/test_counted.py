@@ -14,6 +14,7 @@ from statsnet.profiling.gpu_activity import Launch, no_counters
 from statsnet.profiling.timeline import Timeline
 from statsnet.signatures.gpu import Counters
 from statsnet.synthesis import counted, measure
+from statsnet.synthesis.block_runs import PROCESSES
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.columns import Columns
@@ -122,9 +123,9 @@ def test_what_was_counted_is_kept_and_what_could_not_be_is_tried_again(
         assert (places, notes) == ([0] * attempt, ["no hardware counters"] * attempt)
     allowed = replace(bench, counters="ncu")
     for _ in range(2):  # the second time from the cache
-        (found,) = allowed.columns([candidate], counters=True)
+        ((_, found),) = allowed.columns([candidate], counters=True)
         assert found["block"]["operators"][0]["counters"] == {"achieved_occupancy": 0.0}
     assert (places, len(notes)) == ([0] * 3, 2)
-    assert runs == ["measure_candidates"] * measure.CANDIDATE_PROCESSES  # timed once
+    assert runs == ["measure_candidates"] * PROCESSES  # timed once
     assert not replace(bench, device="cpu").counts
     assert not replace(bench, counters="off").counts

@@ -21,7 +21,7 @@ from typing import Any
 
 from statsnet import errors
 from statsnet.environment import ALLOCATOR_ENV, describe
-from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.workloads.settings import setting_of
 
 Progress = Callable[[dict[str, Any]], None]
@@ -160,11 +160,12 @@ class Worker:
         return _read_outcome(self._folder, self._process.wait(), alone=not self._under)
 
 
-_HINTS = {
+_HINTS: dict[int, str] = {
     signal.SIGKILL: "free memory, or use a smaller preset or batch",
     signal.SIGILL: "the processor names instructions that it cannot run, as virtual machines do with AMX: "
     "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, or a lower one",
 }
+"""Signals that are the machine's matter, whatever was measured."""
 
 
 def _too_slow(timeout_s: float | None) -> MeasurementError:
@@ -190,7 +191,8 @@ def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> dict[str, Any
     if (exit_code == 0 or alone) and (folder / "result.json").exists():
         result: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         return result
-    raise MeasurementError(
+    kind = MeasurementError if -exit_code in _HINTS else ProcessError
+    raise kind(
         f"a measuring process {_how_it_ended(exit_code)}",
         cause=_tail(folder / "output"),
         hint=_HINTS.get(-exit_code, ""),

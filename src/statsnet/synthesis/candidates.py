@@ -70,6 +70,11 @@ class Candidate:
     def key(self) -> str:
         return json.dumps([self.kind, self.config, self.optimizer], sort_keys=True)
 
+    @property
+    def named(self) -> str:
+        """For people."""
+        return f"{self.kind} {json.dumps(self.config)}"
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "config": self.config, "optimizer": self.optimizer}
 

@@ -61,7 +61,8 @@ def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any
     rows: list[dict[str, Any]] = []
     total = len(job["candidates"])
     for number, row in enumerate(job["candidates"]):
-        progress({"stage": f"measuring block {number + 1} of {total}", "done": number / total})
+        stage = f"measuring block {number + 1} of {total}"
+        progress({"stage": stage, "done": number / total, "block": number})
         bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
         rows.append(_measure_one(bench, flush, device, overhead))
     return {"columns": rows}

@@ -21,6 +21,7 @@ from statsnet.running.statistics import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target, TargetMember
+from statsnet.synthesis.block_runs import PROCESSES, fastest_columns
 from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.counted import counted_columns
@@ -29,7 +30,6 @@ from statsnet.synthesis.whole import Pace, Whole, paced_s, quiet_together, slowe
 Report = Callable[[str, float], None]
 T = TypeVar("T")
 
-CANDIDATE_PROCESSES = 2
 ROUND_PROCESSES = 3
 """One process is one sample, and samples of one network differ by several percent; of three, one that was disturbed is
 outvoted."""
@@ -40,6 +40,9 @@ less each of their times counts."""
 
 RETIMED_PROCESSES = 3
 """For all members together, at least: where one process decided, so would its memory's layout."""
+
+FAULT = "fault"
+"""In place of a column: how a process ended that measured it."""
 
 MOST_DRIFT = 2.0
 """A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
@@ -68,10 +71,19 @@ class Bench:
         """Nothing that was measured before counts."""
         return self.cache.fresh_since_ns is not None
 
-    def _job(self, kind: str, stage: str, **fields: Any) -> dict[str, Any]:
+    def _job(
+        self, kind: str, stage: str, *, begun: Callable[[int], None] | None = None, **fields: Any
+    ) -> dict[str, Any]:
+        """A job's result. `begun` is told the place of each block that it begins with."""
+
+        def heard(event: dict[str, Any]) -> None:
+            self.report(f"{stage}: {event['stage']}", float(event.get("done", 0.0)))
+            if begun is not None:
+                begun(event["block"])
+
         return run_job(
             {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields},
-            on_progress=lambda e: self.report(f"{stage}: {e['stage']}", float(e.get("done", 0.0))),
+            on_progress=heard,
         )
 
     @property
@@ -191,32 +203,42 @@ class Bench:
             self.cache.put(key, data)
         return Measurement.from_dict(data)
 
-    def columns(self, wanted: list[Candidate], *, counters: bool = False) -> list[dict[str, Any]]:
-        """What each candidate costs. Those not in the cache are measured in several processes, one after the other,
-        and the fastest counts: where two threads share a core for a while, a block takes a scheduler's slice. With
-        `counters` their kernels are counted too, where the bench counts."""
-        keys = [self._key(candidate=c.to_dict()) for c in wanted]
-        known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
-        missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
-        if missing:
-            runs = [
-                self._job("measure_candidates", "blocks", candidates=[c.to_dict() for _, c in missing])[
-                    "columns"
-                ]
-                for _ in range(CANDIDATE_PROCESSES)
-            ]
-            for (key, _), found in zip(missing, zip(*runs, strict=True), strict=True):
-                known[key] = min(found, key=_column_s)
-                self.cache.put(key, known[key])
-        columns = [known[k] for k in keys]
-        if not (counters and self.counts):
-            return columns
+    def columns(
+        self, wanted: list[Candidate], *, counters: bool = False
+    ) -> list[tuple[Candidate, dict[str, Any]]]:
+        """The candidates that can be measured, with what each costs; the others are noted. Those not in the cache are
+        measured. With `counters` their kernels are counted too, where the bench counts."""
+        known = {c.key: v for c in wanted if (v := self.cache.get(self._column_key(c))) is not None}
+        if missing := [c for c in wanted if c.key not in known]:
+            measured, faults = fastest_columns(missing, self._measure)
+            found = measured | {key: {FAULT: how} for key, how in faults.items()}
+            for candidate in missing:
+                self.cache.put(self._column_key(candidate), found[candidate.key])
+            known |= found
+        for candidate in wanted:
+            if how := known[candidate.key].get(FAULT):
+                self.note(f"a block was left out: {how} while it measured {candidate.named}")
+        sound = [c for c in wanted if FAULT not in known[c.key]]
+        columns = [known[c.key] for c in sound]
+        if counters and self.counts:
 
-        def count() -> tuple[list[dict[str, Any]], str]:
-            job = self._counting("count_measured", "blocks", candidates=[c.to_dict() for c in wanted])
-            return counted_columns(columns, job, self.counters)
+            def count() -> tuple[list[dict[str, Any]], str]:
+                job = self._counting("count_measured", "blocks", candidates=[c.to_dict() for c in sound])
+                return counted_columns(columns, job, self.counters)
 
-        return self._counted_once(self._key(counters_of=keys), count)
+            key = self._key(counters_of=[self._column_key(c) for c in sound])
+            columns = self._counted_once(key, count)
+        return list(zip(sound, columns, strict=True))
+
+    def _column_key(self, candidate: Candidate) -> str:
+        return self._key(candidate=candidate.to_dict())
+
+    def _measure(self, wanted: Sequence[Candidate], begun: Callable[[int], None]) -> list[dict[str, Any]]:
+        job = {"candidates": [c.to_dict() for c in wanted]}
+        columns: list[dict[str, Any]] = self._job("measure_candidates", "blocks", begun=begun, **job)[
+            "columns"
+        ]
+        return columns
 
     def counted(self, source: str, whole: Whole) -> Whole:
         """The measured network with its hardware counters, where the bench counts."""
@@ -254,10 +276,7 @@ class Bench:
         key = self._key(idle=names)
         found: dict[str, float] | None = self.cache.get(key)
         if found is None:
-            runs = [
-                self._job("measure_idle", "an idle step", optimizers=names)
-                for _ in range(CANDIDATE_PROCESSES)
-            ]
+            runs = [self._job("measure_idle", "an idle step", optimizers=names) for _ in range(PROCESSES)]
             found = {name: min(run[name] for run in runs) for name in runs[0]}
             self.cache.put(key, found)
         return found
@@ -312,7 +331,3 @@ def _model_of(signature: Signature) -> dict[str, Any]:
         "batch": signature.batch,
         "optimizer": signature.optimizer if signature.optimizer != "custom" else None,
     }
-
-
-def _column_s(column: dict[str, Any]) -> float:
-    return sum(row["time_s"] for part in ("block", "optimizer") for row in column[part]["operators"])

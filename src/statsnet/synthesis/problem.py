@@ -156,9 +156,10 @@ def yardstick(target: Target, bench: Bench) -> str:
 
 
 def columns_of(chosen: list[Candidate], bench: Bench, *, counters: bool = False) -> Columns:
-    """The candidates, measured."""
+    """The candidates that can be measured, measured."""
     idle_s = bench.idle_s(c.optimizer for c in chosen if c.optimizer)
-    return Columns(chosen, bench.columns(chosen, counters=counters), bench.dtype, idle_s)
+    measured = bench.columns(chosen, counters=counters)
+    return Columns([c for c, _ in measured], [column for _, column in measured], bench.dtype, idle_s)
 
 
 def budget_of(target: Target, compression: float, mode: str) -> float:

@@ -142,7 +142,9 @@ class RecordedBench(Bench):
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def columns(self, wanted: list[Candidate], *, counters: bool = False) -> list[dict[str, Any]]:
+    def columns(
+        self, wanted: list[Candidate], *, counters: bool = False
+    ) -> list[tuple[Candidate, dict[str, Any]]]:
         """What each candidate costs there."""
         keys = [self._key(calls_of=c.to_dict()) for c in wanted]
         known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
@@ -154,7 +156,7 @@ class RecordedBench(Bench):
             ):
                 known[key] = rows
                 self.cache.put(key, rows)
-        return [self._column(calls_of(known[k])) for k in keys]
+        return [(c, self._column(calls_of(known[k]))) for k, c in zip(keys, wanted, strict=True)]
 
     def _column(self, calls: list[OpCall]) -> dict[str, Any]:
         kernels = self._timed(calls)
