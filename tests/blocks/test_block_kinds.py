@@ -88,7 +88,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
     "pool": [
         POOL,
         {**POOL, "kind": "avg", "ceil_mode": True},
-        {"kind": "avg", "batch": 8, "channels": 3, "size": (4, 4)},
+        {"kind": "avg", "batch": 8, "channels": 8, "size": (4, 4)},
     ],
     "resize": [
         {**MAPS, "out": (12, 12), "mode": "nearest"},
@@ -321,6 +321,18 @@ def test_no_map_gets_lower_than_a_window() -> None:
     assert kind.narrowed(dilated, 2) == {**dilated, "filters": 64}
     of_a_model = {**config, "size": (20, 160)}
     assert kind.scaled(of_a_model, 2) == {**of_a_model, "batch": 1}
+
+
+def test_maps_are_left_for_all_threads() -> None:
+    """ATen hands whole maps to its threads, so that with one all but one have nothing to do."""
+    kind = KINDS["pool"]
+    response_norm = {**POOL, "kind": "avg", "batch": 32, "channels": 1, "kernel": (5, 1), "padding": (2, 0)}
+    assert kind.scaled(response_norm, 4) == {**response_norm, "batch": 8}
+    assert kind.scaled(response_norm, 8) is None
+    assert kind.scaled({**response_norm, "channels": 64}, 256) == {**response_norm, "batch": 1, "channels": 8}
+    few = {**response_norm, "batch": 2}
+    assert kind.scaled(few, 1) == few
+    assert kind.scaled(few, 2) is None
 
 
 @pytest.mark.parametrize("before", ["conv", "linear"])

@@ -10,6 +10,9 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
 
+FEWEST_MAPS = 8
+"""So many are left, where there are so many: a thread takes whole maps, so that with one all others would be idle."""
+
 
 class Pool(Block):
     """Max or average pooling of batch × channels × size; without a kernel, the average of the whole map."""
@@ -59,7 +62,8 @@ class PoolKind(BlockKind):
         return config
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        return fewer_maps(config, divisor)
+        fewer = fewer_maps(config, divisor)
+        return fewer if fewer and _maps(fewer) >= min(FEWEST_MAPS, _maps(config)) else None
 
     def resized(self, config: Config, factor: float) -> Config | None:
         return resized_map(config, factor)
@@ -73,3 +77,8 @@ class PoolKind(BlockKind):
             height, width = (height // 2, width) if height >= width else (height, width // 2)
             divisor //= 2
         return {**config, "size": (height, width)}
+
+
+def _maps(config: Config) -> int:
+    count: int = config["batch"] * config["channels"]
+    return count
