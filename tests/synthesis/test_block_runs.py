@@ -54,14 +54,13 @@ def test_the_rest_is_measured_without_the_block_that_ends_its_process(from_run: 
 
 def test_many_faults_are_no_blocks_matter() -> None:
     wanted = [candidate(f"k{i}") for i in range(MOST_FAULTS + 5)]
-    with pytest.raises(ProcessError, match=f"SIGSEGV, the last of {MOST_FAULTS + 1}") as failed:
+    with pytest.raises(ProcessError, match=rf"SIGSEGV while it measured k{MOST_FAULTS} "):
         fastest_columns(wanted, failing(*(c.kind for c in wanted), runs=[]))
-    assert f"the block k{MOST_FAULTS} " in failed.value.cause
 
 
-def test_where_no_block_is_left_or_none_was_begun_the_process_itself_is_told_of() -> None:
-    with pytest.raises(ProcessError, match="the last of 1"):
-        fastest_columns([candidate("a")], failing("a", runs=[]))
+def test_where_no_block_was_begun_the_process_itself_is_told_of() -> None:
+    found, faults = fastest_columns([candidate("a")], failing("a", runs=[]))
+    assert (found, len(faults)) == ({}, 1)
 
     def cannot_start(*_: Any) -> list[dict[str, Any]]:
         raise ProcessError("no torch")
@@ -85,7 +84,9 @@ def test_a_real_process_that_fails_leaves_the_others_blocks(tmp_path: Path) -> N
         "weight_first_axis_in": False,
     }
     sound, negative = candidate("linear", **size), candidate("linear", **{**size, "outputs": -8})
-    for times in (1, 2):  # the second time from the cache
+    with pytest.raises(ProcessError, match="exit code 1"):
+        bench.columns([negative])
+    for times in (1, 2):  # the second time the sound one is from the cache, the other is tried again
         ((kept, found),) = bench.columns([negative, sound])
         assert kept == sound
         assert found["block"]["operators"]

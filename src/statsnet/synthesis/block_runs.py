@@ -19,17 +19,18 @@ MOST_FAULTS = 8
 another, and what is left is another mix."""
 
 
-def fastest_columns(wanted: Sequence[Candidate], job: Job) -> tuple[dict[str, Column], dict[str, str]]:
+def fastest_columns(
+    wanted: Sequence[Candidate], job: Job
+) -> tuple[dict[str, Column], dict[str, ProcessError]]:
     """By candidate's key: the fastest column of several processes, one after the other, for where two threads share a
     core for a while, a block takes a scheduler's slice; and of each that ended its process, as a library's fault does,
     how it ended.
 
-    Raises ProcessError where more than MOST_FAULTS do, where all do, and where none was being measured.
+    Raises ProcessError where more than MOST_FAULTS do, and where none was being measured.
     """
-    faults: dict[str, str] = {}
+    faults: dict[str, ProcessError] = {}
     runs: list[dict[str, Column]] = []
-    while len(runs) < PROCESSES:
-        sound = [c for c in wanted if c.key not in faults]
+    while len(runs) < PROCESSES and (sound := [c for c in wanted if c.key not in faults]):
         begun: list[int] = []
         try:
             columns = job(sound, begun.append)
@@ -37,20 +38,19 @@ def fastest_columns(wanted: Sequence[Candidate], job: Job) -> tuple[dict[str, Co
             if not begun:
                 raise
             culprit = sound[begun[-1]]
-            faults[culprit.key] = error.message
-            if len(faults) > MOST_FAULTS or len(sound) == 1:
-                raise _blamed(error, culprit, len(faults)) from error
+            faults[culprit.key] = _blamed(error, culprit)
+            if len(faults) > MOST_FAULTS:
+                raise faults[culprit.key] from error
         else:
             runs.append({c.key: column for c, column in zip(sound, columns, strict=True)})
-    fastest = {key: min((run[key] for run in runs), key=_column_s) for key in runs[-1]}
-    return fastest, faults
+    sound_keys = [c.key for c in wanted if c.key not in faults]
+    return {key: min((run[key] for run in runs), key=_column_s) for key in sound_keys}, faults
 
 
-def _blamed(error: ProcessError, culprit: Candidate, count: int) -> ProcessError:
+def _blamed(error: ProcessError, culprit: Candidate) -> ProcessError:
+    """The same, with the block's name."""
     return ProcessError(
-        f"{error.message}, the last of {count} that were ended so",
-        cause=f"it was measuring the block {culprit.named}\n{error.cause}",
-        hint=error.hint,
+        f"{error.message} while it measured {culprit.named}", cause=error.cause, hint=error.hint
     )
 
 

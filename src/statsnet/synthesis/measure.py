@@ -41,9 +41,6 @@ less each of their times counts."""
 RETIMED_PROCESSES = 3
 """For all members together, at least: where one process decided, so would its memory's layout."""
 
-FAULT = "fault"
-"""In place of a column: how a process ended that measured it."""
-
 MOST_DRIFT = 2.0
 """A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
 machines were seen to drift by 0.65 to 1.4."""
@@ -206,19 +203,21 @@ class Bench:
     def columns(
         self, wanted: list[Candidate], *, counters: bool = False
     ) -> list[tuple[Candidate, dict[str, Any]]]:
-        """The candidates that can be measured, with what each costs; the others are noted. Those not in the cache are
-        measured. With `counters` their kernels are counted too, where the bench counts."""
+        """The candidates that can be measured, with what each costs; the others are noted, and tried again the next
+        time: memory may be free then. Those not in the cache are measured. With `counters` their kernels are counted
+        too, where the bench counts. Raises ProcessError where none can be measured."""
         known = {c.key: v for c in wanted if (v := self.cache.get(self._column_key(c))) is not None}
         if missing := [c for c in wanted if c.key not in known]:
             measured, faults = fastest_columns(missing, self._measure)
-            found = measured | {key: {FAULT: how} for key, how in faults.items()}
+            known |= measured
             for candidate in missing:
-                self.cache.put(self._column_key(candidate), found[candidate.key])
-            known |= found
-        for candidate in wanted:
-            if how := known[candidate.key].get(FAULT):
-                self.note(f"a block was left out: {how} while it measured {candidate.named}")
-        sound = [c for c in wanted if FAULT not in known[c.key]]
+                if candidate.key in measured:
+                    self.cache.put(self._column_key(candidate), measured[candidate.key])
+            for fault in faults.values():
+                if not known:
+                    raise fault
+                self.note(f"a block was left out: {fault.message}")
+        sound = [c for c in wanted if c.key in known]
         columns = [known[c.key] for c in sound]
         if counters and self.counts:
 
