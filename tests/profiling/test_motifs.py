@@ -11,7 +11,7 @@ from profiling_helpers import call, convnet
 from torch import nn
 
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.motifs import MAX_LENGTH, count_motifs, motif_runs
+from statsnet.profiling.motifs import MAX_LENGTH, count_motifs, mark_fused, motif_runs
 from statsnet.signatures.categories import is_metadata
 
 
@@ -54,6 +54,26 @@ def test_a_run_ends_where_the_number_of_elements_changes() -> None:
     first = call("aten.mm.default", outputs=[tensor(4, 4)])
     smaller = call("aten.mul.Tensor", outputs=[tensor(4, 1)], producers=(0,))
     assert runs_of([first, smaller]) == [["mm"], ["mul"]]
+
+
+def test_what_runs_in_one_pass_with_the_operator_before_it() -> None:
+    """A compiler leaves a convolution to a library: what follows it begins a pass, what comes next is part of it."""
+    model, x = convnet().eval(), torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        calls = all_calls(lambda: model(x))
+    mark_fused(calls)
+    run = [calls[i] for i in motif_runs(calls)[0]]
+    assert [c.fused for c in run] == [False, False, True]
+
+
+def test_no_pass_goes_on_into_another_segment() -> None:
+    normed = call("aten.native_batch_norm.default", outputs=[tensor(4, 4)], segment="0.0")
+    relu = call("aten.relu.default", outputs=[tensor(4, 4)], producers=(0,), segment="0.1")
+    mark_fused([normed, relu])
+    assert not relu.fused
+    relu.segment = "0.0"
+    mark_fused([normed, relu])
+    assert relu.fused
 
 
 def test_runs_partition_the_forward_calls_and_are_bounded() -> None:

@@ -19,7 +19,7 @@ BUDGET_S = 0.01
 def part(kernel_class: str, time_s: float, framework_s: float = 0.0, shape: str = "s") -> dict[str, Any]:
     row = {
         "category": "gemm", "kernel_class": kernel_class, "shape_class": shape, "phase": "forward",
-        "time_s": time_s, "flops": 1e6, "bytes": 1e5, "weights": 0, "calls": 1,
+        "time_s": time_s, "flops": 1e6, "bytes": 1e5, "weights": 0, "calls": 1, "fused": 0.0,
     }  # fmt: skip
     return {"operators": [row], "framework_s": framework_s}
 

@@ -58,7 +58,7 @@ def part(rows: int, seconds: dict[str, float]) -> dict[str, Any]:
             found.append({
                 "category": op.category, "kernel_class": name, "shape_class": shape, "phase": "forward",
                 "time_s": seconds[name], "flops": op.flops, "bytes": nbytes,
-                "weights": weight_bytes(op.op, "forward", op.args), "calls": 1,
+                "weights": weight_bytes(op.op, "forward", op.args), "calls": 1, "fused": 0.0,
             })  # fmt: skip
     return {"operators": found, "framework_s": 1e-6}
 

@@ -25,7 +25,7 @@ from statsnet.synthesis.rows import works_of
 
 ROW = {
     "category": "gemm", "kernel_class": "k", "shape_class": "", "phase": "forward", "time_s": 1e-3, "flops": 1.0,
-    "bytes": 1.0, "weights": 0, "calls": 1,
+    "bytes": 1.0, "weights": 0, "calls": 1, "fused": 0.0,
 }  # fmt: skip
 
 

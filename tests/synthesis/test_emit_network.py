@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.compile_utils import fx_graph_cse
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from statsnet.blocks.pointwise import BINARY, FUNCTIONS
-from statsnet.synthesis.towers import LONGEST_TOWER, Placed, build_towers
+from statsnet.synthesis.emit import network_source
+from statsnet.synthesis.towers import LONGEST_TOWER, Placed, Tower, build_towers
 
 MODES = ["inference", "training"]
 TINY = torch.finfo(torch.float32).tiny
@@ -100,6 +104,61 @@ def test_no_compiler_leaves_a_block_out(
         wanted[MAIN_OPERATOR[config.get("cell", kind)]] += n
     assert {name: after[name] for name in wanted} == {name: before[name] for name in wanted}
     assert all(after[name] >= n for name, n in wanted.items())
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+def test_a_compiler_keeps_what_a_relu_at_a_towers_end_wrote(load: Any) -> None:
+    """As the layer behind it would have it in a model; else it packs the signs, and keeps those."""
+    relu = Placed(kind="pointwise", config={"shape": (8, 32), "functions": ("relu",), "operand": ()})
+    source = network_source(
+        build_towers([(relu, 1)], training=True),
+        title="t",
+        spec_id="",
+        mode="training",
+        dtype="float32",
+        seed=0,
+    )
+    kept: list[torch.dtype] = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        kept.extend(x.dtype for x in inputs)
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(
+        fw_compiler=lambda graph, _: make_boxed_func(graph.forward),
+        bw_compiler=keep,
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    network = load(source)
+    proxy = network.build()
+    proxy.compile(backend=backend)
+    (y,) = network.make_step(proxy)()
+    assert y.isfinite().all()
+    assert kept
+    assert torch.bool not in kept
+
+
+@pytest.mark.parametrize("recurrent", [0, 1])
+def test_around_a_recurrent_layer_a_compiler_makes_few_programs(recurrent: int, load: Any) -> None:
+    """It leaves the layer to the library: one program before it, and one behind."""
+    lone = [
+        Placed(kind="pointwise", config={"shape": (8, n), "functions": ("tanh",), "operand": ()})
+        for n in (32, 64, 96, 128, 160)
+    ]
+    layer = {"cell": "LSTM", "steps": 3, "batch": 2, "inputs": 8, "hidden": 8}
+    blocks = [*lone, *([Placed(kind="recurrent", config=layer)] * recurrent)]
+    towers = [Tower(blocks=(block,)) for block in blocks]
+    network = load(network_source(towers, title="t", spec_id="", mode="inference", dtype="float32", seed=0))
+    made: list[int] = []
+
+    def count(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        made.append(len(graph.graph.nodes))
+        return graph.forward
+
+    proxy = network.build()
+    proxy.compile(backend=count)
+    network.make_step(proxy)()
+    assert 1 <= len(made) <= 1 + recurrent
 
 
 def operator(node: torch.fx.Node) -> str:

@@ -117,6 +117,26 @@ def test_intensity_rows_are_cumulative(target: Target) -> None:
     assert found[-1][1] == pytest.approx(0.8)
 
 
+def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target) -> None:
+    """Relu behind a product begins a pass; of two thirds of its calls a batch norm comes first."""
+    assert Rows(target).target[Rows(target).keys.index(("fused", "activation"))] == 0.0
+    norm = cluster("aten.native_batch_norm.default", "normalization", (tensor(64, 512),), tensor(64, 512))
+    measurement = replace(
+        small_signature().measurements[0],
+        cluster_time_s=(GEMM_S, RELU_S, 0.001),
+        kernels=("mkl", "aten", "aten"),
+        kernel_class=("gemm|mkl", "activation|aten", "normalization|aten"),
+    )
+    motifs = (Motif(clusters=(0, 1), count=2.0), Motif(clusters=(0, 2, 1), count=4.0))
+    rows = Rows(
+        target_of(small_signature(clusters=(GEMM, RELU, norm), motifs=motifs, measurements=(measurement,)))
+    )
+    assert rows.target[rows.keys.index(("fused", "activation"))] == pytest.approx(0.2 * 4 / 6)
+    assert rows.target[rows.keys.index(("fused", "normalization"))] == 0.0
+    lone = replace(rows.load.works[1], fused=0.0)
+    assert rows.vector(Load(works=(lone,), framework_s=0.0))[rows.keys.index(("fused", "activation"))] == 0.0
+
+
 def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
     rows = Rows(target)
     load = load_of_target(target)
@@ -195,7 +215,7 @@ def test_how_much_of_a_load_is_foreign(target: Target) -> None:
 def test_a_column_with_and_without_the_optimizer() -> None:
     row = {
         "category": "gemm", "kernel_class": "k", "shape_class": "s", "phase": "forward", "time_s": 0.002,
-        "flops": 6.0, "bytes": 3.0, "weights": 0, "calls": 2,
+        "flops": 6.0, "bytes": 3.0, "weights": 0, "calls": 2, "fused": 0.0,
     }  # fmt: skip
     step = {**row, "category": "optimizer", "time_s": 0.001}
     column = {

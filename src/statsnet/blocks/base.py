@@ -62,7 +62,9 @@ class Block(nn.Module):
         if not x.requires_grad:  # one view: what lies between operators is part of the step's time
             return x.as_strided(self.shape, self.strides)
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        flat = (x.permute(0, 2, 3, 1) if last else x).reshape(-1)[: math.prod(self.shape)]
+        flat, count = (x.permute(0, 2, 3, 1) if last else x).reshape(-1), math.prod(self.shape)
+        if flat.numel() > count:  # even of all elements, a slice's gradient is one more pass over them
+            flat = flat[:count]
         if not self.last:
             return flat.view(self.shape)
         batch, channels, *size = self.shape

@@ -27,7 +27,7 @@ PHASES = ("input", "forward", "backward", "optimizer")
 class OpCall:
     """One operator call. `producers` are the indices of the calls whose results it reads; `event` is the
     profiler's name of the operator, for the join alone: it may be private and is never written. `cluster` is its place
-    in the signature, once one is built of it."""
+    in the signature, once one is built of it; `fused` is motifs.mark_fused's."""
 
     op: str
     phase: str
@@ -41,6 +41,7 @@ class OpCall:
     device_kernels: int = 0
     cluster: int | None = None
     metadata: bool = False
+    fused: bool = False
     event: str = ""
 
 

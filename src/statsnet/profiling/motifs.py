@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from itertools import pairwise
 
 from statsnet.profiling.capture import OpCall
-from statsnet.signatures.categories import categorize
-
-FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
-"""Categories that a compiler attaches to the operator that feeds them."""
+from statsnet.signatures.categories import FUSABLE, categorize
 
 MAX_LENGTH = 6
 
@@ -43,6 +41,18 @@ def motif_runs(calls: list[OpCall]) -> list[tuple[int, ...]]:
         taken.update(run)
         runs.append(tuple(run))
     return runs
+
+
+def mark_fused(calls: list[OpCall]) -> None:
+    """Note of each call whether a compiler would run it in one pass with the one before it: both FUSABLE, neighbours in
+    a run, and in one segment."""
+    for call in calls:
+        call.fused = False
+    for run in motif_runs(calls):
+        for before, index in pairwise(run):
+            first, second = calls[before], calls[index]
+            both = {categorize(first.op, first.phase), categorize(second.op, second.phase)} <= FUSABLE
+            second.fused = both and first.segment == second.segment
 
 
 def count_motifs(runs: list[tuple[int, ...]], cluster_of: list[int | None]) -> Counter[tuple[int, ...]]:

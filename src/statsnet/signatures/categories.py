@@ -17,6 +17,9 @@ CATEGORIES = (
     "collective", "other",
 )  # fmt: skip
 
+FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
+"""Those whose operators a compiler attaches to the operator that feeds them."""
+
 AIBENCH_CATEGORIES = (
     "data_arrangement", "convolution", "gemm", "batch_normalization", "elementwise", "relu", "pooling",
     "memory_copy",

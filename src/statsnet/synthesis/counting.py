@@ -10,6 +10,7 @@ import torch
 from statsnet import environment
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.memory import memory_record
+from statsnet.profiling.motifs import mark_fused
 from statsnet.running.proxy_folder import load_network
 from statsnet.signatures.categories import is_metadata
 from statsnet.synthesis.block_bench import BlockBench
@@ -58,4 +59,5 @@ def calls_of(rows: list[dict[str, Any]]) -> list[OpCall]:
     calls = [OpCall(**{**row, "producers": tuple(row["producers"])}) for row in rows]
     for call in calls:
         call.metadata = is_metadata(call.op)
+    mark_fused(calls)
     return calls

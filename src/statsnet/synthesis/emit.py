@@ -39,7 +39,7 @@ def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, 
         seed=int(seed),
         constants=_optimizers(placed),
         blocks=_block_sources(placed),
-        network=_network_sources(towers),
+        network=_network_sources(towers, mode),
         steps=_steps(mode, placed),
         harness=body,
     )
@@ -67,6 +67,11 @@ def _reads_indices(placed: list[Placed]) -> bool:
 
 def _has_joined(placed: list[Placed]) -> bool:
     return any(b.config.get("joined") for b in placed)
+
+
+def _ends_in_relu(tower: Tower) -> bool:
+    config = tower.blocks[-1].config
+    return "relu" in (config.get("activation"), (config.get("functions") or ("",))[-1])
 
 
 def _steps(mode: str, placed: list[Placed]) -> str:
@@ -165,7 +170,7 @@ def _target(node: ast.AnnAssign) -> str | None:
     return node.target.id if isinstance(node.target, ast.Name) else None
 
 
-def _network_sources(towers: list[Tower]) -> str:
+def _network_sources(towers: list[Tower], mode: str) -> str:
     placed = [b for t in towers for b in t.blocks]
     parts = []
     if any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key)):
@@ -178,8 +183,19 @@ def _network_sources(towers: list[Tower]) -> str:
         call = ("nn.Sequential", [_call(b, n) for b, n in runs])
         lines += _several(call, len(list(equal)), 8)
     parts.append("\n".join([*lines, "    ]"]) + "\n")
-    parts.append(templates.PROXY)
+    kept = mode == "training" and any(_ends_in_relu(t) for t in towers)
+    parts += [templates.KEPT] if kept else []
+    parts.append(templates.THROUGH)
+    parts.append(templates.PROXY.substitute(ends=_ends(towers), kept=templates.READ_ON if kept else ""))
     return "\n\n".join(parts).strip()
+
+
+def _ends(towers: list[Tower]) -> str:
+    """What each tower makes of its part of a batch."""
+    if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
+        return templates.LOOP
+    lines = (f"            through(towers[{i}], batch[{i}]),\n" for i in range(len(towers)))
+    return templates.UNROLLED.substitute(lines="".join(lines))
 
 
 Call = tuple[str, list[Any]]

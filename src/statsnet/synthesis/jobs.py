@@ -22,6 +22,7 @@ from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
 from statsnet.profiling.memory import memory_record
+from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.ncu import run_in_range
 from statsnet.profiling.power import drawn_by
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
@@ -80,6 +81,7 @@ def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: 
     calls = capture_step(once, device=device)
     for call in calls:
         call.metadata = is_metadata(call.op)
+    mark_fused(calls)
 
     def repeated() -> None:
         for _ in range(REPEATS):
@@ -148,7 +150,7 @@ def _part(operators: list[dict[str, Any]], segment_s: float) -> dict[str, Any]:
 
 def _merged(calls: list[tuple[OpCall, str]]) -> tuple[list[dict[str, Any]], list[int | None]]:
     """The rows, and of each call its row (None: it only looks at its argument in another way)."""
-    merged: dict[tuple[str, ...], dict[str, Any]] = {}
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     of_call: list[int | None] = []
     for call, implementation in calls:
         if call.metadata:
@@ -162,6 +164,7 @@ def _merged(calls: list[tuple[OpCall, str]]) -> tuple[list[dict[str, Any]], list
             "kernel_class": kernel_class(call.op, call.args, call.outputs, implementation),
             "shape_class": shape_class(call.op, call.args, call.outputs),
             "phase": phase,
+            "fused": float(call.fused),
         }
         key = (*row.values(), f"{flops / nbytes if nbytes else 0:.3g}")
         entry = merged.setdefault(
@@ -257,6 +260,7 @@ def blocks_in_place(towers: list[int], trace: StepTrace) -> list[list[dict[str, 
     """Per tower, of so many blocks each, and block: its operators. What lies between operators cannot be told apart in
     place."""
     calls: dict[str | None, list[tuple[OpCall, str]]] = defaultdict(list)
+    mark_fused(trace.calls)
     for call, implementation in zip(trace.calls, trace.implementations, strict=True):
         calls[call.segment].append((call, implementation))
     return [[part_of(calls[f"{i}.{j}"], 0.0) for j in range(count)] for i, count in enumerate(towers)]

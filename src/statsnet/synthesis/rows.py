@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from statsnet.signatures.categories import FUSABLE
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
@@ -32,11 +33,13 @@ WEIGHTS = {
     "framework": 2.5,
     "overhead": 2.0,
     "launches": 0.3,
+    "fused": 1.0,
     "device": 1.0,
     "counter": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
-cumulative share per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS;
+cumulative share per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS; `fused`
+is the share of time by category in operators that a compiler would run in one pass with the one before them;
 `device` and `counter` are spread over all devices and all counters that are known; `launches` counts where launch and
 framework cost does, see LAUNCHES_MATTER."""
 
@@ -68,8 +71,9 @@ LAUNCHES_MATTER = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block. `weights` are
-    those of the bytes that a product reads however few rows it has; `counters` the GPU's that are known of it, means
-    over its time."""
+    those of the bytes that a product reads however few rows it has. `fused` is the share of its category's forward
+    time, in its block or its member, in calls that a compiler would run in one pass with the one before them.
+    `counters` are the GPU's that are known of it, means over its time."""
 
     category: str
     kernel_class: str
@@ -79,6 +83,7 @@ class Work:
     bytes: float
     weights: float
     calls: float
+    fused: float = 0.0
     counters: tuple[tuple[str, float], ...] = ()
 
     @property
@@ -112,6 +117,7 @@ def load_of_target(target: Target) -> Load:
     spent: dict[str, float] = defaultdict(float)
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
+    fused = _fused_in_target(target)
     scale = {m.name: min(1.0, m.weight / spent[m.name]) if spent[m.name] else 1.0 for m in target.members}
     works = tuple(
         Work(
@@ -123,6 +129,7 @@ def load_of_target(target: Target) -> Load:
             bytes=c.bytes_per_s or 0.0,
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
+            fused=fused.get((c.member, c.category), 0.0),
             counters=_matched(c.counters),
         )
         for c in target.clusters
@@ -130,11 +137,36 @@ def load_of_target(target: Target) -> Load:
     return Load(works=works, framework_s=max(1.0 - sum(w.time_s for w in works), 0.0))
 
 
+def _fused_in_target(target: Target) -> dict[tuple[str, str], float]:
+    """By member and category, as Work.fused. Motifs are of forward calls; backward ones are their mirror."""
+    found: list[tuple[tuple[str, str], float, float]] = []
+    for motif in target.motifs:
+        clusters = [target.clusters[i] for i in motif.clusters]
+        for before, cluster in zip([None, *clusters], clusters, strict=False):
+            behind = before is not None and {before.category, cluster.category} <= FUSABLE
+            time_s = motif.count_per_s * (cluster.time_per_call_s or 0.0)
+            found.append(((cluster.member, cluster.category), time_s, behind))
+    return _shares_counted(found)
+
+
+def _shares_counted(found: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:
+    """From (key, seconds, what part of them counts): by key the share of the seconds that counts."""
+    all_s: dict[Any, float] = defaultdict(float)
+    counted_s: dict[Any, float] = defaultdict(float)
+    for key, time_s, part in found:
+        all_s[key] += time_s
+        counted_s[key] += part * time_s
+    return {key: counted_s[key] / time_s for key, time_s in all_s.items() if time_s > 0}
+
+
 def works_of(part: dict[str, Any]) -> tuple[Work, ...]:
     """From one part (`block` or `optimizer`) of a result of `jobs.measure_candidates`."""
+    forward = [row for row in part["operators"] if row["phase"] == "forward"]
+    fused = _shares_counted((row["category"], row["time_s"], row["fused"]) for row in forward)
     return tuple(
         Work(
-            **{k: row[k] for k in Work.__slots__ if k != "counters"},
+            **{k: row[k] for k in Work.__slots__ if k not in ("fused", "counters")},
+            fused=fused.get(row["category"], 0.0),
             counters=_matched(row.get("counters", {})),
         )
         for row in part["operators"]
@@ -168,6 +200,7 @@ class Rows:
             known = self._units[group]
             self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0 and name in known]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
+        self.keys += [("fused", name) for name in sorted(FUSABLE & {w.category for w in works})]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
         self.counters = {
             n: value for n, value in target.counters.items() if n in MATCHED_COUNTERS and value > 0
@@ -189,6 +222,8 @@ class Rows:
             for group in SHARES:
                 out[self._row(group, getattr(work, group))] += work.time_s / seconds
             cumulative[intensity_bin(work.flops, work.bytes)] += work.time_s / seconds
+            if ("fused", work.category) in self._index:
+                out[self._index["fused", work.category]] += work.fused * work.time_s / seconds
         for group, (by, what, _) in AMOUNTS.items():
             for name, found in _sums(load.works, by, what).items():
                 if (group, name) in self._index:

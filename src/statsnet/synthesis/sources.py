@@ -126,8 +126,11 @@ def _written(cluster: TargetCluster) -> tuple[int, ...]:
 
 
 def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
-    """The motif as a whole and its operators one by one: small change for the solver."""
-    return [clusters, *([c] for c in clusters)] if len(clusters) > 1 else [clusters]
+    """The motif as a whole; what is left of it behind its first operators, which a compiler runs in one pass; and its
+    operators one by one: small change for the solver."""
+    if len(clusters) == 1:
+        return [clusters]
+    return [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]
 
 
 def by_importance(found: list[Source]) -> list[tuple[Source, float]]:

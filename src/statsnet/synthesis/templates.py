@@ -52,7 +52,7 @@ if __name__ == "__main__":
     sys.exit(main(lambda device: make_step(build(device), device), SPEC_ID, MODE))
 ''')
 
-PROXY = '''\
+PROXY = Template('''\
 class Proxy(nn.Module):
     """All towers side by side: blocks in a row, each reading what the one before it wrote.
 
@@ -66,13 +66,54 @@ class Proxy(nn.Module):
         self.towers = nn.ModuleList(towers())
 
     def forward(self, batch: list[Tensor]) -> list[Tensor]:
-        ends = []
-        for tower, x in zip(self.towers, batch, strict=True):
-            for block in tower:
-                x = block.forward(x)
-            ends.append(x)
-        return ends
+$ends$kept        return ends
+''')
+
+LOOP = """\
+        ends = [through(tower, x) for tower, x in zip(self.towers, batch, strict=True)]
+"""
+
+THROUGH = '''\
+def through(tower: nn.Sequential, x: Tensor) -> Tensor:
+    """What a tower makes of `x`, each block reading what the one before it wrote."""
+    for block in tower:
+        x = block.forward(x)
+    return x
 '''
+
+UNROLLED = Template("""\
+        # No loop: around a recurrent layer, which it leaves to the library, a compiler would give it up.
+        towers = self.towers
+        ends = [
+$lines        ]
+""")
+
+KEPT = '''\
+class ReadOn(torch.autograd.Function):
+    """What a compiler is to see behind a tower that ends in a relu: a layer that keeps what it reads for its
+    own backward pass, as in a model. With none, the signs are kept instead, and written besides."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient + 0.0 * x
+
+
+def ends_in_relu(tower: nn.Sequential) -> bool:
+    last = tower[-1]
+    return getattr(last, "activation", None) is F.relu or getattr(last, "functions", ("",))[-1] == "relu"
+'''
+
+READ_ON = """\
+        if torch.compiler.is_compiling():
+            pairs = zip(self.towers, ends, strict=True)
+            ends = [ReadOn.apply(x) if ends_in_relu(tower) else x for tower, x in pairs]
+"""
 
 REPEAT = '''\
 def repeat(count: int, block: type[nn.Module], /, *args: object, **options: object) -> list[nn.Module]:
