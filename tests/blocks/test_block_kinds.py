@@ -366,6 +366,21 @@ def in_memory(x: torch.Tensor) -> torch.Tensor:
     return x.as_strided((x.numel(),), (1,))
 
 
+@pytest.mark.parametrize(("elements", "sliced"), [(32, False), (48, True)])
+def test_what_is_read_whole_is_not_sliced(elements: int, sliced: bool) -> None:
+    """The gradient of a slice, even of one of all elements, is one more pass over them."""
+    block = KINDS["pointwise"].build({"shape": (8, 4), "functions": ("tanh",), "operand": ()})
+    x = torch.randn(elements, requires_grad=True)
+    node = block.enter(x).grad_fn
+    names = []
+    while node is not None:
+        names.append(node.name())
+        node = node.next_functions[0][0] if node.next_functions else None
+    assert ("SliceBackward0" in names) == sliced
+    (gradient,) = torch.autograd.grad(block.enter(x), x, torch.ones(8, 4))
+    assert gradient.sum() == 32
+
+
 @pytest.mark.parametrize("kind", ["conv", "concat", "pointwise"])
 def test_other_branches_of_maps_are_kept_channels_last(kind: str) -> None:
     shape = (2, 8, 6, 6)

@@ -12,7 +12,7 @@ from torch import nn
 
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
-from statsnet.signatures.target import Target, target_of
+from statsnet.signatures.target import Target, TargetMotif, target_of
 from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
 from statsnet.synthesis.jobs import measure_idle
 from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
@@ -63,6 +63,22 @@ def test_an_optimizers_operators_on_one_parameter_are_one_source() -> None:
     assert source.optimizer == "adam"
     assert source.time_s == pytest.approx(0.002)
     assert source.share == pytest.approx(0.2)
+
+
+def test_what_is_left_of_a_motif_behind_its_first_operators() -> None:
+    """A compiler runs it in one pass; the batch norm alone, and the relu alone, would be two."""
+    shape = (4, 16, 8, 8)
+    operands = (tensor(*shape), tensor(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    conv = cluster("aten.convolution.default", "forward", operands, *shape)
+    norm = cluster("aten.native_batch_norm.default", "forward", (tensor(*shape), *[tensor(16)] * 4), *shape)
+    relu = cluster("aten.relu.default", "forward", (tensor(*shape),), *shape)
+    of_parts = target(conv, norm, relu)
+    motif = TargetMotif(member=of_parts.members[0].name, clusters=(0, 1, 2), count_per_s=100.0)
+    found = [(s.kind, s.config.get("activation")) for s in sources(replace(of_parts, motifs=(motif,)))]
+    assert found.count(("conv", "relu")) == 1
+    assert found.count(("norm", "relu")) == 1
+    assert ("norm", "") in found
+    assert ("pointwise", None) in found
 
 
 def test_the_dearest_parameter_stands_for_its_class() -> None:
