@@ -33,6 +33,23 @@ def test_convolutions(shape: dict[str, int], wanted: str) -> None:
     assert shape_class("aten.convolution_backward.default", backward, outputs) == wanted
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "wanted"),
+    [
+        ("aten.native_batch_norm.default", [16, 512, 7, 7], "rows 4^3"),
+        ("aten.native_batch_norm.default", [16, 64, 56, 56], "rows 4^6"),
+        ("aten.native_batch_norm_backward.default", [1, 64, 56, 56], "rows 4^6"),
+        ("aten.native_batch_norm.default", [256, 1024], "rows 4^5"),
+        ("aten.native_layer_norm.default", [16, 128, 768], "rows 4^5"),
+        ("aten.native_batch_norm.default", [1, 8, 7, 7], "one thread"),
+        ("aten.relu.default", [16, 512, 7, 7], "L3"),
+    ],
+)
+def test_normalisations_by_the_length_of_a_row(op: str, shape: list[int], wanted: str) -> None:
+    x = {"shape": shape, "dtype": "float32"}
+    assert shape_class(op, [x], [x]) == wanted
+
+
 def test_weights_are_what_a_forward_product_reads_whatever_its_rows() -> None:
     x, weight, bias = ({"shape": s, "dtype": "float32"} for s in ([64, 256], [256, 512], [512]))
     args, _ = convolution(batch=4, kernel=3)

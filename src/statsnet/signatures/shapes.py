@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from statsnet.signatures.categories import base_name
+from statsnet.signatures.categories import base_name, categorize
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 
 MANY_IMAGES = 16
@@ -20,8 +20,8 @@ GRAIN = 32768
 
 def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     """Convolutions by kernel, stride and grouping, pointwise ones by their batch too; matrix products by depth and
-    rows (powers of four); everything else by the cache level that its tensors would fill, or as too small to be split
-    among threads."""
+    rows (powers of four); normalisations by the length of what lies together in memory and has one mean (powers of
+    four); everything else by the cache level that its tensors would fill, or as too small to be split among threads."""
     base = base_name(op)
     if base.startswith("convolution"):
         return _convolution(base, args)
@@ -34,8 +34,17 @@ def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     tensors = [*tensors_of(args), *tensors_of(outputs)]
     if max((math.prod(t.shape) for t in tensors), default=0) < GRAIN:
         return "one thread"
+    if tensors and categorize(op, "forward") == "normalization":
+        # Vectors run along a row: with a narrower dtype or shorter vectors short rows gain and lose otherwise.
+        return f"rows 4^{_quarter(_row_length(base, tensors[0].shape))}"
     nbytes = sum(t.nbytes for t in tensors)
     return "L2" if nbytes < 2**20 else "L3" if nbytes < 2**25 else "memory"
+
+
+def _row_length(base: str, shape: tuple[int, ...]) -> int:
+    """Elements of one row of a contiguous tensor: of a map, or of what a layer norm reads; without maps, channels."""
+    of_rows = "layer" in base or "rms" in base or len(shape) < 3
+    return shape[-1] if of_rows else math.prod(shape[2:])
 
 
 _WEIGHTS = {"convolution": (1,), "addmm": (2,), "mm": (1,), "linear": (1,), "mkldnn_rnn_layer": (1, 2)}

@@ -12,7 +12,7 @@ from typing import Any
 from statsnet.errors import StatsNetError
 from statsnet.signatures.canonical import write_json_atomically
 
-CACHE_VERSION = 12
+CACHE_VERSION = 13
 """Part of every key: raise it when a measuring method changes."""
 
 
