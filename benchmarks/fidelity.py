@@ -61,11 +61,21 @@ def main() -> None:
             for compression in options.compressions:
                 found += contests(mix, mode, compression, options.proxies, ways=ways, say=_say, cache=cache)
     _measure(timings, found, settings, options)
-    rows = [_row(timings, c, s) for c in found for s in settings]
-    report = {"environment": measuring_environment(), "settings": options.settings, "rows": rows}
+    failed = {
+        (i, e.name): why for i, c in enumerate(found) for e in settings if (why := _failed(timings, c, e))
+    }
+    rows = [_row(timings, c, e) for i, c in enumerate(found) for e in settings if (i, e.name) not in failed]
+    report = {
+        "environment": measuring_environment(),
+        "settings": options.settings,
+        "rows": rows,
+        "failed": [*failed.values()],
+    }
     output.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomically(output, report)
     print(tables.document(rows))
+    for line in failed.values():
+        print(line)
 
 
 def _options() -> argparse.Namespace:
@@ -131,6 +141,8 @@ def _measure(
         for contest in found:
             for side in (contest.suite, contest.stand_in):
                 for setting in settings:
+                    if any(timings.failed(s, setting) for _, s in side):
+                        continue
                     if not known_well([_factor(timings, side, setting)]):
                         pairs |= {(s.identity, setting.name) for _, s in side if may_run_on(s, setting)}
         return pairs
@@ -155,6 +167,14 @@ def _factor(
         before, after = timings.pairs(subject, setting, rounds)
         members.append(Member(rate=weight, a=before, b=after))
     return paired_suite_factor(members)
+
+
+def _failed(timings: Timings, contest: Contest, setting: Setting) -> str | None:
+    """Why a contest cannot be held in a setting, where one of its subjects does not run there."""
+    causes = (timings.failed(subject, setting) for subject in contest.subjects())
+    if why := next(filter(None, causes), None):
+        return f"{contest.mix} {contest.mode}, {contest.method}: {why}"
+    return None
 
 
 def _row(timings: Timings, contest: Contest, setting: Setting) -> dict[str, Any]:

@@ -59,8 +59,12 @@ class Timings:
         if row["environment"] == self.here:
             self.found[row["subject"]].append(row["processes"])
 
+    def failed(self, subject: Subject, setting: Setting) -> str | None:
+        """Why the subject does not run in the setting, where it was tried."""
+        return next((p["failed"] for p in self.of(subject, setting) if "failed" in p), None)
+
     def of(self, subject: Subject, setting: Setting) -> list[Process]:
-        """The processes measured so far, in their order."""
+        """The processes measured so far, in their order; of one that failed, why alone."""
         return [group[setting.name] for group in self.found[subject.identity] if setting.name in group]
 
     def pairs(self, subject: Subject, setting: Setting, rounds: slice = slice(None)) -> Pairs:
@@ -69,10 +73,12 @@ class Timings:
         return [group[BASELINE.name] for group in groups], [group[setting.name] for group in groups]
 
     def measure(self, subject: Subject, settings: Sequence[Setting]) -> None:
-        """One more group: a process for the baseline and one for each setting."""
+        """One more group: a process for the baseline and one for each setting. That a subject does not run in a
+        setting is kept, too."""
         began = time.time()
         sweep = [BASELINE, *settings]
-        outcomes = side_by_side({"jobs": [subject.job(setting) for setting in sweep]})["outcomes"]
+        jobs = [{**subject.job(setting), "may_fail": setting != BASELINE} for setting in sweep]
+        outcomes = side_by_side({"jobs": jobs})["outcomes"]
         row = {
             "subject": subject.identity,
             "environment": self.here,
@@ -88,6 +94,8 @@ class Timings:
 
 
 def _kept(outcome: dict[str, Any]) -> Process:
+    if "failed" in outcome:
+        return {"failed": outcome["failed"]}
     kept = {key: outcome[key] for key in ("window_latency_s", "generated_share") if key in outcome}
     return {"latency_s": [median(outcome["latency_s"])], "steps": len(outcome["latency_s"]), **kept}
 

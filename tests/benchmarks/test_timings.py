@@ -91,3 +91,19 @@ def test_without_settings_the_baseline_runs_alone(tmp_path: Path, ran: list[str]
     found = Timings(tmp_path / "times.jsonl", here="here")
     run_rounds(found, [subject("a")], [], fewest=2, most=2, uncertain=set, say=lambda _: None)
     assert ran == ["a baseline"] * 2
+
+
+def test_that_a_subject_does_not_run_in_a_setting_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(group: dict[str, Any]) -> dict[str, Any]:
+        assert [job["may_fail"] for job in group["jobs"]] == [False, True]
+        times = {"latency_s": [1.0] * 3, "window_latency_s": [1.0] * 3}
+        return {"outcomes": [times, {"failed": "a (threads=1): it needs two"}]}
+
+    monkeypatch.setattr(timings, "side_by_side", run)
+    Timings(tmp_path / "times.jsonl", here="here").measure(subject("a"), [ONE_THREAD])
+    read = Timings(tmp_path / "times.jsonl", here="here")
+    assert read.failed(subject("a"), ONE_THREAD) == "a (threads=1): it needs two"
+    assert read.failed(subject("a"), BASELINE) is None
+    assert len(read.of(subject("a"), ONE_THREAD)) == 1, "it is not tried again in the same round"

@@ -106,3 +106,24 @@ def test_validate_under_settings(cli: Cli, here: Path) -> None:
     done = cli("compare", "v.json", "v.json")
     assert done.returncode == 0, done.stderr
     assert "recsys/ncf" in done.stdout
+
+
+def test_a_setting_in_which_something_does_not_run_is_left_out(
+    cli: Cli, failing: Callable[..., str], here: Path
+) -> None:
+    write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
+    with open(here / "p" / "network.py", "a") as file:
+        file.write("\nif os.environ.get('ATEN_CPU_CAPABILITY'):\n    raise MemoryError('no room for it')\n")
+    options = ("--rounds", "2", "--json", "v.json", *QUICK)
+    done = cli("validate", "p", "--settings", "aten=default,threads=1", *options)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "aten=default is left out: the proxy (aten=default): a measuring process failed" in said
+    fidelity = read(here / "v.json")["validation"]["fidelity"]
+    assert [row["name"] for row in fidelity["settings"]] == ["threads=1"]
+    (failed,) = fidelity["failed"]
+    assert failed["name"] == "aten=default"
+    assert failed["cause"].endswith("MemoryError: no room for it")
+    message = failing("validate", "p", "--settings", "aten=default", *options, code=1)
+    assert "no room for it" in message
+    assert "leave it out of --settings" in message

@@ -66,6 +66,27 @@ def test_one_that_dies_in_its_turn_ends_all(tmp_path: Path) -> None:
         side_by_side({"jobs": jobs})
 
 
+@pytest.mark.parametrize("side", ["side by side", "one after the other"])
+def test_one_that_may_fail_says_why_and_the_others_go_on(tmp_path: Path, side: str) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import os, torch\n"
+        "class Choosy(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        if os.environ.get('ATEN_CPU_CAPABILITY'):\n"
+        "            raise RuntimeError('no kernel for this capability')\n"
+        "        return x @ x\n"
+        "def make():\n"
+        "    return Choosy(), (torch.ones(300, 300),)\n"
+    )
+    limits = {"peak_bytes": 1 << 60} if side == "one after the other" else {}
+    jobs = timing(f"{model}:make", max_time_s=0.1, min_time_s=0.02, **limits)["jobs"]
+    outcomes = side_by_side({"jobs": [{**job, "preset": None, "may_fail": True} for job in jobs]})["outcomes"]
+    assert ["failed" in o for o in outcomes] == [False, False, True]
+    assert outcomes[2]["failed"].startswith("it (aten=default): ")
+    assert "no kernel for this capability" in outcomes[2]["failed"]
+
+
 def test_a_window_for_each_command() -> None:
     said: list[dict[str, Any]] = []
     found = take_turns(lambda: sum(range(100_000)), ["step", "step", "step"], said.append, limit_s=0.1)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statsnet.environment import differences
+from statsnet.errors import MeasurementError
 from statsnet.running.child import Progress
 from statsnet.running.in_turn import side_by_side
 from statsnet.running.interleave import interleave
@@ -45,19 +46,33 @@ def measure_fidelity(
 
     Every round runs every member and then the proxy, each in fresh processes, one for the baseline and one for each
     setting, which take turns; after `rounds` of them until every factor is known to HALF_WIDTH, or `most_rounds` have
-    run. Raises UsageError for a setting that a replayed member can not follow.
+    run. A setting in which a member or the proxy does not run is left out and named in `failed`.
+
+    Raises UsageError for a setting that a replayed member can not follow, MeasurementError where no setting is left.
     """
     sweep = [BASELINE, *settings]
     groups = _groups(proxy, members, sweep, device, limits)
+    failed: dict[int, str] = {}
 
-    def by_setting(outcomes: Outcomes) -> list[Outcomes]:
-        return [
-            [[found["outcomes"][index] for found in subject] for subject in outcomes]
-            for index in range(len(sweep))
-        ]
+    def measured(job: Mapping[str, Any], *, timeout_s: float | None = None) -> dict[str, Any]:
+        due = {place: each for place, each in enumerate(job["jobs"]) if place not in failed}
+        found = side_by_side({**job, "jobs": list(due.values())}, timeout_s=timeout_s)["outcomes"]
+        outcomes = dict(zip(due, found, strict=True))
+        failed.update({place: o["failed"] for place, o in outcomes.items() if "failed" in o})
+        if len(failed) == len(settings):
+            name, why = sweep[min(failed)].name, failed[min(failed)]
+            raise MeasurementError(f"nothing runs under {name}", cause=why, hint="leave it out of --settings")
+        return {"outcomes": outcomes}
+
+    def by_setting(outcomes: Outcomes) -> dict[int, Outcomes]:
+        return {
+            place: [[found["outcomes"][place] for found in subject] for subject in outcomes]
+            for place in range(len(sweep))
+            if place not in failed
+        }
 
     def all_factors(outcomes: Outcomes) -> list[Interval]:
-        before, *after = by_setting(outcomes)
+        before, *after = by_setting(outcomes).values()
         return [f for part in after for f in factors(members, before, part)]
 
     outcomes = interleave(
@@ -66,7 +81,7 @@ def measure_fidelity(
         most=most_rounds,
         enough=lambda found: known_well(all_factors(found)),
         on_progress=on_progress,
-        run=side_by_side,
+        run=measured,
     )
     parts = by_setting(outcomes)
     result = suite_result(proxy.spec, members, parts[0][:-1], parts[0][-1])
@@ -75,9 +90,9 @@ def measure_fidelity(
         "widest_half_width": widest_half_width(all_factors(outcomes)),
         "baseline_noise": suite_noise(members, parts[0]),
         "settings": [
-            setting_row(setting, members, parts[0], part)
-            for setting, part in zip(settings, parts[1:], strict=True)
+            setting_row(sweep[place], members, parts[0], part) for place, part in parts.items() if place
         ],
+        "failed": [{"name": sweep[place].name, "cause": failed[place]} for place in sorted(failed)],
     }
 
 
@@ -96,7 +111,14 @@ def _groups(
         {**proxy_job(proxy, device=device, setting=setting, **limits), "label": f"the proxy ({setting.name})"}
         for setting in sweep
     ]
-    return [{"kind": "side_by_side", "label": name, "jobs": group} for name, group in jobs.items()]
+    return [
+        {
+            "kind": "side_by_side",
+            "label": name,
+            "jobs": [{**job, "may_fail": place > 0} for place, job in enumerate(group)],
+        }
+        for name, group in jobs.items()
+    ]
 
 
 def factors(members: Sequence[SuiteMember], before: Outcomes, after: Outcomes) -> tuple[Interval, Interval]:

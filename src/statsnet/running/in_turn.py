@@ -40,36 +40,60 @@ def side_by_side(job: Job, *, timeout_s: float | None = None) -> dict[str, Any]:
 
     Each result has `window_latency_s`, the median of each of its windows: the n-th of all belong together. Jobs that
     cannot be told when to step (a replay), and those that would not fit into memory together (by their `peak_bytes`),
-    run one after the other and have none. Raises what the jobs raise, with the `label` of the one that failed.
+    run one after the other and have none. Raises what the jobs raise, with the `label` of the one that failed; one that
+    `may_fail` has the result {"failed": why, in a line} instead, and the others go on.
     """
     jobs: list[Job] = job["jobs"]
+    found: dict[int, dict[str, Any]] = {}
     if len(jobs) == 1 or not all(j["kind"] in LISTENING for j in jobs) or not _fit(jobs):
-        return {"outcomes": [_alone(each, timeout_s) for each in jobs]}
+        for place, each in enumerate(jobs):
+            with _borne(each, place, found), _named(each):
+                found[place] = run_job(each, timeout_s=timeout_s)
+    else:
+        _take_turns(jobs, found, timeout_s)
+    return {"outcomes": [found[place] for place in range(len(jobs))]}
+
+
+def _take_turns(jobs: Sequence[Job], found: dict[int, dict[str, Any]], timeout_s: float | None) -> None:
+    """Puts the jobs' results into `found`, by their places."""
     time_s = max(min(j.get("min_time_s", TIME_S), j.get("max_time_s", math.inf)) for j in jobs)
     with contextlib.ExitStack() as stack:
-        workers: list[tuple[Job, Worker, Iterator[dict[str, Any]]]] = []
-        for each in jobs:  # they warm up one after the other
+        workers: dict[int, tuple[Job, Worker, Iterator[dict[str, Any]]]] = {}
+        for place, each in enumerate(jobs):  # they warm up one after the other
             worker = stack.enter_context(Worker({**each, "in_turn": True}, listens=True))
-            workers.append((each, worker, worker.events(timeout_s)))
-            _wait_for("ready", *workers[-1])
+            with _borne(each, place, found):
+                workers[place] = (each, worker, worker.events(timeout_s))
+                _wait_for("ready", *workers[place])
         turns, begin = 0, time.monotonic()
         while turns < FEWEST_TURNS or time.monotonic() - begin < time_s * len(jobs):
-            for each, worker, events in workers:
-                worker.tell("step")
-                _wait_for("window_s", each, worker, events)
+            workers = {place: parts for place, parts in workers.items() if place not in found}
+            for place, (each, worker, events) in workers.items():
+                with _borne(each, place, found):
+                    worker.tell("step")
+                    _wait_for("window_s", each, worker, events)
                 time.sleep(PAUSE_S)
             turns += 1
-        return {"outcomes": [_end(*parts) for parts in workers]}
+        for place, parts in workers.items():
+            if place not in found:
+                with _borne(parts[0], place, found):
+                    found[place] = _end(*parts)
+
+
+@contextlib.contextmanager
+def _borne(job: Job, place: int, found: dict[int, dict[str, Any]]) -> Iterator[None]:
+    """What goes wrong with a job that may fail is its result."""
+    try:
+        yield
+    except StatsNetError as error:
+        if not job.get("may_fail"):
+            raise
+        said_last = (error.cause or "").strip().splitlines()[-1:]
+        found[place] = {"failed": ": ".join([error.message, *said_last])}
 
 
 def _fit(jobs: Sequence[Job]) -> bool:
     peaks = [j.get("peak_bytes") or 0 for j in jobs]
     return sum(peaks) <= FITS * describe(jobs[0].get("device", "cpu"))["memory_bytes"]
-
-
-def _alone(job: Job, timeout_s: float | None) -> dict[str, Any]:
-    with _named(job):
-        return run_job(job, timeout_s=timeout_s)
 
 
 def _wait_for(key: str, job: Job, worker: Worker, events: Iterator[dict[str, Any]]) -> None:

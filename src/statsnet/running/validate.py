@@ -74,6 +74,9 @@ def validate_proxy(
             on_progress=on_progress,
             **limits,
         )
+        validation["notes"] += [
+            f"{f['name']} is left out: {f['cause']}" for f in validation["fidelity"]["failed"]
+        ]
     if changed := differences(proxy.spec["reference_environment"], result["environment"]):
         validation["notes"].append(f"the proxy was made in another environment ({'; '.join(changed)})")
         validation["moved"] = _moved(proxy, members, result)
