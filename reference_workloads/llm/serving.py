@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -28,6 +30,9 @@ class Decode(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        # Its name from transformers 5.24 on; older ones know the other alone.
+        taken = inspect.signature(model.forward).parameters
+        self.keyword = "cache" if "cache" in taken else "past_key_values"
 
     def forward(self, input_ids: Tensor, cache: Tensor) -> Tensor:
         """input_ids: (batch, 1); cache: (layers, 2, batch, heads, history, head), keys and values.
@@ -35,7 +40,7 @@ class Decode(nn.Module):
         Returns logits, (batch, 1, vocabulary).
         """
         past = Cache(layers=[filled(keys, values) for keys, values in cache])
-        return self.model(input_ids=input_ids, past_key_values=past, use_cache=True).logits
+        return self.model(input_ids=input_ids, use_cache=True, **{self.keyword: past}).logits
 
 
 def filled(keys: Tensor, values: Tensor) -> DynamicLayer:
