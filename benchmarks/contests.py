@@ -24,8 +24,8 @@ from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
 
 PROXY = "statsnet"
-LIMITS = {"min_time_s": 15.0, "max_time_s": 15.0}
-"""Of what each process of a group times. A group's start and warm-up take two minutes: so long, half of its time is
+LIMITS = {"min_time_s": 10.0, "max_time_s": 10.0}
+"""Of what each process of a group times. A group's start and warm-up take a minute: so long, half of its time is
 measurement."""
 
 REPRESENTATIVES = 3

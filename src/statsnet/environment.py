@@ -60,6 +60,14 @@ _WITHOUT_EFFECT = {"memory_bytes"}  # varies by some pages between boots; what f
 _SHOWN_ELSEWHERE = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}  # their effect is in `threads`
 
 
+def cache_dir() -> Path:
+    """$STATSNET_CACHE, else statsnet/ in the user's cache directory."""
+    chosen = os.environ.get("STATSNET_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statsnet"
+
+
 def describe(device: str = "cpu") -> dict[str, Any]:
     """The environment record of this process for `"cpu"`, `"cuda"` or `"cuda:N"`.
 

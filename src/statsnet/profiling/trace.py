@@ -15,8 +15,9 @@ import torch
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.device_kernels import Kernel
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.near_cores import NearCores
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
-from statsnet.profiling.together import agreed
+from statsnet.profiling.together import agreed, alone
 from statsnet.signatures.categories import is_metadata
 
 Step = Callable[[int], Any]
@@ -102,7 +103,12 @@ def trace_step(
     def profiled() -> Timeline:
         return profile_step(lambda: step(next(turn)), calls, device=device, event_overhead_s=overhead_s)
 
+    def both() -> tuple[float, Timeline]:
+        _recover(run)
+        return run(), profiled()
+
     profiled()  # the first session of a step takes the memory that the later ones use again
+    cores = NearCores(device) if alone() else None
     if len(calls) > MANY_CALLS:
         repeats = min(repeats, 3)
     elif agreed(warmup_s[-1] > LONG_STEP_S):
@@ -114,9 +120,9 @@ def trace_step(
         len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)
     ):
         between()
-        _recover(run)
-        bare.append(run())
-        timelines.append(profiled())
+        bare_s, timeline = cores.undisturbed(both) if cores else both()
+        bare.append(bare_s)
+        timelines.append(timeline)
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
     quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
     _fill_times(calls, quiet)

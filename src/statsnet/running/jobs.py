@@ -15,6 +15,7 @@ import torch
 
 from statsnet.environment import describe
 from statsnet.profiling.events import StepEvents, profiling
+from statsnet.profiling.near_cores import NearCores
 from statsnet.profiling.power import ATTEMPTS, Meter, slowed_down
 from statsnet.running.child import Progress
 from statsnet.running.harness import PRECISION, measure, precision, time_once, warm_up
@@ -87,7 +88,7 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     elif device.startswith("cuda"):
         process = measure_on_gpu(wrapped, device, **limits)
     else:
-        process = measure(wrapped, device=device, **limits)
+        process = NearCores(device).undisturbed(partial(measure, wrapped, device=device, **limits))
     if compiled:
         process["generated_share"] = _generated_share(wrapped, device)
     environment = describe(device)
@@ -150,10 +151,11 @@ def take_turns(
     timed = partial(time_once, step, device, time.perf_counter)
     warmup, settled = warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
     usual_s = median(warmup[-3:])
+    cores = NearCores(device)
     times: list[float] = []
     windows: list[float] = []
-    report({"ready": True})
-    for _ in commands:
+
+    def one_window() -> list[float]:
         if usual_s < WINDOW_S / 4:
             timed()  # brings back what the others' turns drove out of the caches
         with meter if on_gpu else nullcontext():
@@ -161,6 +163,11 @@ def take_turns(
             window = [timed()]
             while time.perf_counter() < end:
                 window.append(timed())
+        return window
+
+    report({"ready": True})
+    for _ in commands:
+        window = cores.undisturbed(one_window)
         times += window
         windows.append(median(window))
         report({"window_s": windows[-1]})

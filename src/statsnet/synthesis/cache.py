@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
+from statsnet.environment import cache_dir
 from statsnet.errors import StatsNetError
 from statsnet.signatures.canonical import write_json_atomically
 
-CACHE_VERSION = 13
+CACHE_VERSION = 14
 """Part of every key: raise it when a measuring method changes."""
-
-
-def cache_dir() -> Path:
-    """$STATSNET_CACHE, else statsnet/ in the user's cache directory."""
-    chosen = os.environ.get("STATSNET_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statsnet"
 
 
 class MeasurementCache:
