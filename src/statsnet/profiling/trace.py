@@ -15,7 +15,7 @@ import torch
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.device_kernels import Kernel
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
-from statsnet.profiling.near_cores import NearCores
+from statsnet.profiling.steady import Steady
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.together import agreed, alone
 from statsnet.signatures.categories import is_metadata
@@ -108,7 +108,7 @@ def trace_step(
         return run(), profiled()
 
     profiled()  # the first session of a step takes the memory that the later ones use again
-    cores = NearCores(device) if alone() else None
+    steady = Steady(device) if alone() else None
     if len(calls) > MANY_CALLS:
         repeats = min(repeats, 3)
     elif agreed(warmup_s[-1] > LONG_STEP_S):
@@ -120,7 +120,7 @@ def trace_step(
         len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)
     ):
         between()
-        bare_s, timeline = cores.undisturbed(both) if cores else both()
+        bare_s, timeline = steady.undisturbed(both) if steady else both()
         bare.append(bare_s)
         timelines.append(timeline)
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))

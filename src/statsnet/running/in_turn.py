@@ -65,12 +65,13 @@ def _take_turns(jobs: Sequence[Job], found: dict[int, dict[str, Any]], timeout_s
                 workers[place] = (each, worker, worker.events(timeout_s))
                 _wait_for("ready", *workers[place])
         turns, begin = 0, time.monotonic()
-        while turns < FEWEST_TURNS or time.monotonic() - begin < time_s * len(jobs):
+        lost_s: dict[int, float] = {}
+        while turns < FEWEST_TURNS or time.monotonic() - begin - sum(lost_s.values()) < time_s * len(jobs):
             workers = {place: parts for place, parts in workers.items() if place not in found}
             for place, (each, worker, events) in workers.items():
                 with _borne(each, place, found):
                     worker.tell("step")
-                    _wait_for("window_s", each, worker, events)
+                    lost_s[place] = _wait_for("window_s", each, worker, events)["lost_s"]
                 time.sleep(PAUSE_S)
             turns += 1
         for place, parts in workers.items():
@@ -96,11 +97,11 @@ def _fit(jobs: Sequence[Job]) -> bool:
     return sum(peaks) <= FITS * describe(jobs[0].get("device", "cpu"))["memory_bytes"]
 
 
-def _wait_for(key: str, job: Job, worker: Worker, events: Iterator[dict[str, Any]]) -> None:
+def _wait_for(key: str, job: Job, worker: Worker, events: Iterator[dict[str, Any]]) -> dict[str, Any]:
     with _named(job):
         for event in events:
             if key in event:
-                return
+                return event
         worker.result()  # says why
         raise MeasurementError("a measuring process ended before its turn", hint="measure again")
 

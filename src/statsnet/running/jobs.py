@@ -15,8 +15,8 @@ import torch
 
 from statsnet.environment import describe
 from statsnet.profiling.events import StepEvents, profiling
-from statsnet.profiling.near_cores import NearCores
 from statsnet.profiling.power import ATTEMPTS, Meter, slowed_down
+from statsnet.profiling.steady import Steady
 from statsnet.running.child import Progress
 from statsnet.running.harness import PRECISION, measure, precision, time_once, warm_up
 from statsnet.running.proxy_folder import load_network
@@ -88,7 +88,7 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     elif device.startswith("cuda"):
         process = measure_on_gpu(wrapped, device, **limits)
     else:
-        process = NearCores(device).undisturbed(partial(measure, wrapped, device=device, **limits))
+        process = Steady(device).undisturbed(partial(measure, wrapped, device=device, **limits))
     if compiled:
         process["generated_share"] = _generated_share(wrapped, device)
     environment = describe(device)
@@ -151,7 +151,7 @@ def take_turns(
     timed = partial(time_once, step, device, time.perf_counter)
     warmup, settled = warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
     usual_s = median(warmup[-3:])
-    cores = NearCores(device)
+    steady = Steady(device)
     times: list[float] = []
     windows: list[float] = []
 
@@ -167,10 +167,10 @@ def take_turns(
 
     report({"ready": True})
     for _ in commands:
-        window = cores.undisturbed(one_window)
+        window = steady.undisturbed(one_window)
         times += window
         windows.append(median(window))
-        report({"window_s": windows[-1]})
+        report({"window_s": windows[-1], "lost_s": steady.lost_s})
     process = {
         "latency_s": times,
         "warmup_latency_s": warmup,

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from statsnet.profiling.near_cores import NearCores
+from statsnet.profiling.steady import Steady
 from statsnet.running.harness import time_once, warm_up
 from statsnet.running.proxy_folder import load_network
 
@@ -27,13 +27,13 @@ class Yardstick:
         network = load_network(folder)
         step = network.make_step(network.build(device), device)
         self._timed = partial(time_once, step, device, time.perf_counter)
-        self._cores = NearCores(device)
+        self._steady = Steady(device)
         self.latency_s: list[float] = []
         warm_up(self._timed, window_s=LOOK_S, limit_s=10 * LOOK_S)
 
     def look(self) -> None:
         """Time it for LOOK_S, one step at least."""
-        self.latency_s.append(median(self._cores.undisturbed(self._window)))
+        self.latency_s.append(median(self._steady.undisturbed(self._window)))
 
     def _window(self) -> list[float]:
         self._timed()  # brings back what others drove out of the caches

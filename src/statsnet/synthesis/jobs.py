@@ -24,8 +24,8 @@ from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, 
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.ncu import run_in_range
-from statsnet.profiling.near_cores import NearCores
 from statsnet.profiling.power import drawn_by
+from statsnet.profiling.steady import Steady
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.running.proxy_folder import load_network
@@ -60,14 +60,14 @@ def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any
     device = environment.select(job["device"])
     overhead = event_overhead_s()
     flush = torch.empty(FLUSH_BYTES // 4, device=device)
-    cores = NearCores(device)
+    steady = Steady(device)
     rows: list[dict[str, Any]] = []
     total = len(job["candidates"])
     for number, row in enumerate(job["candidates"]):
         stage = f"measuring block {number + 1} of {total}"
         progress({"stage": stage, "done": number / total, "block": number})
         bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
-        rows.append(cores.undisturbed(partial(_measure_one, bench, flush, device, overhead)))
+        rows.append(steady.undisturbed(partial(_measure_one, bench, flush, device, overhead)))
     return {"columns": rows}
 
 

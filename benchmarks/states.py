@@ -1,0 +1,127 @@
+"""How much longer a step takes in the states that a virtual machine is found in.
+
+    python benchmarks/states.py TARGET ... [--time 60] [--threads N] [-o FILE]
+
+Each target, a workload's name or a proxy's folder, makes windows of steps (inference) for so many seconds. Before
+and behind each the machine is looked at (profiling/steady.py), which tells windows at its best from those with cores
+far from each other, and from those in which computing was slow. A window that is in one state at its begin and in
+another at its end is left out. Run nothing else meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, stdev
+from typing import Any, TypeVar
+
+import torch
+
+from statsnet.environment import describe
+from statsnet.profiling.steady import FAR, SLOW, Probes
+from statsnet.running.harness import relaunch_with_allocator
+from statsnet.running.proxy_folder import load_network
+from statsnet.signatures.canonical import write_json_atomically
+from statsnet.workloads import build, make_step
+
+WINDOW_S = 0.4
+WARM_UPS = 5
+BEST = "at its best"
+
+T = TypeVar("T")
+Look = tuple[float, float]
+Window = tuple[Look, Look, float]
+"""What was seen before and behind it, and its median step in seconds."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("targets", nargs="+", metavar="TARGET")
+    parser.add_argument("--time", type=float, default=60.0, help="seconds of each target (default: 60)")
+    parser.add_argument("--threads", type=int, help="of the step; all are looked at (default: all)")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    relaunch_with_allocator()
+    look = _with_threads(Probes(), torch.get_num_threads())
+    threads = options.threads or torch.get_num_threads()
+    found = {t: _windows(_with_threads(_step_of(t), threads), look, options.time) for t in options.targets}
+    looks = [seen for windows in found.values() for window in windows for seen in window[:2]]
+    best = (min(a for a, _ in looks), min(b for _, b in looks))
+    rows = [_row(Path(target).name, windows, best) for target, windows in found.items()]
+    handing_over, computing = (1e6 * s for s in best)
+    print(
+        f"at best {handing_over:.0f} µs to hand over, {computing:.0f} to compute; steps of {threads} threads"
+    )
+    for row in rows:
+        print(_line(row))
+    if options.output:
+        report = {"environment": describe("cpu"), "step_threads": threads, "best_s": best, "rows": rows}
+        write_json_atomically(options.output, report)
+
+
+def _step_of(target: str) -> Callable[[], Any]:
+    if Path(target).is_dir():
+        network = load_network(target)
+        step: Callable[[], Any] = network.make_step(network.build("cpu"), "cpu")
+        return step
+    workload, turn = make_step(build(target, mode="inference")), itertools.count()
+    return lambda: workload(next(turn))
+
+
+def _with_threads(run: Callable[[], T], threads: int) -> Callable[[], T]:
+    def wrapped() -> T:
+        torch.set_num_threads(threads)
+        return run()
+
+    return wrapped
+
+
+def _windows(step: Callable[[], Any], look: Callable[[], Look], time_s: float) -> list[Window]:
+    for _ in range(WARM_UPS):
+        step()
+    found: list[Window] = []
+    end = time.perf_counter() + time_s
+    before = look()
+    while time.perf_counter() < end:
+        times: list[float] = []
+        while sum(times) < WINDOW_S:
+            begin = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - begin)
+        behind = look()
+        found.append((before, behind, median(times)))
+        before = behind
+    return found
+
+
+def _state(seen: Look, best: Look) -> str:
+    far, slow = (s >= limit * best_s for s, best_s, limit in zip(seen, best, (FAR, SLOW), strict=True))
+    return "far" if far else "slow" if slow else BEST
+
+
+def _row(name: str, windows: list[Window], best: Look) -> dict[str, Any]:
+    steps: dict[str, list[float]] = {BEST: [], "far": [], "slow": []}
+    for before, behind, step_s in windows:
+        if (state := _state(before, best)) == _state(behind, best):
+            steps[state].append(step_s)
+    return {"target": name, "step_s": steps, "left_out": len(windows) - sum(map(len, steps.values()))}
+
+
+def _line(row: dict[str, Any]) -> str:
+    parts = [f"{row['target']:44}"]
+    best_s = row["step_s"][BEST]
+    for state, times in row["step_s"].items():
+        if len(times) > 1:
+            ratio = f" ({median(times) / median(best_s):.2f})" if state != BEST and best_s else ""
+            scatter = f"CoV {stdev(times) / median(times):.1%}, {len(times)} windows"
+            parts.append(f"{state} {1e3 * median(times):.2f} ms{ratio}, {scatter}")
+        else:
+            parts.append(f"{state}: {len(times)} windows")
+    return "; ".join(parts)
+
+
+if __name__ == "__main__":
+    main()
