@@ -25,8 +25,7 @@ from statsnet.synthesis.synthesize import synthesize
 
 PROXY = "statsnet"
 LIMITS = {"min_time_s": 10.0, "max_time_s": 10.0}
-"""Of what each process of a group times. A group's start and warm-up take a minute: so long, half of its time is
-measurement."""
+"""Of what each process of a group times: 10 to 25 windows of it, as a rule."""
 
 REPRESENTATIVES = 3
 """Workloads in the subset that stands for a suite; AIBench takes 3 of 17."""

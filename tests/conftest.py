@@ -14,7 +14,7 @@ PRODUCT = "import torch; torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(6
 def pytest_configure() -> None:
     """Some virtual machines list AMX and trap at its first instruction, in a product of bfloat16: oneDNN is told not to
     use it, before torch is imported."""
-    os.environ["STATSNET_PATIENCE_S"] = "0"
+    os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
     cpuinfo = Path("/proc/cpuinfo")
     if "ONEDNN_MAX_CPU_ISA" in os.environ or not cpuinfo.exists() or "amx_tile" not in cpuinfo.read_text():
         return

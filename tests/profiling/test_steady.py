@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain, count, repeat
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from statsnet.errors import UsageError
-from statsnet.profiling.steady import ATTEMPTS, LOOK_AGAIN_S, MOST_CORES, Probes, Steady
+from statsnet.profiling.steady import ATTEMPTS, LOOK_AGAIN_S, MOST_THREADS, Probes, Steady
 
 Look = tuple[float, float]
 
@@ -52,13 +53,15 @@ def counting() -> Callable[[], int]:
 
 def kept(cache: Path) -> list[float]:
     (file,) = (cache / "steady").iterdir()
-    return [float(word) for word in file.read_text().split()]
+    return [float(seconds) for seconds in json.loads(file.read_text())]
 
 
 def test_at_its_best_it_measures_once() -> None:
     slept: list[float] = []
-    assert seeing(BEST, slept=slept).undisturbed(counting()) == 1
+    steady = seeing(BEST, slept=slept)
+    assert steady.undisturbed(counting()) == 1
     assert slept == []
+    assert steady.warnings == []
 
 
 @pytest.mark.usefixtures("known")
@@ -97,6 +100,7 @@ def test_who_has_waited_long_enough_goes_by_what_there_is(cache: Path) -> None:
     assert steady.undisturbed(counting()) == 1
     assert 0 < sum(slept) <= 5.0
     assert kept(cache) == list(FAR)
+    assert ["STATSNET_PATIENCE_S" in warning for warning in steady.warnings] == [True]
     slept.clear()
     assert steady.undisturbed(counting()) == 1
     assert seeing(FAR, slept=slept).undisturbed(counting()) == 1, "the next process does not wait again"
@@ -106,7 +110,9 @@ def test_who_has_waited_long_enough_goes_by_what_there_is(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("known")
-@pytest.mark.parametrize("text", ["", "near", "4e-5", "-1 1", "nan nan", "1 2 3"])
+@pytest.mark.parametrize(
+    "text", ["", "near", "4e-5", "[-1, 1]", "[NaN, NaN]", "[1, 2, 3]", "{}", "[[1], [2]]"]
+)
 def test_a_damaged_record_is_none(cache: Path, text: str) -> None:
     (file,) = (cache / "steady").iterdir()
     file.write_text(text)
@@ -122,7 +128,7 @@ def test_a_record_that_cannot_be_kept_is_no_error(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("device", "threads", "patience"), [("cuda:0", 2, "9"), ("cpu", MOST_CORES + 1, "9"), ("cpu", 2, "0")]
+    ("device", "threads", "patience"), [("cuda:0", 2, "9"), ("cpu", MOST_THREADS + 1, "9"), ("cpu", 2, "0")]
 )
 def test_where_it_does_not_matter_nobody_looks(
     device: str, threads: int, patience: str, monkeypatch: pytest.MonkeyPatch, cache: Path

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from statsnet.synthesis.cache import MeasurementCache, cache_dir
+from statsnet.environment import cache_dir
+from statsnet.synthesis.cache import MeasurementCache
 
 
 def test_values_come_back(tmp_path: Path) -> None:

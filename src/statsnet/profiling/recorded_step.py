@@ -16,6 +16,7 @@ from typing import Any
 from statsnet.profiling.device_kernels import Kernel, busy_s
 from statsnet.profiling.events import StepEvents, profiling
 from statsnet.profiling.kernels import cuda_implementation, kernel_family
+from statsnet.profiling.steady import Steady
 from statsnet.profiling.trace import StepTrace, timed
 
 WARM_UPS = 5
@@ -31,10 +32,11 @@ def trace_whole(
     """
     run = timed(whole, alone.device)
     warmup = [run() for _ in range(WARM_UPS)]
+    steady = Steady(alone.device)
     begin = time.perf_counter()
-    bare = [run()]
+    bare = [steady.undisturbed(run)]
     while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
-        bare.append(run())
+        bare.append(steady.undisturbed(run))
     with profiling(alone.device) as session:
         whole()
     found = StepEvents.take(session)

@@ -2,9 +2,8 @@
 
 A hypervisor moves a virtual machine's cores about. Where a processor's cores share a last-level cache in groups, two
 of them are in one group for a minute and in two for the next ten seconds: what one thread wrote and another reads then
-takes four times as long and more. Or a core shares its arithmetic with another customer's for a second. Steps of two
-threads took 1.13 (BERT-base) to 1.31 (DLRM) of their time in the one state, 1.75 in the other (docs/fidelity.md). Times
-of several states in one comparison are a difference of no device.
+takes four times as long and more. Or computing is slower for a while, for a core has slept, or has a neighbour. Times
+of several states in one comparison are a difference of no device (docs/fidelity.md has figures).
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ from typing import TypeVar
 import torch
 
 from statsnet.environment import cache_dir, describe
-from statsnet.errors import UsageError
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.signatures.canonical import write_json_atomically
 
 T = TypeVar("T")
 
-MOST_CORES = 8
+MOST_THREADS = 8
 """More do not share one last-level cache, or need not: where their threads lie is the user's choice."""
 
 FAR, SLOW = 2.5, 1.15
@@ -45,7 +45,7 @@ it saw is the machine's best, as far as it knows."""
 
 ROUNDS = 20
 ROWS, COLUMNS = 512, 256
-"""Half a megabyte, that the cores' own caches hold; an eighth of it is computed on."""
+"""Half a megabyte, that the cores' own caches hold; as many numbers as half of it has are computed on."""
 
 
 class Probes:
@@ -82,7 +82,7 @@ def _median_s(run: Callable[[], None]) -> float:
 
 class Steady:
     """`undisturbed(measure)` runs it while the machine is at its best; `lost_s` is what waiting and repeating took. On
-    a GPU, with more than MOST_CORES threads, or without patience it only runs it."""
+    a GPU, with more than MOST_THREADS threads, or without patience it only runs it."""
 
     def __init__(
         self,
@@ -94,24 +94,32 @@ class Steady:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._patience_s = _patience_s() if patience_s is None else patience_s
-        matters = device.partition(":")[0] == "cpu" and torch.get_num_threads() <= MOST_CORES
-        self._look = (look or (Probes() if matters else None)) if self._patience_s > 0 else None
+        matters = device.partition(":")[0] == "cpu" and torch.get_num_threads() <= MOST_THREADS
+        self._look = look or (Probes() if matters else None)
         self._sleep, self._clock = sleep, clock
+        self._gave_up = False
         self._best = _NOTHING
         """Since this process began."""
         self._kept = _kept_in() if self._look else Path()
         self.lost_s = 0.0
 
+    @property
+    def warnings(self) -> list[str]:
+        """What was not at its best, and what to do, as `harness.measure` has them."""
+        if not self._gave_up:
+            return []
+        return ["the machine was seldom at its best: stop other programs, or raise STATSNET_PATIENCE_S"]
+
     def undisturbed(self, measure: Callable[[], T]) -> T:
         """What `measure` gives, run again where the machine was disturbed at its end, ATTEMPTS times in all."""
-        if self._look is None:
+        if self._look is None or self._patience_s <= 0:
             return measure()
         first = self._clock()
         for _ in range(ATTEMPTS):
             self._wait()
             begin = self._clock()
             found = measure()
-            if self._at_best() or self._patience_s <= 0:
+            if self._patience_s <= 0 or self._at_best():
                 break
         self.lost_s += begin - first
         return found
@@ -123,6 +131,7 @@ class Steady:
             self._sleep(LOOK_AGAIN_S)
             self._patience_s -= LOOK_AGAIN_S + RAMP_S
             if self._patience_s <= 0:
+                self._gave_up = True
                 _keep(self._kept, self._best)
 
     def _at_best_soon(self) -> bool:
@@ -174,16 +183,14 @@ def _kept_in() -> Path:
 def _read(path: Path) -> tuple[float, ...]:
     """Infinite where nothing is kept, or nothing that makes sense."""
     try:
-        found = tuple(map(float, path.read_text(encoding="utf-8").split()))
-    except (OSError, ValueError):
+        found = tuple(map(float, json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError):
         return _NOTHING
     return found if len(found) == len(_NOTHING) and all(s > 0 for s in found) else _NOTHING
 
 
 def _keep(path: Path, best: Sequence[float]) -> None:
     """One that cannot be kept makes measuring less sure, nothing else."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, StatsNetError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(" ".join(map(repr, best)), encoding="utf-8")
-        partial.replace(path)
+        write_json_atomically(path, list(best))

@@ -88,7 +88,9 @@ def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> 
     elif device.startswith("cuda"):
         process = measure_on_gpu(wrapped, device, **limits)
     else:
-        process = Steady(device).undisturbed(partial(measure, wrapped, device=device, **limits))
+        steady = Steady(device)
+        process = steady.undisturbed(partial(measure, wrapped, device=device, **limits))
+        process["warnings"] += steady.warnings
     if compiled:
         process["generated_share"] = _generated_share(wrapped, device)
     environment = describe(device)
@@ -175,7 +177,10 @@ def take_turns(
         "latency_s": times,
         "warmup_latency_s": warmup,
         "stable": settled and precision(times) < PRECISION,
-        "warnings": [] if settled else ["the warm-up did not settle: raise --max-time"],
+        "warnings": [
+            *([] if settled else ["the warm-up did not settle: raise --max-time"]),
+            *steady.warnings,
+        ],
         "window_latency_s": windows,
     }
     if on_gpu:

@@ -44,11 +44,11 @@ def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
     torch.manual_seed(0)
     device, dtype = environment.select(job["device"]), getattr(torch, job["dtype"])
     flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    steady = Steady(device)
     found: dict[str, float] = {}
     for optimizer in job["optimizers"]:
-        parts = _measure_one(
-            IdleBench(optimizer, dtype=dtype, device=device), flush, device, event_overhead_s()
-        )
+        bench = IdleBench(optimizer, dtype=dtype, device=device)
+        parts = steady.undisturbed(partial(_measure_one, bench, flush, device, event_overhead_s()))
         found[optimizer] = parts["optimizer"]["framework_s"]
         found["block"] = min(parts["block"]["framework_s"], found.get("block", math.inf))
     return found
