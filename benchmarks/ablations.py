@@ -65,7 +65,7 @@ def with_dearest_operators(problem: Problem) -> str:
 
 def _with_target(problem: Problem, target: Target) -> str:
     columns = _columns(problem, target)
-    rows = Rows(target, columns.call_overhead_s)
+    rows = Rows(target, columns.overheads)
     return solved(replace(problem, target=target, rows=rows, columns=columns))
 
 
@@ -76,7 +76,7 @@ def _columns(problem: Problem, target: Target) -> Columns:
 
 
 def _rows(problem: Problem, without: Collection[str]) -> Rows:
-    rows = Rows(problem.target, problem.columns.call_overhead_s)
+    rows = Rows(problem.target, problem.columns.overheads)
     for i, (group, _) in enumerate(rows.keys):
         if group in without:
             rows.weights[i] = 0.0

@@ -16,6 +16,7 @@ from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signa
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.devices import Device, modelled_devices
+from statsnet.synthesis.overhead import Overhead
 from statsnet.synthesis.rows import Load, Rows, Work, load_of_target, works_of
 
 STEP_S = 0.010
@@ -192,16 +193,22 @@ def test_each_shape_is_to_do_its_work(target: Target, value: Callable[..., float
     assert value(vector, "shape_flops", product.kernel_shape) == 0.0
 
 
-def test_weights_count_as_the_part_of_all_bytes_that_they_are(
-    target: Target, value: Callable[..., float]
-) -> None:
-    rows, load = Rows(target), load_of_target(target)
-    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
-    part = product.weights / product.bytes
-    assert 0.0 < part < 1.0
-    assert value(rows.target, "weights", "gemm") == pytest.approx(0.6 * part)
+def test_what_weights_take_is_a_share_of_the_time(target: Target) -> None:
+    product = next(w for w in load_of_target(target).works if w.kernel_class == "gemm|mkl")
+    assert product.weights > 0
+    rows = Rows(target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * product.time_s / product.weights)})
+    row = rows.keys.index(("weights", "gemm"))
+    assert rows.target[row] == pytest.approx(0.06)
     again = Load(works=(replace(product, weights=3 * product.weights),), framework_s=0.0)
-    assert value(rows.vector(again), "weights", "gemm") == pytest.approx(3 * 0.6 * part)
+    assert rows.vector(again)[row] == pytest.approx(0.18)
+    assert ("weights", "gemm") not in Rows(target).keys  # nothing is known of them
+
+
+def test_calls_count_as_much_as_framework_time_does(target: Target, value: Callable[..., float]) -> None:
+    rows, load = Rows(target), load_of_target(target)
+    assert value(rows.target, "launches", "") == pytest.approx(load.framework_s)
+    thrice = Load(works=tuple(replace(w, calls=3 * w.calls) for w in load.works), framework_s=0.0)
+    assert value(rows.vector(thrice), "launches", "") == pytest.approx(3 * load.framework_s)
 
 
 def test_how_much_of_a_load_is_foreign(target: Target) -> None:
@@ -342,15 +349,6 @@ def test_nothing_can_stand_for_unknown_operators() -> None:
     opaque = replace(RELU, op="custom.opaque.default", category="other")
     signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
     assert candidates(target_of(signature), budget_s=0.02) == []
-
-
-@pytest.mark.parametrize(("framework_s", "matters"), [(0.0001, False), (0.002, True)])
-def test_launches_are_matched_where_they_cost_time(framework_s: float, matters: bool) -> None:
-    measured = small_signature().measurements[0]
-    step = replace(measured, step_latency_s=(GEMM_S + RELU_S + framework_s,), framework_time_s=framework_s)
-    rows = Rows(target_of(small_signature(measurements=(step,))))
-    assert rows.target[rows.index("launches")] == pytest.approx(1.0)
-    assert (rows.weights[rows.index("launches")] > 0) == matters
 
 
 def on_a_gpu(**counters: tuple[float | None, ...]) -> Signature:

@@ -14,7 +14,7 @@ import numpy as np
 from statsnet.blocks import KINDS
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.overhead import call_overhead_s
+from statsnet.synthesis.overhead import NONE, Overheads, overheads
 from statsnet.synthesis.rows import Load, Rows, Work, works_of
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
 
@@ -80,8 +80,7 @@ class Columns:
         self.placed = [self._known[key] for key in sorted(self._known)]
         """All candidates, with and without their optimizer's step."""
         alone = (work for load in self._block.values() for work in load.works)
-        self.call_overhead_s = call_overhead_s(alone)
-        """What a call takes whatever its work, by kernel class."""
+        self.overheads = overheads(alone)
 
     def leave_out(self, unwanted: Callable[[Load], bool]) -> None:
         """Go on without the candidates whose load is unwanted, unless none would be left."""
@@ -164,7 +163,7 @@ class Columns:
         if identity in self._block:
             return _corrected(self._block[identity].works, corrections)
         origin, ratio, weights = self._resized[identity]
-        return _resized(self._block_works(origin, corrections), ratio, weights, self.call_overhead_s)
+        return _resized(self._block_works(origin, corrections), ratio, weights, self.overheads)
 
     def _counted(self, identity: str, works: tuple[Work, ...]) -> tuple[Work, ...]:
         """Works in place, of which no counters are known, with those of the same kernel classes alone."""
@@ -214,7 +213,7 @@ class Columns:
         if identity in self._block:
             return self._block[identity].works
         origin, ratio, weights = self._resized[identity]
-        return _resized(self._alone(origin), ratio, weights, self.call_overhead_s)
+        return _resized(self._alone(origin), ratio, weights, self.overheads)
 
 
 def _identity(placed: Placed) -> str:
@@ -260,11 +259,9 @@ def _scaled(works: tuple[Work, ...], factor: float, calls: float = 1.0) -> tuple
     )
 
 
-def _resized(
-    works: tuple[Work, ...], ratio: float, weights_bytes: int, overhead_s: Mapping[str, float]
-) -> tuple[Work, ...]:
-    """A block `ratio` times as large: its calls' overhead stays; its products still read all their weights, and take as
-    long for that share."""
+def _resized(works: tuple[Work, ...], ratio: float, weights_bytes: int, known: Overheads) -> tuple[Work, ...]:
+    """A block `ratio` times as large: its calls' overhead stays, and what its weights take; its products still read all
+    of these, and where that is not known apart take as long for that share."""
     products = [w for w in works if w.category in PRODUCTS]
     moved, calls = sum(w.bytes for w in products), sum(w.calls for w in products)
     fixed = min(calls * weights_bytes / moved, 1.0) if moved else 0.0
@@ -272,11 +269,11 @@ def _resized(
     for work in works:
         kept = fixed if work.category in PRODUCTS else 0.0
         bound = kept if work.bytes and work.flops / work.bytes < FEW_ROWS_INTENSITY else 0.0
-        call_s = min(work.calls * overhead_s.get(work.kernel_class, 0.0), work.time_s)
+        fixed_s = known.get(work.kernel_class, NONE).fixed_s(work)
         found.append(
             replace(
                 work,
-                time_s=call_s + (work.time_s - call_s) * (ratio + bound * (1.0 - ratio)),
+                time_s=fixed_s + (work.time_s - fixed_s) * (ratio + bound * (1.0 - ratio)),
                 flops=work.flops * ratio,
                 bytes=work.bytes * (ratio + kept * (1.0 - ratio)),
             )

@@ -1,32 +1,82 @@
-"""What a call takes whatever its work: its way through the library, from thread to thread, its weights' layout."""
+"""What a call takes whatever its work: its way through the library, from thread to thread, and its weights' layout."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import nnls
 
-from statsnet.synthesis.rows import Work
-
 FEWEST = 4
 """Blocks of a kernel class from which its overhead can be told."""
 
+FEWEST_WITH_WEIGHTS = 8
+"""And from which what its weights take can be told too: another unknown, of which many blocks have little."""
 
-def call_overhead_s(works: Iterable[Work]) -> dict[str, float]:
-    """Seconds by kernel class: a of t = a + b · FLOPs + c · bytes, of each call, over blocks of one class in several
-    sizes: least squares of the relative errors, no part of it negative (Lawson and Hanson 1974)."""
-    by_class: dict[str, list[Work]] = defaultdict(list)
+
+class Calls(Protocol):
+    """What has to be known of some calls of equal class. `weights` are part of `bytes`."""
+
+    @property
+    def kernel_class(self) -> str: ...
+    @property
+    def time_s(self) -> float: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def weights(self) -> float: ...
+    @property
+    def calls(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What dividing a batch does not divide: `call_s` of each call, `weight_byte_s` of each byte of its weights."""
+
+    call_s: float = 0.0
+    weight_byte_s: float = 0.0
+
+    def of_calls_s(self, work: Calls) -> float:
+        return min(work.calls * self.call_s, work.time_s)
+
+    def of_weights_s(self, work: Calls) -> float:
+        return min(work.weights * self.weight_byte_s, work.time_s - self.of_calls_s(work))
+
+    def fixed_s(self, work: Calls) -> float:
+        return self.of_calls_s(work) + self.of_weights_s(work)
+
+
+NONE = Overhead()
+
+Overheads = Mapping[str, Overhead]
+"""By kernel class."""
+
+
+def overheads(works: Iterable[Calls]) -> dict[str, Overhead]:
+    """Of each kernel class, a and d of t = a + b · FLOPs + c · (bytes − weights) + d · weights of each call, over
+    blocks of one class in several sizes: least squares of the relative errors, no part of it negative (Lawson and
+    Hanson 1974). d is what a weight's byte takes at every call: to be read, packed, laid out as the library
+    wants it."""
+    by_class: dict[str, list[Calls]] = defaultdict(list)
     for work in works:
         if work.calls > 0 and work.time_s > 0:
             by_class[work.kernel_class].append(work)
-    return {name: _overhead_s(found) for name, found in by_class.items() if len(found) >= FEWEST}
+    return {name: _overhead(found) for name, found in by_class.items() if len(found) >= FEWEST}
 
 
-def _overhead_s(works: list[Work]) -> float:
-    times_s = np.array([w.time_s / w.calls for w in works])
-    amounts = np.array([[1.0, w.flops / w.calls, w.bytes / w.calls] for w in works])
+def _overhead(works: list[Calls]) -> Overhead:
+    calls = np.array([w.calls for w in works])
+    times_s = np.array([w.time_s for w in works]) / calls
+    apart = len(works) >= FEWEST_WITH_WEIGHTS
+    weights = np.array([w.weights if apart else 0.0 for w in works])
+    moved = np.array([w.bytes for w in works]) - weights
+    flops = np.array([w.flops for w in works])
+    amounts = np.stack([np.ones(len(works)), flops / calls, moved / calls, weights / calls], axis=1)
     scale = np.where(amounts.max(axis=0) > 0, amounts.max(axis=0), 1.0)
     found, _ = nnls(amounts / scale / times_s[:, None], np.ones(len(works)))
-    return float(found[0])
+    return Overhead(call_s=float(found[0]), weight_byte_s=float(found[3] / scale[3]))

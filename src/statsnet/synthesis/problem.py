@@ -126,7 +126,7 @@ def prepare(
     if again:
         target = target_of_mix(mix, {**replayed, **again})
         budget = budget_s or budget_of(target, compression, mode)
-    rows = Rows(target, columns.call_overhead_s)
+    rows = Rows(target, columns.overheads)
     columns.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
     return Problem(
         mix_text=mix_text,

@@ -15,6 +15,7 @@ from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
 from statsnet.signatures.target import Target
 from statsnet.synthesis.devices import Device, modelled_devices
+from statsnet.synthesis.overhead import NONE, Overheads
 
 Key = tuple[str, str]
 
@@ -26,28 +27,30 @@ WEIGHTS = {
     "intensity": 0.8,
     "flops": 2.0,
     "bytes": 2.0,
-    "weights": 0.5,
     "class_flops": 1.0,
     "shape_flops": 0.7,
     "class_bytes": 0.5,
     "framework": 2.5,
-    "overhead": 2.0,
-    "launches": 0.3,
+    "overhead": 6.0,
+    "weights": 6.0,
+    "launches": 0.5,
     "fused": 1.0,
     "device": 1.0,
     "counter": 1.0,
 }
 """Weight of each group in the objective. Shares and relative errors are of the same unit; `intensity` is a
-cumulative share per bin, of which the earth mover's distance is the sum; `weights` and the like: see AMOUNTS; `fused`
-is the share of time by category in operators that a compiler would run in one pass with the one before them;
-`device` and `counter` are spread over all devices and all counters that are known; `launches` counts where launch and
-framework cost does, see LAUNCHES_MATTER."""
+cumulative share per bin, of which the earth mover's distance is the sum; `class_flops` and the like: see AMOUNTS;
+`overhead` and `weights`, the latter by category, are the shares of time that go by calls and by weights, whatever the
+batch (overhead.py): what a setting hardly changes, where a category's share counts in several groups; `fused` is the
+share of time by category in operators that a compiler would run in one pass with the one before them; `device` and
+`counter` are spread over all devices and all counters that are known; `launches` are calls per second as multiples of
+the target's, in units of its framework time: a short step makes several times as many, and that is to matter as much
+as this time does."""
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; what a target's have no class for goes `elsewhere`."""
 
 AMOUNTS = {
-    "weights": ("category", "weights", "bytes"),
     "class_flops": ("kernel_class", "flops", "flops"),
     "shape_flops": ("kernel_shape", "flops", "flops"),
     "class_bytes": ("kernel_class", "bytes", "bytes"),
@@ -57,15 +60,11 @@ do besides taking time: a row is the class's share of time, times what is found 
 Where another device levels a class's operators, all at one rate, it is their FLOPs or bytes that its time goes by,
 whatever each took here: products of a suite reach a half to all of a core's FLOP/s, and lose the difference where the
 library may only use shorter vectors; so do convolutions of one kernel class, of each window and stride at a rate of its
-own. Weights count as the part of a category's bytes that they are: where a suite reads hardly any, it does not matter
-how often a proxy does."""
+own."""
 
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
 """A counter's row is its mean times the operators' share of time (rates: over what they should be). Operators of which
 it is not known count as the target's do; sums (DRAM's bytes) go with the rows of bytes."""
-
-LAUNCHES_MATTER = 0.05
-"""Share of framework time in the target above which calls per second are matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +180,8 @@ class Rows:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that is to fill
     `seconds`: shares of the time, relative rates, modelled factors."""
 
-    def __init__(self, target: Target, call_overhead_s: Mapping[str, float] | None = None) -> None:
-        self.call_overhead_s = call_overhead_s or {}
+    def __init__(self, target: Target, overheads: Overheads | None = None) -> None:
+        self.overheads = overheads or {}
         self.load = load_of_target(target)
         works = self.load.works
         self.flops = sum(w.flops for w in works)
@@ -199,6 +198,8 @@ class Rows:
             amounts = _sums(works, by, what)
             known = self._units[group]
             self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0 and name in known]
+        of_weights = self._weights_s(self.load)
+        self.keys += [("weights", name) for name in sorted(of_weights) if of_weights[name] > 0]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("fused", name) for name in sorted(FUSABLE & {w.category for w in works})]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
@@ -211,8 +212,6 @@ class Rows:
         self._index = {key: i for i, key in enumerate(self.keys)}
         sizes = {"device": len(self.devices), "counter": len(self.counters)}
         self.weights = np.array([WEIGHTS[g] / sizes.get(g, 1) for g, _ in self.keys])
-        if self.load.framework_s < LAUNCHES_MATTER:
-            self.weights[self.index("launches")] = 0.0
         self.target = self.vector(self.load)
 
     def vector(self, load: Load, seconds: float = 1.0) -> np.ndarray:
@@ -231,9 +230,13 @@ class Rows:
         out[self.index("total")] = load.time_s / seconds
         out[self.index("framework")] = load.framework_s / seconds
         out[self.index("overhead")] = self._overhead_s(load) / seconds
+        for name, time_s in self._weights_s(load).items():
+            if ("weights", name) in self._index:
+                out[self._index["weights", name]] = time_s / seconds
         out[self.index("flops")] = _ratio(sum(w.flops for w in load.works), self.flops * seconds)
         out[self.index("bytes")] = _ratio(sum(w.bytes for w in load.works), self.bytes * seconds)
-        out[self.index("launches")] = _ratio(sum(w.calls for w in load.works), self.calls * seconds)
+        calls = _ratio(sum(w.calls for w in load.works), self.calls * seconds)
+        out[self.index("launches")] = self.load.framework_s * calls
         running = 0.0
         for bin_ in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN):
             running += cumulative[bin_]
@@ -257,8 +260,14 @@ class Rows:
         return 1.0 - known / spent if spent > 0 else 0.0
 
     def _overhead_s(self, load: Load) -> float:
-        known = self.call_overhead_s
-        return sum(min(w.calls * known.get(w.kernel_class, 0.0), w.time_s) for w in load.works)
+        return sum(self.overheads.get(w.kernel_class, NONE).of_calls_s(w) for w in load.works)
+
+    def _weights_s(self, load: Load) -> dict[str, float]:
+        """Seconds by category."""
+        found: dict[str, float] = defaultdict(float)
+        for work in load.works:
+            found[work.category] += self.overheads.get(work.kernel_class, NONE).of_weights_s(work)
+        return found
 
     def _row(self, group: str, name: str) -> int:
         return self._index.get((group, name), self._index[group, "elsewhere"])
