@@ -74,7 +74,7 @@ def _overhead(works: list[Calls]) -> Overhead:
     times_s = np.array([w.time_s for w in works]) / calls
     apart = len(works) >= FEWEST_WITH_WEIGHTS
     weights = np.array([w.weights if apart else 0.0 for w in works])
-    moved = np.array([w.bytes for w in works]) - weights
+    moved = np.maximum(np.array([w.bytes for w in works]) - weights, 0.0)
     flops = np.array([w.flops for w in works])
     amounts = np.stack([np.ones(len(works)), flops / calls, moved / calls, weights / calls], axis=1)
     scale = np.where(amounts.max(axis=0) > 0, amounts.max(axis=0), 1.0)
