@@ -20,8 +20,8 @@ from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.counted import counted_columns
 from statsnet.synthesis.jobs import first_launches
+from statsnet.synthesis.loads import works_of
 from statsnet.synthesis.measure import Bench
-from statsnet.synthesis.rows import works_of
 
 ROW = {
     "category": "gemm", "kernel_class": "k", "shape_class": "", "phase": "forward", "time_s": 1e-3, "flops": 1.0,

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from test_rows import small_signature
 
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.loads import Load, Work, load_of_target
 from statsnet.synthesis.overhead import FEWEST, FEWEST_WITH_WEIGHTS, Overhead, overheads
-from statsnet.synthesis.rows import Load, Rows, Work, load_of_target
+from statsnet.synthesis.rows import Rows
 
 SIZES = ((1e6, 4e5), (3e6, 3e5), (2e7, 6e6), (9e7, 2e6), (4e8, 8e7))
 """FLOPs and bytes of one call."""

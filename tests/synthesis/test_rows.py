@@ -16,8 +16,9 @@ from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signa
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.devices import Device, modelled_devices
+from statsnet.synthesis.loads import Load, Work, load_of_target, works_of
 from statsnet.synthesis.overhead import Overhead
-from statsnet.synthesis.rows import Load, Rows, Work, load_of_target, works_of
+from statsnet.synthesis.rows import Rows
 
 STEP_S = 0.010
 GEMM_S, RELU_S = 0.006, 0.002

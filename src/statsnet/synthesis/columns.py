@@ -14,8 +14,9 @@ import numpy as np
 from statsnet.blocks import KINDS
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.loads import Load, Work, works_of
 from statsnet.synthesis.overhead import NONE, Overheads, overheads
-from statsnet.synthesis.rows import Load, Rows, Work, works_of
+from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
 
 LARGEST_CORRECTION = 2.0
@@ -268,8 +269,10 @@ def _resized(works: tuple[Work, ...], ratio: float, weights_bytes: int, known: O
     found = []
     for work in works:
         kept = fixed if work.category in PRODUCTS else 0.0
-        bound = kept if work.bytes and work.flops / work.bytes < FEW_ROWS_INTENSITY else 0.0
-        fixed_s = known.get(work.kernel_class, NONE).fixed_s(work)
+        overhead = known.get(work.kernel_class, NONE)
+        few_rows = work.bytes and work.flops / work.bytes < FEW_ROWS_INTENSITY
+        bound = kept if few_rows and not overhead.weight_byte_s else 0.0
+        fixed_s = overhead.fixed_s(work)
         found.append(
             replace(
                 work,

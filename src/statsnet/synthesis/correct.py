@@ -14,9 +14,10 @@ from statsnet.signatures.target import target_of
 from statsnet.synthesis.candidates import largest_share
 from statsnet.synthesis.columns import Counts
 from statsnet.synthesis.emit import network_source
+from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.measure import ROUND_PROCESSES
 from statsnet.synthesis.problem import Problem
-from statsnet.synthesis.rows import Rows, load_of_target
+from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.solve import Program, Solution, dives, polish
 from statsnet.synthesis.towers import Placed, Tower, build_towers, in_order
 from statsnet.synthesis.whole import Whole

@@ -12,7 +12,8 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+
+from statsnet.synthesis.loads import Work
 
 COMPUTE_FACTORS = (0.25, 1.0, 4.0, 16.0)
 BANDWIDTH_FACTORS = (0.5, 1.0, 4.0)
@@ -20,18 +21,6 @@ LAUNCH_FACTORS = (0.0, 5e-6)
 RANDOM_DEVICES = 24
 RANDOM_SPREAD = 0.7
 """Standard deviation of the natural logarithm of a class's random factor."""
-
-
-class Operators(Protocol):
-    """What a device needs to know of some operators of equal class."""
-
-    time_s: float
-    flops: float
-    bytes: float
-    calls: float
-
-    @property
-    def kernel_shape(self) -> str: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +35,7 @@ class Device:
     target_s: float = 1.0
     _factors: dict[str, float] = field(default_factory=dict)
 
-    def time_s(self, work: Operators) -> float:
+    def time_s(self, work: Work) -> float:
         if self.seed is not None:
             return work.time_s * self._random_factor(work.kernel_shape)
         here = max(work.flops / self.ridge, work.bytes)
@@ -65,7 +54,7 @@ class Device:
         return self._factors[name]
 
 
-def modelled_devices(works: Sequence[Operators]) -> list[Device]:
+def modelled_devices(works: Sequence[Work]) -> list[Device]:
     """Devices for a target; the ridge point (FLOP/byte) is that of the machine it was measured on, taken from
     the highest FLOP rate and byte rate that a hundredth of its time reaches."""
     ridge = _ridge(works)
@@ -84,13 +73,13 @@ def modelled_devices(works: Sequence[Operators]) -> list[Device]:
     return devices
 
 
-def _ridge(works: Sequence[Operators]) -> float:
+def _ridge(works: Sequence[Work]) -> float:
     flop_rate = _reached(works, lambda w: w.flops / w.time_s)
     byte_rate = _reached(works, lambda w: w.bytes / w.time_s)
     return flop_rate / byte_rate if flop_rate > 0 and byte_rate > 0 else 1.0
 
 
-def _reached(works: Sequence[Operators], rate: Callable[[Operators], float]) -> float:
+def _reached(works: Sequence[Work], rate: Callable[[Work], float]) -> float:
     """The rate that operators with a hundredth of the time reach or exceed."""
     timed = sorted((w for w in works if w.time_s > 0), key=rate, reverse=True)
     total, held = sum(w.time_s for w in timed), 0.0

@@ -5,33 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.optimize import nnls
+
+from statsnet.synthesis.loads import Work
 
 FEWEST = 4
 """Blocks of a kernel class from which its overhead can be told."""
 
 FEWEST_WITH_WEIGHTS = 8
 """And from which what its weights take can be told too: another unknown, of which many blocks have little."""
-
-
-class Calls(Protocol):
-    """What has to be known of some calls of equal class. `weights` are part of `bytes`."""
-
-    @property
-    def kernel_class(self) -> str: ...
-    @property
-    def time_s(self) -> float: ...
-    @property
-    def flops(self) -> float: ...
-    @property
-    def bytes(self) -> float: ...
-    @property
-    def weights(self) -> float: ...
-    @property
-    def calls(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +25,13 @@ class Overhead:
     call_s: float = 0.0
     weight_byte_s: float = 0.0
 
-    def of_calls_s(self, work: Calls) -> float:
+    def of_calls_s(self, work: Work) -> float:
         return min(work.calls * self.call_s, work.time_s)
 
-    def of_weights_s(self, work: Calls) -> float:
+    def of_weights_s(self, work: Work) -> float:
         return min(work.weights * self.weight_byte_s, work.time_s - self.of_calls_s(work))
 
-    def fixed_s(self, work: Calls) -> float:
+    def fixed_s(self, work: Work) -> float:
         return self.of_calls_s(work) + self.of_weights_s(work)
 
 
@@ -57,19 +41,19 @@ Overheads = Mapping[str, Overhead]
 """By kernel class."""
 
 
-def overheads(works: Iterable[Calls]) -> dict[str, Overhead]:
+def overheads(works: Iterable[Work]) -> dict[str, Overhead]:
     """Of each kernel class, a and d of t = a + b · FLOPs + c · (bytes − weights) + d · weights of each call, over
     blocks of one class in several sizes: least squares of the relative errors, no part of it negative (Lawson and
     Hanson 1974). d is what a weight's byte takes at every call: to be read, packed, laid out as the library
     wants it."""
-    by_class: dict[str, list[Calls]] = defaultdict(list)
+    by_class: dict[str, list[Work]] = defaultdict(list)
     for work in works:
         if work.calls > 0 and work.time_s > 0:
             by_class[work.kernel_class].append(work)
     return {name: _overhead(found) for name, found in by_class.items() if len(found) >= FEWEST}
 
 
-def _overhead(works: list[Calls]) -> Overhead:
+def _overhead(works: list[Work]) -> Overhead:
     calls = np.array([w.calls for w in works])
     times_s = np.array([w.time_s for w in works]) / calls
     apart = len(works) >= FEWEST_WITH_WEIGHTS
