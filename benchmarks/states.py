@@ -11,7 +11,6 @@ another at its end is left out. Run nothing else meanwhile.
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +18,12 @@ from statistics import median, stdev
 from typing import Any, TypeVar
 
 import torch
+from steps import step_of
 
 from statsnet.environment import describe
 from statsnet.profiling.steady import FAR, SLOW, Probes
 from statsnet.running.harness import relaunch_with_allocator
-from statsnet.running.proxy_folder import load_network
 from statsnet.signatures.canonical import write_json_atomically
-from statsnet.workloads import build, make_step
 
 WINDOW_S = 0.4
 WARM_UPS = 5
@@ -47,7 +45,7 @@ def main() -> None:
     relaunch_with_allocator()
     look = _with_threads(Probes(), torch.get_num_threads())
     threads = options.threads or torch.get_num_threads()
-    found = {t: _windows(_with_threads(_step_of(t), threads), look, options.time) for t in options.targets}
+    found = {t: _windows(_with_threads(step_of(t), threads), look, options.time) for t in options.targets}
     looks = [seen for windows in found.values() for window in windows for seen in window[:2]]
     best = (min(a for a, _ in looks), min(b for _, b in looks))
     rows = [_row(Path(target).name, windows, best) for target, windows in found.items()]
@@ -60,15 +58,6 @@ def main() -> None:
     if options.output:
         report = {"environment": describe("cpu"), "step_threads": threads, "best_s": best, "rows": rows}
         write_json_atomically(options.output, report)
-
-
-def _step_of(target: str) -> Callable[[], Any]:
-    if Path(target).is_dir():
-        network = load_network(target)
-        step: Callable[[], Any] = network.make_step(network.build("cpu"), "cpu")
-        return step
-    workload, turn = make_step(build(target, mode="inference")), itertools.count()
-    return lambda: workload(next(turn))
 
 
 def _with_threads(run: Callable[[], T], threads: int) -> Callable[[], T]:

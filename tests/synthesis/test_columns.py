@@ -182,8 +182,8 @@ def test_a_resized_block_keeps_its_calls_overhead(rows: Rows) -> None:
 
 
 def test_a_resized_block_keeps_what_its_weights_take(rows: Rows) -> None:
-    """All blocks take 0.2 ms, 4 ns a FLOP and 2 ns a byte of their weights, of which every other has more. They have few
-    FLOPs a byte; what weights take is not counted once more for that."""
+    """All blocks take 0.2 ms, 4 ns a FLOP and 2 ns a byte of their weights, of which every other has more. They
+    have few FLOPs a byte; what weights take is not counted once more for that."""
     sizes = range(20, 180, 20)
     measured = [{"block": part("k", 0.0), "optimizer": NOTHING} for _ in sizes]
     for n, column in zip(sizes, measured, strict=True):

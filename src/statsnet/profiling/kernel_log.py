@@ -53,13 +53,17 @@ class KernelLog:
         self._file.close()
 
     def take(self) -> tuple[str, ...]:
+        return implementations(self.text())
+
+    def text(self) -> str:
+        """What was logged since the last call, as the libraries write it."""
         self._libc.fflush(None)
         size = os.fstat(self._file.fileno()).st_size
         if size == self._position:
-            return ()
+            return ""
         text = os.pread(self._file.fileno(), size - self._position, self._position)
         self._position = size
-        return implementations(text.decode(errors="replace"))
+        return text.decode(errors="replace")
 
 
 def _write(data: bytes) -> None:

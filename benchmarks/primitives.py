@@ -1,0 +1,72 @@
+"""What a step's time in oneDNN goes into, primitive by primitive: its kernels, and the reorders around them.
+
+    python benchmarks/primitives.py TARGET ... [--setting compile=inductor] [--steps 30]
+
+Each target, a workload's name or a proxy's folder, makes as many steps (inference) while oneDNN logs what it runs and
+how long each takes. Reorders bring maps and weights into the layout, or the dtype, that a kernel wants. Run nothing
+else meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from steps import step_of
+
+from statsnet.profiling.kernel_log import KernelLog
+from statsnet.running.harness import relaunch_with_allocator
+from statsnet.workloads.settings import BASELINE, parse_settings
+
+WARM_UPS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("targets", nargs="+", metavar="TARGET")
+    parser.add_argument("--setting", help="as of validate --settings, one of them")
+    parser.add_argument("--steps", type=int, default=30)
+    options = parser.parse_args()
+    (setting,) = parse_settings(options.setting) if options.setting else [BASELINE]
+    if any(os.environ.get(name) != value for name, value in setting.env.items()):
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(command[0], command, {**os.environ, **setting.env})  # libraries read it once, at start
+    relaunch_with_allocator()
+    for target in options.targets:
+        times = step_times_s(step_of(target, setting), options.steps)
+        total_s = sum(seconds for _, seconds in times.values())
+        print(f"{Path(target).name}, {setting.name}: {1e3 * total_s:.2f} ms of a step in oneDNN")
+        for name, (calls, seconds) in sorted(times.items(), key=lambda item: -item[1][1]):
+            print(f"  {name:50} {calls:6.1f} calls {1e3 * seconds:9.3f} ms {seconds / total_s:7.1%}")
+
+
+def step_times_s(step: Callable[[], Any], steps: int) -> dict[str, tuple[float, float]]:
+    """Calls and seconds of one step by primitive and implementation."""
+    for _ in range(WARM_UPS):
+        step()
+    with KernelLog() as log:
+        for _ in range(steps):
+            step()
+        text = log.text()
+    return {name: (calls / steps, seconds / steps) for name, (calls, seconds) in primitives_s(text).items()}
+
+
+def primitives_s(text: str) -> dict[str, tuple[int, float]]:
+    """From oneDNN's log: calls and seconds by primitive and implementation; all reorders are one."""
+    found: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for line in text.splitlines():
+        fields = line.split(",")
+        if line.startswith("onednn_verbose") and len(fields) > 6 and fields[3] == "exec":
+            name = fields[5] if fields[5] == "reorder" else f"{fields[5]} {fields[6]}"
+            calls, seconds = found[name]
+            found[name] = (calls + 1, seconds + 1e-3 * float(fields[-1]))
+    return dict(found)
+
+
+if __name__ == "__main__":
+    main()

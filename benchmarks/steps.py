@@ -1,0 +1,28 @@
+"""An inference step of a workload or of a proxy, by name or folder, for what times it by itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from statsnet.running.proxy_folder import load_network
+from statsnet.workloads import build, make_step
+from statsnet.workloads.settings import BASELINE, Setting, convert_module, wrap_step
+
+
+def step_of(target: str, setting: Setting = BASELINE) -> Callable[[], Any]:
+    """Of what a setting asks for, what is switched inside a process. Successive steps take their inputs in turn."""
+    if Path(target).is_dir():
+        network = load_network(target)
+        step: Callable[[], Any] = network.make_step(convert_module(setting, network.build("cpu")), "cpu")
+    else:
+        built = build(target, mode="inference")
+        convert_module(setting, built.model)
+        workload, turn = make_step(built), itertools.count()
+
+        def step() -> Any:
+            return workload(next(turn))
+
+    return wrap_step(setting, step, "cpu")
