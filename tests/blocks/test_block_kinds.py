@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import Block, BlockKind
@@ -177,6 +178,31 @@ def test_narrowed(name: str, config: dict[str, Any], divisor: int, axis: str | N
 def test_bags_are_equally_long(mode: str) -> None:
     module = KINDS["embedding_bag"].build({**BAG, "mode": mode})
     assert module(torch.zeros(32, dtype=torch.long)).shape == (8, 4)
+
+
+class Operators(TorchDispatchMode):
+    """Names of the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_behind_a_bag_aten_and_a_library_run_on_a_cpu_alone() -> None:
+    """The look-up's vector state must not reach whatever block comes next."""
+    found = {}
+    for device in ("cpu", "meta"):
+        module = KINDS["embedding_bag"].build(BAG).to(device)
+        with torch.no_grad(), Operators() as operators:
+            module(torch.zeros(32, dtype=torch.long, device=device))
+        names = operators.names
+        look_up = next(n for n in names if n.startswith("_embedding_bag"))
+        found[device] = [n for n in names[names.index(look_up) + 1 :] if n in ("sigmoid", "mm")]
+    assert found == {"cpu": ["sigmoid", "mm"], "meta": []}
 
 
 def test_parameters_alone_hand_on_what_comes_in_and_get_the_gradient_kept_for_them() -> None:

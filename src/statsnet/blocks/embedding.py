@@ -39,7 +39,12 @@ class Embedding(nn.Module):
 
 
 class EmbeddingBag(nn.Module):
-    """`bags` sums or means of `indices / bags` rows each."""
+    """`bags` sums or means of `indices / bags` rows each.
+
+    On a CPU its kernel may leave the vector registers in a state in which legacy SSE code takes up to thirty times
+    as long (FBGEMM's does). A model has that in one place or none; which block comes next here is chance, so AVX
+    code clears it: ATen's, and a library's where ATen is held to SSE.
+    """
 
     def __init__(
         self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
@@ -51,7 +56,11 @@ class EmbeddingBag(nn.Module):
         self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
-        return self.table.forward(indices.view(self.bags, -1))
+        found = self.table.forward(indices.view(self.bags, -1))
+        if found.is_cpu:  # a product of fewer rows is none of the library's
+            few = found.detach()[:1].sigmoid().expand(16, -1)
+            torch.mm(few, few.T)
+        return found
 
 
 def _table(shape: list[int]) -> tuple[int, int]:

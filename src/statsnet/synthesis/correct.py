@@ -19,7 +19,7 @@ from statsnet.synthesis.measure import ROUND_PROCESSES
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.solve import Program, Solution, dives, polish
-from statsnet.synthesis.towers import Placed, Tower, build_towers, in_order
+from statsnet.synthesis.towers import Placed, Tower, build_towers, shuffled
 from statsnet.synthesis.whole import Whole
 
 LARGEST_COUNT = 96
@@ -235,7 +235,7 @@ def attempt(problem: Problem, counts: Counts, solution: Solution) -> Trial:
         raise _too_short(problem.budget_s)
     bench, design = problem.bench, problem.design
     blocks = [(b, counts[b.key]) for b in problem.columns.named(counts)]
-    towers = in_order(build_towers(blocks, training=bench.mode == "training"), design.order)
+    towers = shuffled(build_towers(blocks, training=bench.mode == "training"), design.order)
     source = network_source(
         towers,
         title=f"Proxy for {problem.mix_text}",

@@ -24,9 +24,6 @@ LARGEST_GRADIENT_SLICE = 100_000
 """In training, a slice of more elements than this is none: its gradient is one more pass over all of them, which no
 model of the mix makes."""
 
-LIBRARY = ("conv", "deconv", "linear", "batched_matmul", "attention", "recurrent")
-"""Blocks whose main operator a library runs."""
-
 MOST_UNSTEADY = 3
 """Blocks in one tower at most that change the size of values or gradients much (see `BlockKind.steady`)."""
 
@@ -97,25 +94,12 @@ def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -
                 chain.append(following)
                 left[following.key] -= 1
             towers.append(Tower(blocks=tuple(chain)))
-    return in_order(towers)
+    return towers
 
 
-def in_order(towers: list[Tower], seed: int = 0) -> list[Tower]:
-    """As they are (seed 0) or shuffled, but those that begin with an operator of ATen's own first, look-ups last.
-
-    What runs next matters: the kernel of a look-up may leave the processor's vector registers in a state in which
-    legacy SSE code takes up to thirty times as long (FBGEMM's embedding_bag does), until AVX code of another kernel
-    clears it. ATen's element-wise operators do, also where a library is held to SSE; the next step begins with them.
-    """
-    found = list(towers)
-    if seed:
-        random.Random(seed).shuffle(found)
-    return sorted(found, key=_turn)
-
-
-def _turn(tower: Tower) -> int:
-    first = tower.blocks[0]
-    return 2 if _reads(first) is None else 1 if first.kind in LIBRARY else 0
+def shuffled(towers: list[Tower], seed: int) -> list[Tower]:
+    """In another order, or as they are (seed 0)."""
+    return random.Random(seed).sample(towers, len(towers)) if seed else towers
 
 
 def _reads(block: Placed) -> int | None:
@@ -138,8 +122,6 @@ def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed |
     best: tuple[tuple[bool, int], Placed] | None = None
     for block in others:
         elements = _reads(block) or 0
-        if chain[-1].kind == "embedding_bag" and block.kind in LIBRARY:
-            continue  # see in_order
         if smallest <= elements <= available and _stays_sane(chain, block):
             rank = (shapes(block)[0] == written, elements)
             if best is None or rank > best[0]:
