@@ -41,9 +41,9 @@ class Embedding(nn.Module):
 class EmbeddingBag(nn.Module):
     """`bags` sums or means of `indices / bags` rows each.
 
-    On a CPU its kernel may leave the vector registers in a state in which legacy SSE code takes up to thirty times
-    as long (FBGEMM's does). A model has that in one place or none; which block comes next here is chance, so AVX
-    code clears it: ATen's, and a library's where ATen is held to SSE.
+    On a CPU its kernel may leave the vector registers in a state in which legacy SSE code takes up to
+    thirty times as long (FBGEMM's does). A model has that in one place or none; which block comes next here
+    is chance, so AVX code clears it: ATen's, and a library's where ATen is held to SSE.
     """
 
     def __init__(
