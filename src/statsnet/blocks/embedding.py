@@ -57,7 +57,7 @@ class EmbeddingBag(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         found = self.table.forward(indices.view(self.bags, -1))
-        if found.is_cpu:  # a product of fewer rows is none of the library's
+        if found.is_cpu:  # a product of one row is none of the library's
             few = found.detach()[:1].sigmoid().expand(16, -1)
             torch.mm(few, few.T)
         return found
