@@ -74,13 +74,13 @@ def test_the_order_of_the_blocks_does_not_matter(counted: list[tuple[Placed, int
 
 
 def test_what_fits_exactly_comes_next() -> None:
-    wide, narrow = POOL[1], POOL[2]
-    both = [Placed(kind=k, config=c) for k, c in (narrow, wide)]
-    norm = Placed(kind="norm", config=POOL[5][1])
-    tower, *_ = build_towers([(b, 1) for b in both[::-1]] + [(norm, 1)])
-    assert [b.config.get("inputs") for b in tower.blocks] == [32]
-    first, second = build_towers([(b, 1) for b in both])
-    assert {t.blocks[0].config["inputs"] for t in (first, second)} == {32, 8}
+    """Both read as many elements as the table writes, one of them in its shape."""
+    table = Placed(kind="embedding", config=POOL[9][1])
+    exact = linear(8, 4, 4)
+    for config in ({"shape": (4, 8), "functions": ("tanh",)}, {"shape": (2, 16), "functions": ("tanh",)}):
+        other = Placed(kind="pointwise", config=config)
+        (tower,) = build_towers([(other, 1), (table, 1), (exact, 1)])
+        assert tower.blocks == (table, exact, other)
 
 
 def linear(rows: int, inputs: int, outputs: int) -> Placed:
