@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from statsnet.blocks.base import BlockKind, Config, divided
@@ -54,12 +55,13 @@ class EmbeddingBag(nn.Module):
         self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
         values = table_values(rows, width)
         self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
+        self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
-        found = self.table.forward(indices.view(self.bags, -1))
+        found = self.table.forward(indices, self.offsets)
         if found.is_cpu:  # a product of one row is none of the library's
-            few = found.detach()[:1].sigmoid().expand(16, -1)
-            torch.mm(few, few.T)
+            few = found.detach()[:1].expand(16, -1).sigmoid()
+            F.linear(few, few)
         return found
 
 

@@ -12,7 +12,7 @@ from statsnet.environment import cache_dir
 from statsnet.errors import StatsNetError
 from statsnet.signatures.canonical import write_json_atomically
 
-CACHE_VERSION = 15
+CACHE_VERSION = 16
 """Part of every key: raise it when a measuring method changes."""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from statsnet.blocks import KINDS
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.loads import Load, Work, works_of
+from statsnet.synthesis.loads import Load, Work, with_distinct_weights, works_of
 from statsnet.synthesis.overhead import NONE, Overheads, overheads
 from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
@@ -71,7 +71,8 @@ class Columns:
         alone."""
         for candidate, column in zip(candidates, measured, strict=True):
             plain = Placed(kind=candidate.kind, config=candidate.config)
-            self._block[_identity(plain)] = _load(column["block"])
+            load = _load(column["block"])
+            self._block[_identity(plain)] = replace(load, works=self._with_distinct(plain, load.works))
             if column["block"]["operators"]:  # not parameters alone, which are nothing without their step
                 self._known[plain.key] = plain
             if column["optimizer"]["operators"]:
@@ -116,7 +117,7 @@ class Columns:
         sums: dict[str, list[tuple[Work, ...]]] = defaultdict(list)
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
-                works = self._counted(_identity(placed), works_of(part))
+                works = self._counted(_identity(placed), self._with_distinct(placed, works_of(part)))
                 sums[_identity(placed)].append(works)
         for identity, samples in sums.items():
             self._in_place[identity].append(_mean(samples))
@@ -174,6 +175,11 @@ class Columns:
             else {}
         )
         return tuple(replace(w, counters=w.counters or alone.get(w.kernel_class, ())) for w in works)
+
+    def _with_distinct(self, placed: Placed, works: tuple[Work, ...]) -> tuple[Work, ...]:
+        if not any(w.weights for w in works):
+            return works
+        return with_distinct_weights(works, self._item_bytes * parameter_count(placed))
 
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the one that it stems from."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from statsnet.signatures.categories import FUSABLE
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
+from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import Target
 
@@ -20,9 +21,10 @@ it is not known count as the target's do; sums (DRAM's bytes) go with the rows o
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block. `weights` are
-    those of the bytes that a product reads however few rows it has. `fused` is the share of its category's forward
-    time, in its block or its member, in calls that a compiler would run in one pass with the one before them.
-    `counters` are the GPU's that are known of it, means over its time."""
+    those of the bytes that a product reads however few rows it has, `distinct` the part of them that no other call of
+    the step reads: the steps of a recurrent layer share theirs. `fused` is the share of its category's forward time, in
+    its block or its member, in calls that a compiler would run in one pass with the one before them. `counters` are the
+    GPU's that are known of it, means over its time."""
 
     category: str
     kernel_class: str
@@ -32,6 +34,7 @@ class Work:
     bytes: float
     weights: float
     calls: float
+    distinct: float = 1.0
     fused: float = 0.0
     counters: tuple[tuple[str, float], ...] = ()
 
@@ -66,7 +69,7 @@ def load_of_target(target: Target) -> Load:
     spent: dict[str, float] = defaultdict(float)
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
-    fused = _fused_in_target(target)
+    fused, distinct = _fused_in_target(target), _distinct_in_target(target)
     scale = {m.name: min(1.0, m.weight / spent[m.name]) if spent[m.name] else 1.0 for m in target.members}
     works = tuple(
         Work(
@@ -78,12 +81,45 @@ def load_of_target(target: Target) -> Load:
             bytes=c.bytes_per_s or 0.0,
             weights=weight_bytes(c.op, c.phase, c.args) * c.calls_per_s,
             calls=c.calls_per_s,
+            distinct=distinct[c.member] if c.category != "convolution" else 1.0,
             fused=fused.get((c.member, c.category), 0.0),
             counters=_matched(c.counters),
         )
         for c in target.clusters
     )
     return Load(works=works, framework_s=max(1.0 - sum(w.time_s for w in works), 0.0))
+
+
+def _distinct_in_target(target: Target) -> dict[str, float]:
+    """By member, as Work.distinct. Its parameters are known in sum alone: taken off are convolutions' weights, which
+    are read once, and one table of each shape that is looked up, unless a product reads such a one too."""
+    found = {}
+    for member in target.members:
+        clusters = [c for c in target.clusters if c.member == member.name]
+        left = float(member.signature.memory.parameter_bytes)
+        products: set[int] = set()
+        tables: set[int] = set()
+        read = 0.0
+        for c in clusters:
+            weights = weight_bytes(c.op, c.phase, c.args)
+            read_here = weights * c.calls_per_s / member.steps_per_s
+            if c.category == "convolution":
+                left -= read_here
+            elif weights:
+                read += read_here
+                products.add(weights)
+            elif c.category == "embedding" and c.phase == "forward" and is_tensor(c.args[0]):
+                tables.add(TensorSpec.from_dict(c.args[0]).nbytes)
+        left -= sum(tables - products)
+        found[member.name] = min(left / read, 1.0) if read and left > 0 else 1.0
+    return found
+
+
+def with_distinct_weights(works: Iterable[Work], parameter_bytes: float) -> tuple[Work, ...]:
+    """A block's works, of whose weights there are so many."""
+    works = tuple(works)
+    read = sum(w.weights for w in works)
+    return tuple(replace(w, distinct=min(parameter_bytes / read, 1.0)) if w.weights else w for w in works)
 
 
 def _fused_in_target(target: Target) -> dict[tuple[str, str], float]:
@@ -114,7 +150,7 @@ def works_of(part: dict[str, Any]) -> tuple[Work, ...]:
     fused = _shares_counted((row["category"], row["time_s"], row["fused"]) for row in forward)
     return tuple(
         Work(
-            **{k: row[k] for k in Work.__slots__ if k not in ("fused", "counters")},
+            **{k: row[k] for k in Work.__slots__ if k not in ("distinct", "fused", "counters")},
             fused=fused.get(row["category"], 0.0),
             counters=_matched(row.get("counters", {})),
         )

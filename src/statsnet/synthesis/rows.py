@@ -148,10 +148,11 @@ class Rows:
         return sum(self.overheads.get(w.kernel_class, NONE).of_calls_s(w) for w in load.works)
 
     def _weights_s(self, load: Load) -> dict[str, float]:
-        """Seconds by category."""
+        """Seconds by category, as if each weight were read once a step."""
         found: dict[str, float] = defaultdict(float)
         for work in load.works:
-            found[work.category] += self.overheads.get(work.kernel_class, NONE).of_weights_s(work)
+            overhead = self.overheads.get(work.kernel_class, NONE)
+            found[work.category] += work.distinct * overhead.of_weights_s(work)
         return found
 
     def _row(self, group: str, name: str) -> int:
