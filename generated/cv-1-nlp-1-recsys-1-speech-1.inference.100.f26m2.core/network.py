@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:76e370b559b7014ee7417df87c927d0f0d9514f036457256b09a608e1b1563d6"
+SPEC_ID = "sha256:d6214399a93dc1065aabe0a2bb1c41e7ac4bbead3d910483d91988a2dbcc99bd"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -281,10 +281,11 @@ class Gather(Block):
 
 
 FUNCTIONS = {
-    "sigmoid": lambda x, _: torch.sigmoid(x),
+    "relu": lambda x, _: F.relu(x),
     "square": lambda x, _: x.pow(2),
     "add": lambda x, other: x + other,
     "mul": lambda x, other: x * other,
+    "div": lambda x, other: x / other,
 }
 
 
@@ -318,78 +319,60 @@ def repeat(count: int, block: type[nn.Module], /, *args: object, **options: obje
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Embedding(rows=138493, width=64, indices=16384, skew=0.34),
-            Linear(rows=672, inputs=1536, outputs=96, weight_first_axis_in=True),
+            Embedding(rows=111141, width=64, indices=13148, skew=0.34),
+            Linear(rows=3072, inputs=256, outputs=256, activation="relu"),
+            Pointwise(shape=(58, 100, 128), functions=("mul",), operand=(58, 100, 128)),
+            Pointwise(shape=(54, 100, 128), functions=("mul",), operand=(54, 100, 128)),
+            Linear(rows=714, inputs=768, outputs=768, activation="gelu"),
+            Linear(rows=1792, inputs=256, outputs=1, activation="sigmoid", weight_first_axis_in=True),
+        ),
+        nn.Sequential(
+            Linear(rows=7360, inputs=512, outputs=80, activation="sigmoid"),
+            Pool(kind="max", batch=1, channels=64, size=(96, 55), kernel=(3, 3), stride=(2, 2)),
             Pool(
-                kind="avg", batch=9, channels=1, size=(96, 49), kernel=(5, 1), stride=(1, 1), padding=(2, 0),
+                kind="avg", batch=10, channels=1, size=(96, 49), kernel=(5, 1), stride=(1, 1),
+                padding=(2, 0),
             ),
+        ),
+        nn.Sequential(
+            Linear(rows=1176, inputs=1536, outputs=96, weight_first_axis_in=True),
             Conv(
-                batch=2, channels=64, size=(12, 27), filters=96, kernel=(5, 5), stride=(1, 1),
+                batch=2, channels=64, size=(27, 27), filters=96, kernel=(5, 5), stride=(1, 1),
                 padding=(2, 2), bias=True,
             ),
         ),
         nn.Sequential(
-            Linear(rows=5600, inputs=512, outputs=80),
-            Linear(rows=283, inputs=1536, outputs=96, weight_first_axis_in=True),
-            Recurrent(steps=8, batch=4, inputs=800, hidden=800, cell="GRU"),
-        ),
-        nn.Sequential(
             Conv(
-                batch=18, channels=256, size=(14, 28), filters=128, kernel=(1, 1), stride=(1, 1),
+                batch=17, channels=256, size=(14, 28), filters=128, kernel=(1, 1), stride=(1, 1),
                 padding=(0, 0), bias=True, activation="relu",
             ),
-            Pointwise(shape=(46, 100, 128), functions=("mul",), operand=(46, 100, 128)),
-            Pointwise(shape=(62, 100, 80), functions=("sigmoid",)),
-            Linear(rows=122, inputs=3072, outputs=192, weight_first_axis_in=True),
         ),
         nn.Sequential(
-            Linear(rows=3200, inputs=512, outputs=80),
-            Pool(kind="max", batch=1, channels=64, size=(65, 55), kernel=(3, 3), stride=(2, 2)),
-        ),
-        nn.Sequential(
-            Linear(rows=3200, inputs=512, outputs=80),
-            Concat(shape=(17, 100, 512), axis=2, pieces=4),
-        ),
-        nn.Sequential(
-            Norm(kind="batch", shape=(1, 96, 112, 112), activation="relu6"),
+            *repeat(2, Norm, kind="batch", shape=(1, 96, 112, 112), activation="relu6"),
             Conv(
-                batch=37, channels=16, size=(14, 112), filters=16, kernel=(3, 3), stride=(2, 2),
+                batch=45, channels=16, size=(14, 112), filters=16, kernel=(3, 3), stride=(2, 2),
                 padding=(1, 1), groups=16,
             ),
-            Concat(shape=(17, 100, 512), axis=2, pieces=4),
+            Gather(shape=(384, 729), axis=1, count=351, subscript=True),
         ),
+        nn.Sequential(Concat(shape=(86, 100, 512), axis=2, pieces=4)),
         nn.Sequential(
-            *repeat(2, Pointwise, shape=(12, 128, 768), functions=("add", "add"), operand=(12, 128, 768)),
-        ),
-        nn.Sequential(
-            *repeat(3, Norm, kind="batch", shape=(1, 128, 56, 56), activation="relu"),
             Conv(
-                batch=1, channels=256, size=(22, 56), filters=256, kernel=(3, 3), stride=(1, 1),
-                padding=(1, 1), bias=True, activation="relu",
+                batch=6, channels=256, size=(12, 56), filters=64, kernel=(3, 3), stride=(1, 1),
+                padding=(1, 1), bias=True,
             ),
-            Concat(shape=(17, 100, 512), axis=2, pieces=4),
+            Linear(rows=3894, inputs=64, outputs=64, activation="relu"),
+            *repeat(3, Pointwise, shape=(1, 64, 56, 56), functions=("add", "relu"), operand=(1, 64, 56, 56)),
+            BatchedMatMul(batch=408, rows=27, depth=16, columns=27, transposed=True),
+            Linear(rows=520, inputs=512, outputs=80),
         ),
         nn.Sequential(
-            Gather(shape=(440, 729), axis=1, count=351, subscript=True),
-            Pool(kind="max", batch=1, channels=64, size=(28, 55), kernel=(3, 3), stride=(2, 2)),
+            Linear(rows=282, inputs=3072, outputs=192),
+            Recurrent(steps=16, batch=4, inputs=800, hidden=800, cell="GRU"),
         ),
-        nn.Sequential(
-            Pointwise(shape=(1, 96, 56, 56), functions=("square",)),
-            Linear(rows=256, inputs=768, outputs=768),
-            Linear(rows=246, inputs=768, outputs=768),
-            Concat(shape=(14, 100, 512), axis=2, pieces=4),
-        ),
-        nn.Sequential(Concat(shape=(17, 100, 512), axis=2, pieces=4)),
-        nn.Sequential(
-            Linear(rows=229, inputs=768, outputs=768),
-            BatchedMatMul(batch=405, rows=27, depth=16, columns=27, transposed=True),
-            Linear(rows=51, inputs=3072, outputs=768),
-        ),
-        nn.Sequential(
-            *repeat(2, Recurrent, steps=1, batch=4, inputs=800, hidden=800, cell="GRU"),
-            BatchedMatMul(batch=29, rows=1, depth=100, columns=128),
-        ),
-        nn.Sequential(*repeat(2, Linear, rows=2, inputs=768, outputs=768, activation="tanh")),
+        nn.Sequential(Pool(kind="max", batch=1, channels=8, size=(191, 112), kernel=(2, 2), stride=(2, 2))),
+        nn.Sequential(Pointwise(shape=(1, 48, 56, 56), functions=("square", "div"), operand=(1, 48, 56, 56))),
+        nn.Sequential(BatchedMatMul(batch=41, rows=1, depth=100, columns=128)),
     ]
 
 
@@ -427,9 +410,6 @@ class Proxy(nn.Module):
             through(towers[8], batch[8]),
             through(towers[9], batch[9]),
             through(towers[10], batch[10]),
-            through(towers[11], batch[11]),
-            through(towers[12], batch[12]),
-            through(towers[13], batch[13]),
         ]
         return ends
 

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SPEC_ID = "sha256:bf7e0e5226a2ab92727d20a5d56ae943c00a4e1c00e930cccf8a55bd9e5b4343"
+SPEC_ID = "sha256:3970c5c6a947a4d6236623a49ef8bbb090e5afa5404b5091eb425f803d1d07da"
 MODE = "inference"
 DTYPE = torch.float32
 SEED = 0
@@ -157,9 +157,9 @@ class Embedding(nn.Module):
 class EmbeddingBag(nn.Module):
     """`bags` sums or means of `indices / bags` rows each.
 
-    On a CPU its kernel may leave the vector registers in a state in which legacy SSE code takes up to thirty times
-    as long (FBGEMM's does). A model has that in one place or none; which block comes next here is chance, so AVX
-    code clears it: ATen's, and a library's where ATen is held to SSE.
+    On a CPU its kernel may leave the vector registers in a state in which legacy SSE code takes up to
+    thirty times as long (FBGEMM's does). A model has that in one place or none; which block comes next here
+    is chance, so AVX code clears it: ATen's, and a library's where ATen is held to SSE.
     """
 
     def __init__(
@@ -170,12 +170,13 @@ class EmbeddingBag(nn.Module):
         self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
         values = table_values(rows, width)
         self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
+        self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
-        found = self.table.forward(indices.view(self.bags, -1))
-        if found.is_cpu:  # a product of fewer rows is none of the library's
-            few = found.detach()[:1].sigmoid().expand(16, -1)
-            torch.mm(few, few.T)
+        found = self.table.forward(indices, self.offsets)
+        if found.is_cpu:  # a product of one row is none of the library's
+            few = found.detach()[:1].expand(16, -1).sigmoid()
+            F.linear(few, few)
         return found
 
 
@@ -222,6 +223,7 @@ class Gather(Block):
 
 
 FUNCTIONS = {
+    "relu": lambda x, _: F.relu(x),
     "sigmoid": lambda x, _: torch.sigmoid(x),
     "mul": lambda x, other: x * other,
 }
@@ -249,31 +251,36 @@ class Pointwise(Block):
 # ---- the network ------------------------------------------------------------------------------------------
 
 
+def repeat(count: int, block: type[nn.Module], /, *args: object, **options: object) -> list[nn.Module]:
+    """`count` blocks of one shape, each with weights of its own."""
+    return [block(*args, **options) for _ in range(count)]
+
+
 def towers() -> list[nn.Sequential]:
     return [
         nn.Sequential(
-            Embedding(rows=23067, width=128, indices=7066, skew=0.34),
-            Linear(rows=2002, inputs=256, outputs=256, activation="relu"),
-            Linear(rows=7666, inputs=64, outputs=16),
-            BatchedMatMul(batch=225, rows=27, depth=16, columns=27, transposed=True),
-            Pointwise(shape=(12, 100, 128), functions=("mul",), operand=(12, 100, 128)),
-            Concat(shape=(4914, 27, 16), axis=1, pieces=27),
+            Embedding(rows=63001, width=64, indices=6464, skew=0.76, sparse=True),
+            Linear(rows=2197, inputs=128, outputs=1, weight_first_axis_in=True),
+            *repeat(2, BatchedMatMul, batch=11, rows=1, depth=100, columns=128),
         ),
         nn.Sequential(
-            EmbeddingBag(rows=7516399, width=16, indices=436, bags=436, skew=0.89, sparse=True),
-            Linear(rows=446, inputs=13, outputs=512, activation="relu"),
-            Gather(shape=(283, 729), axis=1, count=351, subscript=True),
+            Embedding(rows=135377, width=128, indices=2002, skew=0.34),
+            Gather(shape=(348, 729), axis=1, count=351, subscript=True),
+            Pointwise(shape=(9, 100, 128), functions=("mul",), operand=(9, 100, 128)),
+            BatchedMatMul(batch=218, rows=27, depth=16, columns=27, transposed=True),
+            Pointwise(shape=(10, 100, 128), functions=("mul",), operand=(10, 100, 128)),
+            Linear(rows=1555, inputs=80, outputs=40),
         ),
+        nn.Sequential(EmbeddingBag(rows=3303912, width=16, indices=6144, bags=6144, skew=0.89, sparse=True)),
+        nn.Sequential(Concat(shape=(192, 101, 128), axis=2, pieces=2)),
         nn.Sequential(
-            Linear(rows=1741, inputs=256, outputs=256, activation="relu"),
-            Linear(rows=732, inputs=512, outputs=256),
+            Linear(rows=4710, inputs=256, outputs=128),
+            Linear(rows=1173, inputs=512, outputs=128),
+            Linear(rows=1555, inputs=80, outputs=40),
         ),
-        nn.Sequential(Linear(rows=2662, inputs=128, outputs=64, activation="relu")),
-        nn.Sequential(
-            Pointwise(shape=(82, 100, 40), functions=("sigmoid",)),
-            Linear(rows=768, inputs=256, outputs=1, weight_first_axis_in=True),
-        ),
-        nn.Sequential(BatchedMatMul(batch=21, rows=1, depth=100, columns=128)),
+        nn.Sequential(Pointwise(shape=(8008, 128), functions=("relu",))),
+        nn.Sequential(Linear(rows=885, inputs=512, outputs=256)),
+        nn.Sequential(Pointwise(shape=(65, 100, 40), functions=("sigmoid",))),
     ]
 
 

@@ -198,6 +198,27 @@ def test_a_resized_block_keeps_what_its_weights_take(rows: Rows) -> None:
     assert seconds(columns, rows, larger) == pytest.approx(2e-4 + 4e-9 * 5e3 * 46 + 2e-4)
 
 
+def test_the_steps_of_a_recurrent_layer_share_its_weights() -> None:
+    """Alone, in place and resized: 8 steps read the weights of a GRU of 4 four times over."""
+    config = {"steps": 8, "batch": 2, "inputs": 4, "hidden": 4, "cell": "GRU"}
+    layer = Placed(kind="recurrent", config=config)
+    parameter_bytes = 4 * 2 * (3 * 4 * 4 + 3 * 4)
+    measured = part("k", 0.001)
+    measured["operators"][0]["weights"] = 4 * parameter_bytes
+    recurrent = Candidate(kind="recurrent", config=config, optimizer=None, scale=1.0, time_s=1e-3)
+    columns = Columns([recurrent], [{"block": measured, "optimizer": NOTHING}])
+
+    def distinct(block: Placed) -> list[float]:
+        return [w.distinct for w in columns._load(block, {}).works]
+
+    assert distinct(layer) == pytest.approx([0.25])
+    resized = columns.resize([layer])
+    assert resized
+    assert {w for block in resized for w in distinct(block)} == {0.25}
+    columns.learn([Tower(blocks=(layer,))], [[measured]])
+    assert distinct(layer) == pytest.approx([0.25])
+
+
 def test_resizing_twice_adds_nothing(columns: Columns) -> None:
     first = columns.resize([placed(16)])
     assert columns.resize([placed(16)]) == first

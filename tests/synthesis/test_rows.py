@@ -205,6 +205,49 @@ def test_what_weights_take_is_a_share_of_the_time(target: Target) -> None:
     assert ("weights", "gemm") not in Rows(target).keys  # nothing is known of them
 
 
+WEIGHTS = 4 * 256 * 512
+TABLE = cluster("aten.embedding.default", "embedding", (tensor(1000, 64), tensor(5)), tensor(5, 64))
+TIED = cluster("aten.embedding.default", "embedding", (tensor(512, 256), tensor(5)), tensor(5, 256))
+CONVOLUTION = cluster(
+    "aten.convolution.default", "convolution", (tensor(1, 8, 9, 9), tensor(16, 8, 3, 3)), tensor(1, 16, 7, 7)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("others", "parameter_bytes", "distinct"),
+    [
+        ((), 4 * WEIGHTS, 1.0),
+        ((), WEIGHTS, 0.25),  # four steps of one recurrent layer
+        ((), 9 * WEIGHTS, 1.0),  # some that no product reads
+        ((), 0, 1.0),  # weights that are no parameters
+        ((TABLE,), WEIGHTS + 4 * 1000 * 64, 0.25),
+        ((TABLE,), WEIGHTS, (WEIGHTS - 4 * 1000 * 64) / (4 * WEIGHTS)),
+        ((TIED,), WEIGHTS, 0.25),  # the table is what the products read
+        ((CONVOLUTION,), WEIGHTS + 4 * 4 * 16 * 8 * 9, 0.25),  # four layers of them
+    ],
+)
+def test_weights_that_are_read_again_count_once(
+    others: tuple[Cluster, ...], parameter_bytes: int, distinct: float
+) -> None:
+    few = small_signature()
+    clusters = (*few.clusters, *others)
+    (timed,) = few.measurements
+    untimed = (None,) * len(others)
+    memory = replace(few.memory, parameter_bytes=parameter_bytes)
+    measurement = replace(
+        timed,
+        cluster_time_s=(*timed.cluster_time_s, *untimed),
+        kernels=(*timed.kernels, *untimed),
+        kernel_class=(*timed.kernel_class, *untimed),
+    )
+    target = target_of(replace(few, clusters=clusters, memory=memory, measurements=(measurement,)))
+    works = {w.category: w for w in load_of_target(target).works}
+    assert works["gemm"].distinct == pytest.approx(distinct)
+    assert works["convolution"].distinct == 1.0 if CONVOLUTION in others else "convolution" not in works
+    rows = Rows(target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * GEMM_S / (4 * WEIGHTS))})
+    assert rows.target[rows.keys.index(("weights", "gemm"))] == pytest.approx(0.06 * distinct)
+
+
 def test_calls_count_as_much_as_framework_time_does(target: Target, value: Callable[..., float]) -> None:
     rows, load = Rows(target), load_of_target(target)
     assert value(rows.target, "launches", "") == pytest.approx(load.framework_s)

@@ -105,20 +105,24 @@ def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
     return [_sizes(source, (share,), time_s, target.mode)[0] for source, share in at_work[:count]]
 
 
-def largest_share(budget_s: float, mode: str) -> float:
-    """Of a budget that one block may take."""
+def largest_share(budget_s: float, mode: str, kind: str = "") -> float:
+    """Of a budget that one block may take. All steps of a recurrent layer share its weights, so that two layers of half
+    the steps have twice as many in the same time."""
+    if kind == "recurrent":
+        return LARGEST_OF_SHORT
     return max(LARGEST_SHARE, min(LARGE_S[mode] / budget_s, LARGEST_OF_SHORT))
 
 
-def _usual(budget_s: float, mode: str) -> tuple[float, ...]:
-    return (LARGER, *SIZES) if largest_share(budget_s, mode) >= LARGER else SIZES
+def _usual(budget_s: float, mode: str, kind: str) -> tuple[float, ...]:
+    return (LARGER, *SIZES) if largest_share(budget_s, mode, kind) >= LARGER else SIZES
 
 
 def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[float, ...]:
     """Shares of the budget that a source is wanted to take; `share` is what it or its family has of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
-    return max(tuple(z for z in _usual(budget_s, mode) if z <= ROOM * share), SIZES[-FEWEST:], key=len)
+    usual = _usual(budget_s, mode, source.kind)
+    return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
 def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
@@ -150,14 +154,14 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
             found.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:
                 break  # what is smaller still is of no use
+    usual = _usual(budget_s, mode, source.kind)
     chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:
-        coarse = _usual(budget_s, mode)[:COARSE]
-        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in coarse]
+        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in usual[:COARSE]]
     original = next((c for _, _, c in found if c.scale == 1.0), None)
-    if original is not None and original.time_s <= largest_share(budget_s, mode) * budget_s:
+    if original is not None and original.time_s <= largest_share(budget_s, mode, source.kind) * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
-        chosen = [*(c for c in chosen if c is not nearest or sizes != _usual(budget_s, mode)), original]
+        chosen = [*(c for c in chosen if c is not nearest or sizes != usual), original]
     return list({c.key: c for c in chosen}.values())
 
 

@@ -183,7 +183,8 @@ class Choice:
         columns, budget_s = self.problem.columns, self.problem.budget_s
         matrix = columns.matrix(self.problem.rows, budget_s, blocks)
         apart_s = columns.forward_and_backward_s(blocks)
-        largest_s = largest_share(budget_s, self.problem.bench.mode) * budget_s
+        mode = self.problem.bench.mode
+        largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
         upper = np.where(apart_s <= largest_s, LARGEST_COUNT, 0)
         if not upper.any():
             upper[:] = 1
