@@ -209,7 +209,8 @@ WEIGHTS = 4 * 256 * 512
 TABLE = cluster("aten.embedding.default", "embedding", (tensor(1000, 64), tensor(5)), tensor(5, 64))
 TIED = cluster("aten.embedding.default", "embedding", (tensor(512, 256), tensor(5)), tensor(5, 256))
 CONVOLUTION = cluster(
-    "aten.convolution.default", "convolution", (tensor(1, 8, 9, 9), tensor(16, 8, 3, 3)), tensor(1, 16, 7, 7)
+    "aten.convolution.default", "convolution",
+    (tensor(1, 8, 9, 9), tensor(16, 8, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1), tensor(1, 16, 7, 7),
 )  # fmt: skip
 
 
