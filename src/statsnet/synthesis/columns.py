@@ -14,7 +14,7 @@ import numpy as np
 from statsnet.blocks import KINDS
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.loads import Load, Work, with_distinct_weights, works_of
+from statsnet.synthesis.loads import Load, Work, works_of
 from statsnet.synthesis.overhead import NONE, Overheads, overheads
 from statsnet.synthesis.rows import Rows
 from statsnet.synthesis.towers import Placed, Tower, parameter_count
@@ -177,9 +177,12 @@ class Columns:
         return tuple(replace(w, counters=w.counters or alone.get(w.kernel_class, ())) for w in works)
 
     def _with_distinct(self, placed: Placed, works: tuple[Work, ...]) -> tuple[Work, ...]:
-        if not any(w.weights for w in works):
+        """A block's works; of the weights that its calls read there are no more than its parameters."""
+        read = sum(w.weights for w in works)
+        if not read:
             return works
-        return with_distinct_weights(works, self._item_bytes * parameter_count(placed))
+        distinct = min(self._item_bytes * parameter_count(placed) / read, 1.0)
+        return tuple(replace(w, distinct=distinct) for w in works)
 
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the one that it stems from."""

@@ -115,13 +115,6 @@ def _distinct_in_target(target: Target) -> dict[str, float]:
     return found
 
 
-def with_distinct_weights(works: Iterable[Work], parameter_bytes: float) -> tuple[Work, ...]:
-    """A block's works, of whose weights there are so many."""
-    works = tuple(works)
-    read = sum(w.weights for w in works)
-    return tuple(replace(w, distinct=min(parameter_bytes / read, 1.0)) if w.weights else w for w in works)
-
-
 def _fused_in_target(target: Target) -> dict[tuple[str, str], float]:
     """By member and category, as Work.fused. Motifs are of forward calls; backward ones are their mirror."""
     found: list[tuple[tuple[str, str], float, float]] = []
