@@ -157,18 +157,31 @@ def test_turns_are_the_samples_of_a_factor_and_the_wildest_do_not_count() -> Non
     )
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_the_interval_of_turns_holds_what_it_promises(groups: int) -> None:
-    """Also where a turn in ten is disturbed, by which a factor is as often raised as lowered."""
+@pytest.mark.parametrize(("groups", "luck"), [(1, 0.0), (2, 0.0), (5, 0.0), (5, 0.05), (5, 0.3)])
+def test_the_interval_of_turns_holds_what_it_promises(groups: int, luck: float) -> None:
+    """Also where a turn in ten is disturbed, by which a factor is as often raised as lowered; and where all turns of a
+    pair of processes share a luck that no turn shows."""
     random = np.random.default_rng(groups)
     repeats, hits = 500, 0
     for _ in range(repeats):
         logs = random.normal(0, np.where(random.random((groups, 12)) < 0.1, 0.6, 0.06))
+        logs += random.normal(0, luck, (groups, 1))
         found = paired_ratio([windows(*[1.0] * 12)] * groups, [windows(*np.exp(row)) for row in logs])
         assert found.low is not None
         assert found.high is not None
         hits += found.low <= 1.0 <= found.high
     assert 0.93 <= hits / repeats <= 0.99
+
+
+def test_pairs_that_differ_by_more_than_their_turns_explain_are_the_samples() -> None:
+    """As by chance alone, where turns are exact; and a pair that took more turns counts no more than the others."""
+    logs = [0.5, 0.6, 0.55]
+    a = [windows(*[1.0] * turns) for turns in (30, 5, 5)]
+    b = [windows(*[math.exp(log)] * turns) for log, turns in zip(logs, (30, 5, 5), strict=True)]
+    found = paired_ratio(a, b)
+    low, high = stats.t.interval(0.95, 2, loc=np.mean(logs), scale=stats.sem(logs))
+    assert found.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
 
 
 def test_a_single_turn_has_no_interval() -> None:

@@ -1,9 +1,11 @@
 """From samples to figures: times are compared as ratios, on the logarithm, where a factor and its inverse are alike.
 
-One process is one sample, of which the median is taken; of processes that took turns each turn is one sample of their
-ratio, and the trimmed mean is taken (Yuen 1974), since neighbours disturb some turns much and most little. Intervals
-hold 95 % and come from Student's t; where several means with variances of their own are combined, with the degrees of
-freedom of Welch and Satterthwaite. One sample gives no interval.
+One process is one sample, of which the median is taken; of two that took turns each turn is one sample of their
+ratio, and the trimmed mean is taken (Yuen 1974), since neighbours disturb some turns much and most little. Where
+several such pairs ran, each is one sample again if their means differ by more than their turns explain: a process has
+a luck of its own, such as where its memory lies, that none of its turns can tell. Intervals hold 95 % and come from
+Student's t; where several means with variances of their own are combined, with the degrees of freedom of Welch and
+Satterthwaite. One sample gives no interval.
 """
 
 from __future__ import annotations
@@ -92,8 +94,8 @@ def suite_factor(members: Sequence[Member]) -> Interval:
 
 
 def paired_ratio(a: Sequence[Process], b: Sequence[Process]) -> Interval:
-    """The factor T_b / T_a of processes that ran in pairs: each turn that two of them took is one sample of it, each
-    pair where they took none."""
+    """The factor T_b / T_a of processes that ran in pairs: the mean of what each pair has, which is that of the turns
+    that the two took, where they took any."""
     log = _pairs_mean(a, b)
     return _interval(log.mean, [(1.0, log)])
 
@@ -117,7 +119,7 @@ class _LogMean:
 
     mean: float
     variance: float
-    freedom: int
+    freedom: float
 
 
 def _log_mean(processes: Sequence[Process]) -> _LogMean:
@@ -126,9 +128,28 @@ def _log_mean(processes: Sequence[Process]) -> _LogMean:
 
 def _pairs_mean(a: Sequence[Process], b: Sequence[Process]) -> _LogMean:
     turns = [_log_ratios(x, y) for x, y in zip(a, b, strict=True)]
-    if turns and all(turns):
-        return _trimmed_mean([log for pair in turns for log in pair])
-    return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
+    if not turns or not all(turns):
+        return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
+    pairs = [_trimmed_mean(logs) for logs in turns]
+    return _mean_of(pairs) if len(pairs) > 1 else pairs[0]
+
+
+def _mean_of(means: Sequence[_LogMean]) -> _LogMean:
+    """What they differ by beyond what their own variances explain is a second component of the variance (DerSimonian
+    and Laird 1986, with equal weights), of which they are the samples."""
+    n, between = len(means), _mean([log.mean for log in means])
+    if any(log.freedom == 0 for log in means):
+        return between
+    parts = [(log.variance / n**2, log.freedom) for log in means]
+    within = sum(part for part, _ in parts)
+    parts.append((max(between.variance - within, 0.0), n - 1))
+    return _LogMean(mean=between.mean, variance=sum(part for part, _ in parts), freedom=_freedom(parts))
+
+
+def _freedom(parts: Sequence[tuple[float, float]]) -> float:
+    """Of a sum of variances, each with its own (Satterthwaite 1946)."""
+    total = sum(part for part, _ in parts)
+    return total**2 / sum(part**2 / freedom for part, freedom in parts) if total else math.inf
 
 
 def _log_ratios(a: Process, b: Process) -> list[float]:
@@ -163,11 +184,7 @@ def _interval(log_value: float, terms: Sequence[tuple[float, _LogMean]]) -> Inte
     if any(log.freedom == 0 for _, log in terms):
         return Interval(value=value, low=None, high=None)
     parts = [(coefficient**2 * log.variance, log.freedom) for coefficient, log in terms]
-    total = sum(part for part, _ in parts)
-    if total == 0.0:
-        return Interval(value=value, low=value, high=value)
-    freedom = total**2 / sum(part**2 / f for part, f in parts)
-    half = _student_t(freedom) * math.sqrt(total)
+    half = _student_t(_freedom(parts)) * math.sqrt(sum(part for part, _ in parts))
     return Interval(value=value, low=math.exp(log_value - half), high=math.exp(log_value + half))
 
 
