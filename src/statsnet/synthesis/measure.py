@@ -35,12 +35,11 @@ ROUND_PROCESSES = 3
 outvoted."""
 
 RETIMED_S = (4.0, 15.0, 120.0)
-"""How long a process times a member's steps once more: at least, at most, and what all processes share. The more
-members, the less each of their times counts."""
+"""How long a member's steps are timed once more: at least, at most, and what all members share. The more members, the
+less each of their times counts."""
 
-RETIMED_PROCESSES = 8
-"""For all members together, at least: each process has a luck of its own, such as where its memory lies, and all that a
-proxy is held against hangs on their median. With three, one model's pace was 5 % off, or 9, in all rounds alike."""
+RETIMED_PROCESSES = 3
+"""For all members together, at least: where one process decided, so would its memory's layout."""
 
 MOST_DRIFT = 2.0
 """A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
@@ -168,8 +167,8 @@ class Bench:
         turns: dict[str, list[dict[str, Any]]] = {m.name: [] for m in due}
         failed: set[str] = set()
         least_s, most_s, shared_s = RETIMED_S
+        limit_s = min(max(least_s, shared_s / max(len(due), 1)), most_s)
         again = [*due] * math.ceil(RETIMED_PROCESSES / max(len(due), 1))
-        limit_s = min(max(least_s, shared_s / max(len(again), 1)), most_s)
         with written(yardstick) as folder:
             for number, member in enumerate(again, 1):
                 stage = f"timing {member.name} once more ({number} of {len(again)})"
