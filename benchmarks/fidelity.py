@@ -10,8 +10,8 @@ with a part taken out (ablations.py); --ways names some of both, or the best of 
 network runs in fresh processes, one for the baseline and one for each setting, which take turns (in_turn.py); a
 workload's run serves all mixes that it belongs to. After --rounds, rounds go on for those whose 95 % interval of ln F
 has a half-width over 1.5 %, up to --most-rounds. Every group of processes is written to times.jsonl at once: started
-again, the benchmark goes on where it was stopped; with --fresh, what was measured since its first start (kept in
-`began`) is fresh. Run nothing else meanwhile.
+again, the benchmark goes on where it was stopped, and with --rounds 0 --most-rounds 0 it only adds up; with --fresh,
+what was measured since its first start (kept in `began`) is fresh. Run nothing else meanwhile.
 
 Suite factor F_S(e) = Σ w_i T_i(e) / T_i(e0), proxy factor F_P(e) = T_P(e) / T_P(e0), error F_P / F_S − 1. The suite's
 noise is its factor from the odd rounds against that from the even ones.

@@ -1,15 +1,16 @@
 """Rows of fidelity runs as tables in Markdown.
 
-python benchmarks/tables.py benchmarks/results/<environment>/fidelity.json [FILE ...]
+    python benchmarks/tables.py FILE ... [--mixes MIX ...] [--settings threads=1,...]
 
-Of several files, what a later one has of the same mix, method and setting replaces what an earlier one has.
+A FILE is a benchmarks/results/<environment>/fidelity*.json. Of several, what a later one has of the same mix, method
+and setting replaces what an earlier one has: so a newer proxy stands beside other ways that were measured before.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -123,6 +124,23 @@ def _signed(value: float) -> str:
     return f"{100 * value:+.1f} %".replace("-", "−")
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument(
+        "--mixes", nargs="+", help="these alone, spelled as the files have them (default: all)"
+    )
+    parser.add_argument("--settings", type=lambda text: text.split(","), help="these alone (default: all)")
+    options = parser.parse_args()
+    if missing := [str(path) for path in options.files if not path.is_file()]:
+        parser.error(f"there is no file {missing[0]}")
+    rows = merged(json.loads(path.read_text(encoding="utf-8"))["rows"] for path in options.files)
+    for name, wanted in (("mix", options.mixes), ("setting", options.settings)):
+        rows = [row for row in rows if wanted is None or row[name] in wanted]
+    if not rows:
+        parser.error("the files hold nothing of these mixes and settings")
+    print(document(rows))
+
+
 if __name__ == "__main__":
-    reports = [json.loads(Path(name).read_text(encoding="utf-8"))["rows"] for name in sys.argv[1:]]
-    print(document(merged(reports)))
+    main()

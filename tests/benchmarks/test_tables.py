@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import tables
 from tables import factors, merged, summary
 
 
@@ -56,3 +61,32 @@ def test_each_compression_has_lines_and_bars_of_its_own() -> None:
     assert at_20.startswith("| inference at 20, ours | 1 | 6.0 %") and at_20.endswith(
         "| 0 (of 2%) | 1 (of 7%) |"
     )
+
+
+def printed(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, tables.__file__, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_newer_proxy_beside_other_ways_on_some_mixes_and_settings(tmp_path: Path) -> None:
+    before, now = tmp_path / "before.json", tmp_path / "now.json"
+    before.write_text(json.dumps({"rows": [row("a", "ours", 0.2), row("a", "other", 0.3)]}))
+    now.write_text(
+        json.dumps(
+            {"rows": [row("a", "ours", 0.1), row("b", "ours", 0.9), row("a", "ours", 0.9, setting="x")]}
+        )
+    )
+    found = printed(str(before), str(now), "--mixes", "a", "--settings", "threads=1,onednn=sse41").stdout
+    assert "| inference, a: ours | 1 | 10.0 %" in found
+    assert "| inference, a: other | 1 | 30.0 %" in found
+    assert "90.0" not in found
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps({"rows": [row("a", "ours", 0.2)]}))
+    missing, nothing = printed(str(tmp_path / "none.json")), printed(str(kept), "--mixes", "b")
+    assert missing.returncode == nothing.returncode == 2
+    assert missing.stderr.strip().endswith(f"there is no file {tmp_path / 'none.json'}")
+    assert nothing.stderr.strip().endswith("the files hold nothing of these mixes and settings")
