@@ -9,11 +9,11 @@ from dataclasses import replace
 import coarser
 
 from statsnet.signatures.target import Target
+from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.columns import Columns
-from statsnet.synthesis.correct import ROUNDS, correct
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Problem, columns_of
-from statsnet.synthesis.rows import Rows
+from statsnet.synthesis.rounds import ROUNDS, correct
 
 
 def solved(problem: Problem, rounds: int = ROUNDS) -> str:
@@ -65,18 +65,18 @@ def with_dearest_operators(problem: Problem) -> str:
 
 def _with_target(problem: Problem, target: Target) -> str:
     columns = _columns(problem, target)
-    rows = Rows(target, columns.overheads)
+    rows = MatchedCharacteristics(target, columns.overheads)
     return solved(replace(problem, target=target, rows=rows, columns=columns))
 
 
-def _columns(problem: Problem, target: Target) -> Columns:
+def _columns(problem: Problem, target: Target) -> BlockCosts:
     """Of all candidates for a target, also those that `prepare` leaves out."""
     chosen = candidates(target, budget_s=problem.budget_s)
     return columns_of(chosen, problem.bench)
 
 
-def _rows(problem: Problem, without: Collection[str]) -> Rows:
-    rows = Rows(problem.target, problem.columns.overheads)
+def _rows(problem: Problem, without: Collection[str]) -> MatchedCharacteristics:
+    rows = MatchedCharacteristics(problem.target, problem.columns.overheads)
     for i, (group, _) in enumerate(rows.keys):
         if group in without:
             rows.weights[i] = 0.0

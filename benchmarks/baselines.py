@@ -13,14 +13,14 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from statsnet.analysis.similarity import representatives as nearest_to_centres
 from statsnet.blocks import recognise
+from statsnet.proxy.emit import network_source
+from statsnet.proxy.towers import Placed, build_towers, parameter_count
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.correct import LARGEST_COUNT
-from statsnet.synthesis.emit import network_source
 from statsnet.synthesis.estimate import estimate_s
+from statsnet.synthesis.integer_program import Program, solve
 from statsnet.synthesis.problem import Problem
-from statsnet.synthesis.solve import Program, solve
-from statsnet.synthesis.towers import Placed, build_towers, parameter_count
+from statsnet.synthesis.rounds import LARGEST_COUNT
 
 MOST_TRIES = 10_000
 

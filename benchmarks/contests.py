@@ -14,13 +14,13 @@ from core import spelled_out
 from timings import Subject
 
 from statsnet.cli.synthesize import mix_slug
-from statsnet.running.proxy_folder import open_proxy
-from statsnet.running.suite import SuiteMember, suite_of
+from statsnet.evaluation.suite import SuiteMember, suite_of
+from statsnet.measure.cache import MeasurementCache
+from statsnet.proxy.folder import open_proxy
+from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.canonical import canonical_json
-from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.problem import Problem, prepare
 from statsnet.synthesis.search import search
-from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
 
 PROXY = "statsnet"

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statsnet.cli.output import progress
-from statsnet.running.interleave import interleave
-from statsnet.running.proxy_folder import open_proxy
-from statsnet.running.suite import suite_of
+from statsnet.evaluation.suite import suite_of
+from statsnet.measure.rounds import interleave
+from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.workloads.settings import BASELINE, parse_settings
 

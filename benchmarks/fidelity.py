@@ -33,11 +33,11 @@ from contests import OTHERS, VARIANTS, Contest, Weighted, contests
 from core import MIXES
 from timings import Subject, Timings, results_file, run_rounds
 
-from statsnet.running.child import measuring_environment
-from statsnet.running.fidelity import interval_dict, known_well, relative_error
-from statsnet.running.statistics import Interval, Member, latency_with_ci, paired_ratio, paired_suite_factor
+from statsnet.evaluation.factors import interval_dict, known_well, relative_error
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.process import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
-from statsnet.synthesis.cache import MeasurementCache
+from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_ratio, paired_suite_factor
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 SETTINGS = "threads=1,onednn=sse41,mkl=compatible,aten=default,dtype=bfloat16"

@@ -22,12 +22,12 @@ from core import MIXES, spelled_out
 from timings import results_file
 
 from statsnet.cli.synthesize import mix_slug
-from statsnet.running.child import measuring_environment
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.process import measuring_environment
+from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.signatures.storage import load_document
-from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.problem import DEFAULT_COMPRESSION
-from statsnet.synthesis.spec import write_proxy
 from statsnet.synthesis.synthesize import synthesize
 
 Row = dict[str, Any]

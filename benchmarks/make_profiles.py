@@ -29,7 +29,7 @@ from timings import results_file
 
 from statsnet import environment
 from statsnet.errors import StatsNetError
-from statsnet.running.child import measuring_environment, run_job
+from statsnet.measure.process import measuring_environment, run_job
 from statsnet.signatures.canonical import canonical_json, write_json_atomically
 from statsnet.signatures.database import COUNTS
 from statsnet.signatures.model import Signature

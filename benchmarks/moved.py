@@ -18,10 +18,10 @@ from contests import member_subject, network_subject
 from tables import spread
 from timings import Timings, run_rounds
 
-from statsnet.running.child import measuring_environment
-from statsnet.running.fidelity import moved_row
-from statsnet.running.proxy_folder import open_proxy
-from statsnet.running.suite import suite_of
+from statsnet.evaluation.factors import moved_row
+from statsnet.evaluation.suite import suite_of
+from statsnet.measure.process import measuring_environment
+from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.signatures.storage import load_document
 from statsnet.workloads.settings import BASELINE

@@ -19,8 +19,8 @@ from typing import Any
 
 from steps import step_of
 
+from statsnet.measure.timing import relaunch_with_allocator
 from statsnet.profiling.kernel_log import KernelLog
-from statsnet.running.harness import relaunch_with_allocator
 from statsnet.workloads.settings import BASELINE, parse_settings
 
 WARM_UPS = 5

@@ -20,8 +20,8 @@ from statistics import fmean, median
 from typing import Any
 
 from statsnet.cli.output import progress
-from statsnet.running.child import measuring_environment
-from statsnet.running.interleave import interleave
+from statsnet.measure.process import measuring_environment
+from statsnet.measure.rounds import interleave
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.target import target_of_mix

@@ -21,8 +21,8 @@ import torch
 from steps import step_of
 
 from statsnet.environment import describe
-from statsnet.profiling.steady import FAR, SLOW, Probes
-from statsnet.running.harness import relaunch_with_allocator
+from statsnet.measure.quiet_machine import FAR, SLOW, Probes
+from statsnet.measure.timing import relaunch_with_allocator
 from statsnet.signatures.canonical import write_json_atomically
 
 WINDOW_S = 0.4

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from timings import results_file
 
-from statsnet.running.child import measuring_environment
+from statsnet.measure.process import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.database import ProfilesDB

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from statsnet.running.proxy_folder import load_network
+from statsnet.measure.network_file import load_network
 from statsnet.workloads import build, make_step
 from statsnet.workloads.settings import BASELINE, Setting, convert_module, wrap_step
 

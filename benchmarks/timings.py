@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 from statsnet.environment import fingerprint, slug
-from statsnet.running.child import measuring_environment
-from statsnet.running.in_turn import side_by_side
+from statsnet.measure.process import measuring_environment
+from statsnet.measure.side_by_side import side_by_side
 from statsnet.workloads.settings import BASELINE, Setting
 
 Process = dict[str, Any]

@@ -24,9 +24,9 @@ import numpy as np
 from contests import network_subject
 from timings import Group, Timings
 
-from statsnet.running.fidelity import relative_error
-from statsnet.running.in_turn import side_by_side
-from statsnet.running.statistics import Interval, paired_ratio
+from statsnet.evaluation.factors import relative_error
+from statsnet.measure.side_by_side import side_by_side
+from statsnet.signatures.intervals import Interval, paired_ratio
 from statsnet.workloads.settings import BASELINE
 
 

@@ -1,11 +1,4 @@
-"""The layers: what may import what, who knows torch, who prints.
-
-    cli → reporting, exporting → synthesis, running → profiling, blocks, workloads → signatures
-        → errors, units, environment
-
-Packages of one layer do not know each other, with two exceptions: synthesis runs its measurements in the
-processes of `running`, and pastes its harness into the proxies; profiling builds the workload it profiles.
-"""
+"""The layers: what may import what, who knows torch, who prints."""
 
 from __future__ import annotations
 
@@ -23,12 +16,16 @@ LAYERS = (
     {"errors"},
     {"units", "environment"},
     {"signatures"},
-    {"profiling", "blocks", "workloads"},
-    {"synthesis", "running", "analysis"},
-    {"reporting", "exporting"},
+    {"workloads"},
+    {"measure"},
+    {"profiling", "blocks"},
+    {"proxy"},
+    {"synthesis", "analysis"},
+    {"devices", "evaluation"},
+    {"reporting"},
     {"cli"},
 )
-SIDEWAYS = {("synthesis", "running"), ("profiling", "workloads")}
+SIDEWAYS = {("synthesis", "devices")}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(ROOT.rglob("*.py"))
 NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment")
@@ -138,10 +135,10 @@ def test_signatures_and_mixes_need_no_torch(tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.stderr) == ("['cv/tiny']", "")
 
 
-PRINTERS = {"running/harness.py"}
+PRINTERS = {"measure/timing.py"}
 """Pasted into every proxy, where it is the command line."""
 
-EXITERS = {"running/harness.py", "running/worker.py", "__main__.py"}
+EXITERS = {"measure/timing.py", "measure/process_main.py", "__main__.py"}
 """Programs of their own."""
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from ablations import solved, without_devices
 from baselines import expensive_operators, layer_histogram, random_blocks, representatives
-from test_correct import SimulatedBench, columns
-from test_rows import GEMM_S, RELU_S, small_signature
+from test_matched_characteristics import GEMM_S, RELU_S, small_signature
+from test_synthesis_rounds import SimulatedBench, columns
 
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.network_measurement import MachineSpeed
 from statsnet.synthesis.problem import Design, Problem
-from statsnet.synthesis.rows import Rows
-from statsnet.synthesis.whole import Pace
 
 BUDGET_S = 0.01
 
@@ -31,9 +31,10 @@ def problem(budget_s: float = BUDGET_S) -> Problem:
     bench: Any = SimulatedBench()
     target = target_of(small_signature())
     return Problem(
-        mix_text="a mix", target=target, budget_s=budget_s, rows=Rows(target), columns=columns(), bench=bench,
-        pace=Pace(source="", latency_s=0.01),
-        replayed=(), stored=(), design=Design(),
+        mix_text="a mix", target=target, budget_s=budget_s, rows=MatchedCharacteristics(target),
+        columns=columns(), bench=bench,
+        pace=MachineSpeed(source="", latency_s=0.01),
+        replayed=(), not_retimed=(), design=Design(),
     )  # fmt: skip
 
 

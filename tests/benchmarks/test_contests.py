@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from contests import OTHERS, PROXY, REPRESENTATIVES, SEARCHED, VARIANTS, contests
 
-from statsnet.synthesis.cache import MeasurementCache
+from statsnet.measure.cache import MeasurementCache
 from statsnet.workloads.settings import BASELINE
 
 MADE = Path(__file__).parents[2] / "generated" / "recsys-cv"

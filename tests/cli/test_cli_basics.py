@@ -110,7 +110,7 @@ def test_output_survives_a_terminal_without_unicode(here: Path) -> None:
 
 
 def test_main_runs_as_a_module() -> None:
-    assert (ROOT / "src" / "statsnet" / "__main__.py").is_file()
+    assert (ROOT / "statsnet" / "__main__.py").is_file()
 
 
 def test_a_log_names_each_stage_once_and_says_now_and_then_what_is_done(

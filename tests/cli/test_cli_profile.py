@@ -18,7 +18,7 @@ import pytest
 from cli_support import GOLDEN, Cli, command, environment, read
 
 from statsnet.cli import main
-from statsnet.running import child
+from statsnet.measure import process as child
 from statsnet.signatures.storage import load_signature
 
 QUICK = ("--min-time", "20ms")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statsnet.errors import UsageError
-from statsnet.running.fidelity import (
+from statsnet.evaluation.factors import (
     factors,
     moved_row,
     relative_error,
@@ -16,9 +16,9 @@ from statsnet.running.fidelity import (
     suite_noise,
     widest_half_width,
 )
-from statsnet.running.statistics import Interval
-from statsnet.running.suite import SuiteMember, process_of
-from statsnet.running.validate import _rows
+from statsnet.evaluation.suite import SuiteMember, process_of
+from statsnet.evaluation.validate import _rows
+from statsnet.signatures.intervals import Interval
 from statsnet.workloads.settings import parse_settings
 
 ENVIRONMENT = {"device": "cpu", "device_name": "Z80"}

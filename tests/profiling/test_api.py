@@ -12,8 +12,8 @@ from torch import nn
 
 import statsnet
 from statsnet.errors import DeviceError, MeasurementError, UsageError
+from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.api import MAX_ROUNDS, ROUND, SMALLEST_NUMBER_OF_STEPS, WARMUPS, _Schedule, profile
-from statsnet.profiling.events import STEP_LABEL, StepEvents
 from statsnet.profiling.joining import StepJoin
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import load_signature

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statsnet.errors import MeasurementError
-from statsnet.profiling.counters import by_place, joined
+from statsnet.measure.ncu import CountedKernel
 from statsnet.profiling.gpu_activity import Launch
-from statsnet.profiling.ncu import CountedKernel
+from statsnet.profiling.hardware_counters import assign_to_clusters, by_place
 
 TOOL = "ncu 2025.3"
 
@@ -23,7 +23,7 @@ def counted(name: str, **values: float | None) -> CountedKernel:
 
 
 def test_a_mean_is_over_time_and_bytes_are_added_up() -> None:
-    found = joined(
+    found = assign_to_clusters(
         [
             launch(0, "gemm", 3e-6), launch(0, "reduce_kernel", 1e-6), launch(None, "fill", 9e-6),
             launch(1, "relu", 1e-6),
@@ -46,7 +46,7 @@ def test_a_mean_is_over_time_and_bytes_are_added_up() -> None:
 
 
 def test_steps_of_several_shapes_weigh_by_how_often_they_occur() -> None:
-    found = joined(
+    found = assign_to_clusters(
         [launch(0, "gemm", 1e-6, 0.75), launch(0, "gemm", 3e-6, 0.25)],
         [counted("gemm", ipc=1.0, dram_bytes=8.0), counted("gemm", ipc=2.0, dram_bytes=4.0)],
         clusters=1,
@@ -67,7 +67,7 @@ def test_steps_of_several_shapes_weigh_by_how_often_they_occur() -> None:
 def test_other_kernels_than_were_timed_are_refused_not_shifted(names: list[str], said: str) -> None:
     launches = [launch(i, family, 1e-6) for i, family in enumerate(["gemm", "relu", "sum"])]
     with pytest.raises(MeasurementError) as error:
-        joined(launches, [counted(name, ipc=1.0) for name in names], clusters=3, tool=TOOL)
+        assign_to_clusters(launches, [counted(name, ipc=1.0) for name in names], clusters=3, tool=TOOL)
     assert said in error.value.cause
 
 
@@ -77,7 +77,9 @@ kernels = st.lists(st.tuples(st.floats(1e-7, 1e-2), st.floats(0, 1)), min_size=1
 @given(kernels)
 def test_a_mean_lies_between_its_kernels(samples: list[tuple[float, float]]) -> None:
     launches = [launch(0, "k", time_s) for time_s, _ in samples]
-    found = joined(launches, [counted("k", l2_hit_rate=v) for _, v in samples], clusters=1, tool=TOOL)
+    found = assign_to_clusters(
+        launches, [counted("k", l2_hit_rate=v) for _, v in samples], clusters=1, tool=TOOL
+    )
     (mean,) = found.clusters["l2_hit_rate"]
     values = [value for _, value in samples]
     assert mean is not None

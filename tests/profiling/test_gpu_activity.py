@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from profiling_helpers import Record, call, event, flat
 from torch._C._autograd import DeviceType
 
+from statsnet.measure.device_kernels import Kernel, busy_s, gaps_s
+from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.device_kernels import Kernel, busy_s, gaps_s
-from statsnet.profiling.events import STEP_LABEL, StepEvents
 from statsnet.profiling.gpu_activity import launches_of
 from statsnet.profiling.timeline import read_step
 from statsnet.profiling.trace import StepTrace, _placed

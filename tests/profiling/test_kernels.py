@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from statsnet.profiling.device_kernels import Kernel
+from statsnet.measure.device_kernels import Kernel
 from statsnet.profiling.kernel_log import KernelLog, implementations
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from profiling_helpers import tiny_signature
 
-from statsnet.profiling.jobs import profile_workload
+from statsnet.profiling.tasks import profile_workload
 from statsnet.signatures.model import Signature
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

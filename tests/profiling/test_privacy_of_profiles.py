@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import statsnet
-from statsnet.profiling.jobs import profile_workload
-from statsnet.running.child import run_job
+from statsnet.measure.process import run_job
+from statsnet.profiling.tasks import profile_workload
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import save_signature

@@ -9,8 +9,8 @@ import torch
 from profiling_helpers import captured, tiny_signature
 
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.jobs import replay
 from statsnet.profiling.replay import arguments, index_bound, overload, replay_clusters
+from statsnet.profiling.tasks import replay
 from statsnet.signatures.model import Cluster
 
 WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")

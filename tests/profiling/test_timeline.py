@@ -13,8 +13,8 @@ import torch
 from profiling_helpers import Record, call, convnet, event, flat, training_step
 from torch._C._autograd import DeviceType
 
+from statsnet.measure.profiler_events import STEP_LABEL, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.events import STEP_LABEL, StepEvents, profiling
 from statsnet.profiling.timeline import Timeline, event_overhead_s, read_step
 from statsnet.profiling.trace import trace_step
 

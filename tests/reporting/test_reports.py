@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from statsnet.reporting import proxy, results, signature, tables
-from statsnet.running.statistics import Interval
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
+from statsnet.signatures.intervals import Interval
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 

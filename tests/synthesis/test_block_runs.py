@@ -10,10 +10,10 @@ import pytest
 
 from statsnet.environment import describe
 from statsnet.errors import ProcessError
+from statsnet.measure.cache import MeasurementCache
 from statsnet.synthesis.block_runs import MOST_FAULTS, PROCESSES, fastest_columns
-from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.measure import Bench
+from statsnet.synthesis.live_bench import Bench
 
 
 def candidate(name: str, **config: Any) -> Candidate:

@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from statsnet.profiling.device_kernels import Kernel
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.device_kernels import Kernel
 from statsnet.profiling.gpu_activity import Launch, no_counters
 from statsnet.profiling.timeline import Timeline
 from statsnet.signatures.gpu import Counters
-from statsnet.synthesis import counted, measure
+from statsnet.synthesis import counted
+from statsnet.synthesis import live_bench as measure
+from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_runs import PROCESSES
-from statsnet.synthesis.cache import MeasurementCache
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.columns import Columns
 from statsnet.synthesis.counted import counted_columns
-from statsnet.synthesis.jobs import first_launches
+from statsnet.synthesis.live_bench import Bench
 from statsnet.synthesis.loads import works_of
-from statsnet.synthesis.measure import Bench
+from statsnet.synthesis.tasks import first_launches
 
 ROW = {
     "category": "gemm", "kernel_class": "k", "shape_class": "", "phase": "forward", "time_s": 1e-3, "flops": 1.0,
@@ -70,12 +71,12 @@ def test_without_counters_columns_are_as_they_were(places: list[int | None]) -> 
 
 
 def test_a_block_in_place_has_the_counters_that_it_has_alone() -> None:
-    from statsnet.synthesis.towers import Placed, Tower
+    from statsnet.proxy.towers import Placed, Tower
 
     config = {"rows": 4, "columns": 8, "op": "relu"}
     candidate = Candidate(kind="pointwise", config=config, optimizer=None, scale=1.0, time_s=1e-3)
     alone = {"operators": [{**ROW, "counters": {"achieved_occupancy": 0.4}}], "framework_s": 0.0}
-    columns = Columns([candidate], [{"block": alone, "optimizer": {"operators": [], "framework_s": 0.0}}])
+    columns = BlockCosts([candidate], [{"block": alone, "optimizer": {"operators": [], "framework_s": 0.0}}])
     placed = Placed(kind="pointwise", config=config)
     columns.learn([Tower(blocks=(placed,))], [[{"operators": [dict(ROW)], "framework_s": 0.0}]])
     (work,) = columns._load(placed, {}).works
@@ -118,9 +119,9 @@ def test_what_was_counted_is_kept_and_what_could_not_be_is_tried_again(
     )  # fmt: skip
     bench.columns([candidate])
     assert (places, notes) == ([], [])
-    for attempt in (1, 2):  # a permission may be given in between
+    for build_and_measure in (1, 2):  # a permission may be given in between
         bench.columns([candidate], counters=True)
-        assert (places, notes) == ([0] * attempt, ["no hardware counters"] * attempt)
+        assert (places, notes) == ([0] * build_and_measure, ["no hardware counters"] * build_and_measure)
     allowed = replace(bench, counters="ncu")
     for _ in range(2):  # the second time from the cache
         ((_, found),) = allowed.columns([candidate], counters=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_rows import small_signature
+from test_matched_characteristics import small_signature
 
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.loads import Load, Work, load_of_target
+from statsnet.synthesis.loads import OperatorGroup, StepLoad, load_of_target
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.overhead import FEWEST, FEWEST_WITH_WEIGHTS, Overhead, overheads
-from statsnet.synthesis.rows import Rows
 
 SIZES = ((1e6, 4e5), (3e6, 3e5), (2e7, 6e6), (9e7, 2e6), (4e8, 8e7))
 """FLOPs and bytes of one call."""
@@ -30,8 +30,8 @@ def work(
     calls: float = 1.0,
     kernel_class: str = "k",
     weights: float = 0.0,
-) -> Work:
-    return Work(
+) -> OperatorGroup:
+    return OperatorGroup(
         category="convolution",
         kernel_class=kernel_class,
         shape_class="s",
@@ -107,10 +107,14 @@ def test_small_calls_have_more_of_it_than_the_target() -> None:
     load = load_of_target(target)
     product = next(w for w in load.works if w.category == "gemm")
     each_s = product.time_s / product.calls
-    rows = Rows(target, {product.kernel_class: Overhead(call_s=each_s / 10)})
+    rows = MatchedCharacteristics(target, {product.kernel_class: Overhead(call_s=each_s / 10)})
     row = rows.index("overhead")
     assert rows.target[row] == pytest.approx(product.time_s / 10)
     smaller = replace(product, calls=4 * product.calls)  # the same time in four times as many calls
-    assert rows.vector(Load(works=(smaller,), framework_s=0.0))[row] == pytest.approx(0.4 * product.time_s)
+    assert rows.vector(StepLoad(works=(smaller,), framework_s=0.0))[row] == pytest.approx(
+        0.4 * product.time_s
+    )
     tiny = replace(product, calls=40 * product.calls)
-    assert rows.vector(Load(works=(tiny,), framework_s=0.0))[row] == pytest.approx(product.time_s)  # not more
+    assert rows.vector(StepLoad(works=(tiny,), framework_s=0.0))[row] == pytest.approx(
+        product.time_s
+    )  # not more

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_correct import BUDGET_S, SimulatedBench, problem
-from test_rows import small_signature
+from test_matched_characteristics import small_signature
+from test_synthesis_rounds import BUDGET_S, SimulatedBench, problem
 
 from statsnet.errors import UsageError
+from statsnet.measure.cache import MeasurementCache
 from statsnet.signatures.target import target_of
+from statsnet.synthesis import integer_program as solve
 from statsnet.synthesis import search as searching
-from statsnet.synthesis import solve
-from statsnet.synthesis.cache import MeasurementCache
-from statsnet.synthesis.correct import attempt
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Design, Problem
-from statsnet.synthesis.rows import Rows
+from statsnet.synthesis.rounds import build_and_measure
 
 pytest.importorskip("optuna")
 
@@ -45,18 +45,18 @@ class Workshop:
         self.retimed.append(retime)
         bench: Any = SimulatedBench()
         bench.cache, bench.environment = MeasurementCache(enabled=False), {}
-        found = problem(Rows(target_of(small_signature())), bench, design)
+        found = problem(MatchedCharacteristics(target_of(small_signature())), bench, design)
         members = tuple(replace(m, weight=self.weight) for m in found.target.members)
         latency = self.slowness if retime else 0.5  # as long as when they were profiled
         return replace(
             found, target=replace(found.target, members=members), budget_s=latency * found.budget_s
         )
 
-    def attempt(self, *args: Any) -> Any:
+    def build_and_measure(self, *args: Any) -> Any:
         if self.attempts == self.fails_at:
             raise KeyboardInterrupt
         self.attempts += 1
-        return attempt(*args)
+        return build_and_measure(*args)
 
     def finish(self, found: Problem, trials: Sequence[Any] = (), **_: Any) -> Any:
         self.made.append((found, len(trials)))
@@ -66,7 +66,7 @@ class Workshop:
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
     found = Workshop()
-    for name in ("prepare", "attempt", "finish"):
+    for name in ("prepare", "build_and_measure", "finish"):
         monkeypatch.setattr(searching, name, getattr(found, name))
     return found
 

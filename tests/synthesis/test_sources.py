@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from test_rows import small_signature, tensor
+from test_matched_characteristics import small_signature, tensor
 from torch import nn
 
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.target import Target, TargetMotif, target_of
 from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
-from statsnet.synthesis.jobs import measure_idle
 from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.sources import BATCHES, Source, sources
+from statsnet.synthesis.tasks import measure_idle
 
 TABLE = (5000, 16)
 

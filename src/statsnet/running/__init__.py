@@ -1,1 +1,0 @@
-"""Running workloads and proxies: timing, fresh processes, settings, comparison of results."""

@@ -1,0 +1,66 @@
+"""`statsnet run`: time a proxy."""
+
+from __future__ import annotations
+
+import click
+
+from statsnet.cli import options, output
+
+
+@click.command(short_help="Time a proxy on this machine.")
+@click.argument("proxy")
+@options.json_file
+@options.device()
+@click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="CPU threads (default: torch's).")
+@click.option(
+    "--processes", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
+    help="Fresh processes; each is one sample.",
+)  # fmt: skip
+@click.option(
+    "--setting", metavar="S+...",
+    help="What is to be changed, as in validate --settings: compile=inductor, dtype=bfloat16+channels_last, "
+    "runtime=onnxruntime, on a GPU graphs=cuda.",
+)  # fmt: skip
+@options.min_time("1s")
+@options.max_time
+@options.trust
+def run(
+    proxy: str,
+    json_path: str | None,
+    device: str,
+    threads: int | None,
+    processes: int,
+    setting: str | None,
+    min_time_s: float | None,
+    max_time_s: float | None,
+    trust: bool,
+) -> None:
+    """Time the network in the folder PROXY, in several fresh processes.
+
+    It runs until the median is known to 1 %, and says where the machine was too noisy for that. Keep the
+    results of two devices with --json, and `statsnet compare` tells by which factor they differ.
+
+    Example: statsnet run my-proxy --json this-machine.json
+    """
+    from statsnet.evaluation.run_proxy import run_proxy
+    from statsnet.proxy.folder import open_proxy
+    from statsnet.workloads.settings import BASELINE, parse_setting
+
+    output.check_file(json_path)
+    wanted = parse_setting(setting) if setting is not None else BASELINE
+    spec = open_proxy(proxy, trust=trust).spec
+    options.require_device(device)
+    with output.progress() as show:
+        result = run_proxy(
+            proxy,
+            device=device,
+            threads=threads,
+            processes=processes,
+            setting=wanted,
+            trust=trust,
+            on_progress=show,
+            **options.given(min_time_s=min_time_s, max_time_s=max_time_s),
+        )
+    from statsnet.reporting.results import result_report
+
+    output.deliver(result, json_path, lambda: result_report(result, spec))

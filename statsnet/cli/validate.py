@@ -1,0 +1,72 @@
+"""`statsnet validate`: a proxy against the workloads it stands for."""
+
+from __future__ import annotations
+
+import click
+
+from statsnet.cli import options, output
+
+
+@click.command(short_help="Compare a proxy with the workloads it stands for.")
+@click.argument("proxy")
+@options.json_file
+@click.option(
+    "--rounds", type=click.IntRange(1, 1000), metavar="N",
+    help="How often everything is measured, in turn (default: 2; with --settings up to 8, until every factor is known "
+    "to 1.5 %).",
+)  # fmt: skip
+@click.option(
+    "--settings",
+    metavar="S,...",
+    help="Compare time factors under these, a comma between two and a + within one: threads=1, onednn=sse41, "
+    "mkl=compatible, aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium, compile=inductor, "
+    "runtime=onnxruntime, runtime=openvino; on a GPU also graphs=cuda.",
+)
+@click.option("--fit", is_flag=True, help="Measure the fit too, where --settings is given.")
+@options.profiles
+@options.device()
+@options.min_time("1s, under settings 5s")
+@options.max_time
+@options.trust
+def validate(
+    proxy: str,
+    json_path: str | None,
+    rounds: int | None,
+    settings: str | None,
+    fit: bool,
+    profiles: str | None,
+    device: str,
+    min_time_s: float | None,
+    max_time_s: float | None,
+    trust: bool,
+) -> None:
+    """Measure the workloads that PROXY stands for and the proxy itself, in turn, and compare them.
+
+    Without --settings every characteristic is measured again: what was asked for, what the proxy does, and
+    how much two rounds of the suite differ among themselves. With --settings only times are taken: the
+    suite's factor under each setting against the proxy's. A member whose model is not at hand is replayed
+    from its signature.
+
+    Example: statsnet validate my-proxy --settings threads=1,onednn=sse41
+    """
+    from statsnet.evaluation.validate import validate_proxy
+    from statsnet.workloads.settings import parse_settings
+
+    output.check_file(json_path)
+    sweep = parse_settings(settings) if settings is not None else []
+    options.require_device(device)
+    with output.progress() as show:
+        result = validate_proxy(
+            proxy,
+            rounds=rounds,
+            settings=sweep,
+            fit=True if fit else None,
+            profiles=profiles,
+            device=device,
+            trust=trust,
+            on_progress=show,
+            **options.given(min_time_s=min_time_s, max_time_s=max_time_s),
+        )
+    from statsnet.reporting.validation import validation_report
+
+    output.deliver(result, json_path, lambda: validation_report(result))

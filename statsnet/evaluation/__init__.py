@@ -1,0 +1,1 @@
+"""Proxy to result: run it, compare results, validate it against its suite."""

@@ -1,0 +1,31 @@
+"""Executing the network.py of a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from statsnet.errors import FileFormatError
+
+_MODULE = "statsnet_proxy_network"
+
+
+def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType:
+    """Execute a proxy's network.py; the module has MODE, build(device) and make_step(proxy, device).
+
+    With `sha256`, only that very text is executed. Raises FileFormatError if it is another text or no proxy.
+    """
+    file = Path(folder) / "network.py"
+    source = file.read_bytes()
+    if sha256 is not None and hashlib.sha256(source).hexdigest() != sha256:
+        raise FileFormatError(f"'{file}' changed while it was about to run", hint="run it again")
+    module = ModuleType(_MODULE)
+    module.__file__ = str(file)
+    sys.modules[_MODULE] = module  # dataclasses look their module up
+    exec(compile(source, str(file), "exec"), module.__dict__)
+    missing = [name for name in ("MODE", "build", "make_step") if not hasattr(module, name)]
+    if missing:
+        raise FileFormatError(f"'{file}' is not a proxy's network", cause=f"it does not define {missing[0]}")
+    return module

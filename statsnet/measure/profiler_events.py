@@ -1,0 +1,144 @@
+"""The profiler's events of one step, nested, from Kineto's own records.
+
+torch's `FunctionEvent`s of the same records take half a second per ten thousand to build. And the records lie in
+the heap between the step's tensors: while a session keeps them, every further session fills more of the gaps that
+the tensors would use, and the step pays for gigabytes of fresh memory. So a session is read and emptied at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from statsnet.measure.device_kernels import Kernel, kernel_of
+
+STEP_LABEL = "statsnet:step"
+
+_WITHOUT_WORK = frozenset(
+    ("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
+     "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr", "aten::_version")
+)  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """A range on the CPU, in nanoseconds of the profiler's clock, with the ranges directly inside it by their
+    start; `kernels` are those on the device that it launched itself."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    shapes: list[Any]
+    children: list[Event] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+
+    @property
+    def elapsed_s(self) -> float:
+        return (self.end_ns - self.start_ns) * 1e-9
+
+
+@dataclass(slots=True, kw_only=True)
+class StepEvents:
+    """The profiler's events of one step: on the CPU all inside it and the outermost ones, by their start; and
+    what ran on the device, by its start."""
+
+    step: Event
+    inside: list[Event]
+    roots: list[Event]
+    on_device: list[Kernel]
+
+    @classmethod
+    def take(cls, session: profile) -> StepEvents:
+        """Read a session's events and empty it."""
+        results = session.profiler.kineto_results  # type: ignore[union-attr]
+        session.profiler.kineto_results = None  # type: ignore[union-attr]
+        return cls.of(results.events())  # type: ignore[union-attr]
+
+    @classmethod
+    def of(cls, records: list[Any]) -> StepEvents:
+        """From Kineto's records."""
+        threads, launched_by = _cpu_events(records)
+        on_device = []
+        for record in records:
+            # Kineto repeats ranges such as the step's own on the device, where they would hide the gaps.
+            if _on_cpu(record) or record.is_user_annotation() or record.name() == STEP_LABEL:
+                continue
+            kernel = kernel_of(record)
+            on_device.append(kernel)
+            if (launcher := launched_by.get(record.linked_correlation_id())) is not None:
+                launcher.kernels.append(kernel)
+        outermost = [event for events in threads.values() for event in _nest(events)]
+        step = next(e for events in threads.values() for e in events if e.name == STEP_LABEL)
+        during = range(step.start_ns, step.end_ns + 1)
+        inside = [e for events in threads.values() for e in events if e is not step and e.start_ns in during]
+        roots = [*step.children, *(e for e in outermost if e is not step and e.start_ns in during)]
+        return cls(
+            step=step,
+            inside=sorted(inside, key=_start),
+            roots=sorted(roots, key=_start),
+            on_device=sorted(on_device, key=lambda kernel: kernel.start_ns),
+        )
+
+
+@contextmanager
+def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
+    """The `with` block is one step under the profiler."""
+    activities = [ProfilerActivity.CPU]
+    if device == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    with profile(activities=activities, record_shapes=record_shapes) as session:
+        with record_function(STEP_LABEL):
+            yield session
+            if device == "cuda":
+                torch.cuda.synchronize()
+
+
+def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event]]:
+    """Events of each thread, not nested yet, and the operators among them by their correlation."""
+    threads: dict[int, list[Event]] = {}
+    operators: dict[int, Event] = {}
+    thread_of: dict[int, int] = {}
+    linked: list[tuple[int, int, Event]] = []
+    for record in records:
+        name = record.name()
+        if not _on_cpu(record) or name in _WITHOUT_WORK:
+            continue
+        thread = record.start_thread_id()
+        if record.is_async() or record.end_thread_id() != thread:
+            continue
+        event = Event(name, record.start_ns(), record.end_ns(), record.shapes())
+        if operator := record.linked_correlation_id():
+            linked.append((operator, thread, event))
+            continue
+        operators[record.correlation_id()] = event
+        thread_of[record.correlation_id()] = thread
+        threads.setdefault(thread, []).append(event)
+    for operator, thread, event in linked:  # calls of the CUDA runtime number their threads in their own way
+        threads.setdefault(thread_of.get(operator, thread), []).append(event)
+    return threads, operators
+
+
+def _nest(events: list[Event]) -> list[Event]:
+    """Give the events of one thread their children; those that lie in no other."""
+    outermost: list[Event] = []
+    around: list[Event] = []
+    for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
+        while around and (event.start_ns >= around[-1].end_ns or event.end_ns > around[-1].end_ns):
+            around.pop()
+        (around[-1].children if around else outermost).append(event)
+        around.append(event)
+    return outermost
+
+
+def _start(event: Event) -> int:
+    return event.start_ns
+
+
+def _on_cpu(record: Any) -> bool:
+    return bool(record.device_type() == DeviceType.CPU)

@@ -1,0 +1,51 @@
+"""How fast the machine is at the moment: the step of a small network, timed in between what is measured.
+
+A virtual machine is faster or slower by 10 to 40 % from one quarter of an hour to the next. What was measured in two of
+them can be compared where the same network was timed in both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from statsnet.measure.network_file import load_network
+from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.measure.timing import time_once, warm_up
+
+LOOK_S = 0.1
+FEWEST_LOOKS = 3
+
+
+class ReferenceNetwork:
+    """The network in a folder; `latency_s` has the median of each look."""
+
+    def __init__(self, folder: str | Path, device: str = "cpu") -> None:
+        network = load_network(folder)
+        step = network.make_step(network.build(device), device)
+        self._timed = partial(time_once, step, device, time.perf_counter)
+        self._quiet_machine = QuietMachine(device)
+        self.latency_s: list[float] = []
+        warm_up(self._timed, window_s=LOOK_S, limit_s=10 * LOOK_S)
+
+    def look(self) -> None:
+        """Time it for LOOK_S, one step at least."""
+        self.latency_s.append(median(self._quiet_machine.measure(self._window)))
+
+    def _window(self) -> list[float]:
+        self._timed()  # brings back what others drove out of the caches
+        window = [self._timed()]
+        while sum(window) < LOOK_S:
+            window.append(self._timed())
+        return window
+
+    def looks(self, time_s: float) -> Iterator[None]:
+        """One look before each item, for so long in all, with what the caller does in between; FEWEST_LOOKS at
+        least."""
+        end = time.perf_counter() + time_s
+        while len(self.latency_s) < FEWEST_LOOKS or time.perf_counter() < end:
+            self.look()
+            yield

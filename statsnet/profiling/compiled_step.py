@@ -1,0 +1,103 @@
+"""A step that runs as a whole, compiled or launched as a CUDA graph: its operators cannot be watched while it runs.
+
+They are captured from the same step run as it stands. Where the kernels of both are the same ones in the same order, as
+those of a graph are, the operators' times are their kernels' within the whole; where a compiler made other kernels, no
+operator has a time of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from statsnet.measure.device_kernels import Kernel, busy_s
+from statsnet.measure.profiler_events import StepEvents, profiling
+from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.profiling.kernels import cuda_implementation, kernel_family
+from statsnet.profiling.trace import StepTrace, timed
+
+WARM_UPS = 5
+MOST_REPEATS = 60
+
+
+def trace_compiled_step(
+    whole: Callable[[], Any], alone: StepTrace, *, repeats: int = 5, min_time_s: float = 0.0
+) -> StepTrace:
+    """The trace of `whole`, whose operators are those of `alone`, the trace of the same step as it stands.
+
+    Steps are timed first, then one is profiled. Times are None where they are not known.
+    """
+    run = timed(whole, alone.device)
+    warmup = [run() for _ in range(WARM_UPS)]
+    quiet_machine = QuietMachine(alone.device)
+    begin = time.perf_counter()
+    bare = [quiet_machine.measure(run)]
+    while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
+        bare.append(quiet_machine.measure(run))
+    with profiling(alone.device) as session:
+        whole()
+    found = StepEvents.take(session)
+    common: dict[str, Any] = {
+        "warmup_latency_s": warmup,
+        "step_latency_s": bare,
+        "profiled_latency_s": [found.step.elapsed_s],
+        "unmatched_calls": 0,
+    }
+    if alone.device != "cuda":
+        launches = sum(1 for event in found.inside if not event.children)
+        return replace(
+            alone,
+            **common,
+            **_untimed(alone),
+            framework_time_s=None,
+            idle_time_s=None,
+            kernels_launched=launches,
+        )
+    step_s = median(bare)
+    common |= {
+        "framework_time_s": 0.0,
+        "idle_time_s": max(step_s - busy_s(found.on_device), 0.0),
+        "kernels_launched": len(found.on_device),
+    }
+    if _families(found.on_device) != _families([kernel for _, kernel in alone.on_device]):
+        placed: list[tuple[int | None, Kernel]] = [(None, kernel) for kernel in found.on_device]
+        return replace(alone, **common, **_untimed(alone), on_device=placed)
+    places = [place for place, _ in alone.on_device]
+    return _placed(replace(alone, **common), list(zip(places, found.on_device, strict=True)))
+
+
+def _placed(trace: StepTrace, placed: list[tuple[int | None, Kernel]]) -> StepTrace:
+    """The trace with these kernels and their times."""
+    own: list[list[Kernel]] = [[] for _ in trace.calls]
+    for place, kernel in placed:
+        if place is not None:
+            own[place].append(kernel)
+    calls = [
+        replace(call, time_s=0.0 if call.metadata else sum(k.elapsed_s for k in kernels))
+        for call, kernels in zip(trace.calls, own, strict=True)
+    ]
+    implementations = [cuda_implementation(kernels) for kernels in own]
+    explained_s = busy_s(kernel for _, kernel in placed) + (trace.idle_time_s or 0.0)
+    return replace(
+        trace,
+        calls=calls,
+        implementations=implementations,
+        on_device=placed,
+        unexplained_share=abs(trace.latency_s - explained_s) / trace.latency_s,
+    )
+
+
+def _untimed(trace: StepTrace) -> dict[str, Any]:
+    """No operator has a time, and none has a kernel."""
+    return {
+        "calls": [replace(call, time_s=0.0 if call.metadata else None) for call in trace.calls],
+        "implementations": ["unknown"] * len(trace.calls),
+        "unexplained_share": None,
+    }
+
+
+def _families(kernels: list[Kernel]) -> list[str]:
+    return [kernel_family(kernel.name) for kernel in kernels]

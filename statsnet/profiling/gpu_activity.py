@@ -1,0 +1,109 @@
+"""From what ran on a GPU during traced steps to a signature's record of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from statsnet.measure.device_kernels import Dims, busy_s, gaps_s
+from statsnet.profiling.kernels import kernel_family
+from statsnet.profiling.trace import StepTrace
+from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity, GpuKernel, Power, log2_histogram
+from statsnet.signatures.privacy import safe_kernel
+
+_Key = tuple[int | None, str, Dims | None, Dims | None]
+"""Cluster, family, grid and block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A kernel in its order within a step: the cluster that launched it, its family, its seconds; `weight` is the share
+    of such steps, where inputs vary."""
+
+    cluster: int | None
+    family: str
+    time_s: float
+    weight: float = 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def activity_of(
+    traces: Sequence[StepTrace], weights: Sequence[float], power: Power | None = None
+) -> GpuActivity | None:
+    """Of an average step, from one profiled step of each trace, whose calls know their clusters; None where nothing
+    was seen to run on a device."""
+    if not any(trace.on_device for trace in traces):
+        return None
+    launches: list[tuple[_Key, float, float]] = []
+    gaps: Counter[float] = Counter()
+    for trace, weight in zip(traces, weights, strict=True):
+        for place, kernel in trace.on_device:
+            key = (_cluster(trace, place), safe_kernel(kernel_family(kernel.name)), kernel.grid, kernel.block)
+            launches.append((key, weight, kernel.elapsed_s))
+        for gap_s in gaps_s(kernel for _, kernel in trace.on_device):
+            gaps[gap_s] += weight  # type: ignore[assignment]
+    busy = [busy_s(kernel for _, kernel in trace.on_device) for trace in traces]
+    return GpuActivity(
+        busy_time_s=sum(w * s for w, s in zip(weights, busy, strict=True)),
+        streams=max(len({kernel.stream for _, kernel in trace.on_device}) for trace in traces),
+        **_kernels(launches),
+        gap_log2_us=log2_histogram(gaps),
+        power=power or Power(missing={"nvml": "off"}),
+        counters=no_counters("off"),
+    )
+
+
+def no_counters(reason: str) -> Counters:
+    """All missing, for a word of WHY_MISSING."""
+    return Counters(tool=None, clusters={}, missing=dict.fromkeys(COUNTERS, reason))
+
+
+def activity_alone(launches: Sequence[Launch], counters: Counters) -> GpuActivity:
+    """Of operators that were run one by one: their kernels and counters, and neither pauses nor energy."""
+    return GpuActivity(
+        busy_time_s=sum(launch.weight * launch.time_s for launch in launches),
+        streams=1,
+        **_kernels(((x.cluster, safe_kernel(x.family), None, None), x.weight, x.time_s) for x in launches),
+        gap_log2_us=(),
+        power=Power(missing={"nvml": "off"}),
+        counters=counters,
+    )
+
+
+def _kernels(launches: Iterable[tuple[_Key, float, float]]) -> dict[str, Any]:
+    """Of launches, each with its share of steps and its seconds: the rows of equal ones, and how long they last. Names
+    are public ones: a customer's own kernel may bear one that must not leave the house."""
+    rows: dict[_Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    durations: Counter[float] = Counter()
+    for key, weight, time_s in launches:
+        rows[key][0] += weight
+        rows[key][1] += weight * time_s
+        durations[time_s] += weight  # type: ignore[assignment]
+    kernels = (
+        GpuKernel(cluster=cluster, family=family, grid=grid, block=block, launches=count, time_s=time_s)
+        for (cluster, family, grid, block), (count, time_s) in rows.items()
+    )
+    return {"kernels": tuple(kernels), "duration_log2_us": log2_histogram(durations)}
+
+
+def launches_of(traces: Sequence[StepTrace], weights: Sequence[float]) -> list[Launch]:
+    """The kernels of one step of each trace, one after the other, without copies and fills."""
+    return [
+        Launch(
+            cluster=_cluster(trace, place),
+            family=kernel_family(kernel.name),
+            time_s=kernel.elapsed_s,
+            weight=weight,
+        )
+        for trace, weight in zip(traces, weights, strict=True)
+        for place, kernel in trace.on_device
+        if not kernel.is_copy
+    ]
+
+
+def _cluster(trace: StepTrace, place: int | None) -> int | None:
+    return None if place is None else trace.calls[place].cluster

@@ -1,0 +1,220 @@
+"""Operators run again from their signature alone, without the model: to time clusters on another machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from typing import Any
+
+import torch
+
+from statsnet.measure.ncu import run_in_range
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.gpu_activity import Launch
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_family
+from statsnet.profiling.timeline import event_overhead_s, profile_step
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import flatten_tensor_list, is_tensor
+
+CHUNK_BYTES = 2**30
+REPEATS = 3
+FLUSH_BYTES = 2**26
+
+
+def overload(op: str) -> Any:
+    """`aten.add.Tensor` -> torch.ops.aten.add.Tensor. Raises AttributeError for an unknown one."""
+    namespace, name, variant = op.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), name), variant)
+
+
+def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments with made-up values: normal floats, indices within bounds."""
+    schema = overload(cluster.op)._schema.arguments
+    high = index_bound(cluster)
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for argument, encoded in zip(schema, cluster.args, strict=False):
+        value = _value(encoded, high, device)
+        if argument.name.endswith("dtype") and value is None and cluster.outputs and cluster.outputs[0]:
+            value = getattr(torch, cluster.outputs[0]["dtype"])
+        if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
+            value = -math.inf  # infinities (masks) are not JSON
+        if argument.name == "offsets" and value is not None:
+            value = _bag_offsets(value, cluster)
+        if argument.name == "device" and value is None and "?" in str(argument.type):
+            value = torch.device(device)
+        if argument.kwarg_only:
+            keyword[argument.name] = value if value is not None else argument.default_value
+        else:
+            positional.append(value if value is not None else argument.default_value)
+    return positional, keyword
+
+
+def index_bound(cluster: Cluster) -> int:
+    """Integers in the arguments stay below this: rows of the table, length of the indexed axis, classes."""
+    base, args = cluster.op.split(".")[1], cluster.args
+    shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
+    if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
+        return int(shape[0])
+    if base in ("embedding_dense_backward", "_embedding_bag_sparse_backward"):
+        return int(next((a for a in args[2:] if isinstance(a, int) and not isinstance(a, bool)), 2))
+    if base in ("index_select", "gather", "scatter", "scatter_add", "scatter_add_", "index_add_", "scatter_"):
+        return int(shape[int(args[1]) % len(shape)]) if shape else 1
+    if base.startswith(("index", "_index")):
+        return int(min(shape)) if shape else 1
+    if base.startswith("nll_loss"):
+        return int(args[-1]["shape"][-1] if not shape else shape[-1])
+    if base == "max_pool2d_with_indices_backward":
+        return int(math.prod(args[1]["shape"][2:]))
+    return 2
+
+
+def _value(encoded: Any, high: int, device: str) -> Any:
+    if is_tensor(encoded):
+        return _tensor(encoded, high, device)
+    if isinstance(encoded, dict):
+        entries = flatten_tensor_list(encoded["tensors"])
+        return [
+            None if entry is None else _tensor(entry, high, device)
+            for entry in entries
+            for _ in range(1 if entry is None else entry.get("times", 1))
+        ]
+    return encoded
+
+
+def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
+    """Bags of equal length over the indices, which are the argument before the offsets."""
+    indices = int(cluster.args[1]["shape"][0])
+    bags = max(1, offsets.numel())
+    return (torch.arange(bags, device=offsets.device) * (indices // bags)).to(offsets.dtype)
+
+
+def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
+    dtype = getattr(torch, spec["dtype"])
+    if spec.get("sparse") is not None:
+        return _sparse_rows(spec, dtype, device)
+    shape, strides = spec["shape"], spec.get("strides")
+    if strides is None:
+        out = torch.empty(shape, dtype=dtype, device=device)
+    else:
+        out = torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    stored = out if strides is None or 0 not in strides else out.as_strided(
+        [1 if s == 0 else n for n, s in zip(shape, strides, strict=True)], strides
+    )  # fmt: skip
+    if dtype.is_floating_point:
+        stored.normal_()
+    elif dtype in (torch.uint8, torch.bool):
+        stored.zero_()
+    else:
+        stored.random_(0, max(1, high))
+    return out
+
+
+def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A gradient of an embedding: some rows of a table."""
+    rows, *rest = spec["shape"]
+    indices = torch.randint(0, max(1, rows), (1, spec["sparse"]), device=device)
+    values = torch.randn(spec["sparse"], *rest, dtype=dtype, device=device)
+    return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False)
+
+
+@dataclass(slots=True)
+class Replay:
+    """Seconds per call and implementation of each cluster, None where it could not be run, with the reasons; and on a
+    GPU the kernels of one call of each, in the clusters' order."""
+
+    times: list[float | None]
+    kernels: list[str | None]
+    launches: list[Launch] = field(default_factory=list)
+    failures: list[list[str]] = field(default_factory=list)
+
+
+def replay_clusters(
+    clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]
+) -> Replay:
+    """Run one call of each, several times, with the caches flushed before each."""
+    found = Replay([None] * len(clusters), [None] * len(clusters))
+    overhead = event_overhead_s()
+    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+    chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
+    held = 0
+    for index, cluster in enumerate(clusters):
+        try:
+            positional, keyword = arguments(cluster, device)
+            function = overload(cluster.op)
+            with torch.no_grad():
+                function(*positional, **keyword)
+        except Exception as error:  # an operator of another version or library: reported, not fatal
+            found.failures.append([cluster.op, f"{type(error).__name__}"])
+            continue
+        chunk.append((index, function, positional, keyword))
+        held += _bytes(positional) + _bytes(list(keyword.values()))
+        if held > CHUNK_BYTES or index == len(clusters) - 1:
+            _time_chunk(chunk, flush, device, overhead, found)
+            chunk, held = [], 0
+            progress((index + 1) / len(clusters))
+    if chunk:
+        _time_chunk(chunk, flush, device, overhead, found)
+    return found
+
+
+def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
+    """Run one call of each that can be run, within ncu.RANGE: the kernels are those of `Replay.launches`."""
+    for cluster in clusters:
+        try:
+            positional, keyword = arguments(cluster, device)
+            call = partial(overload(cluster.op), *positional, **keyword)
+            with torch.no_grad():
+                call()
+        except Exception:  # it was not timed either
+            continue
+        with torch.no_grad():
+            run_in_range(call, device)
+
+
+def _time_chunk(
+    chunk: list[tuple[int, Any, list[Any], dict[str, Any]]],
+    flush: torch.Tensor,
+    device: str,
+    overhead: float,
+    found: Replay,
+) -> None:
+    def once() -> None:
+        for index, function, positional, keyword in chunk:
+            flush.fill_(1.0)
+            with torch.no_grad(), torch.profiler.record_function(f"segment:{index}"):
+                function(*positional, **keyword)
+
+    calls = capture_step(once, device=device)
+    timelines = [profile_step(once, calls, device=device, event_overhead_s=overhead) for _ in range(REPEATS)]
+    for i, call in enumerate(calls):
+        if not call.segment:
+            continue
+        index = int(call.segment)
+        samples = [t for line in timelines if (t := line.op_time_s[i]) is not None]
+        if not samples:
+            continue
+        found.times[index] = (found.times[index] or 0.0) + median(samples)
+        launched = timelines[-1].op_kernels[i]
+        found.kernels[index] = (
+            cuda_implementation(launched) if device == "cuda" else cpu_implementation(call.kernels)
+        )
+        found.launches += [
+            Launch(cluster=index, family=kernel_family(k.name), time_s=k.elapsed_s)
+            for k in sorted(launched, key=lambda k: k.start_ns)
+            if not k.is_copy
+        ]
+
+
+def _bytes(values: list[Any]) -> int:
+    total = 0
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            numel = value.numel() if value.layout == torch.strided else value._values().numel()
+            total += numel * value.element_size()
+        elif isinstance(value, list):
+            total += _bytes(value)
+    return total

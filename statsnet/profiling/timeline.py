@@ -1,0 +1,237 @@
+"""One profiled step: operator times from torch.profiler, joined to the captured calls.
+
+The profiler's events nest (`aten::linear` holds `aten::addmm`); the capture sees the calls below the composite
+ones. Walking the events in order of time and matching the captured names one by one joins the two; an event
+that matches takes its whole subtree's time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from statsnet.measure.device_kernels import Kernel, busy_s
+from statsnet.measure.profiler_events import Event, StepEvents, profiling
+from statsnet.profiling.capture import OpCall
+
+
+@dataclass(slots=True, kw_only=True)
+class Timeline:
+    """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` is what ran
+    there in its order, `op_kernels[i]` that of the i-th call."""
+
+    step_s: float
+    op_time_s: list[float | None]
+    op_events: list[int]
+    op_kernels: list[list[Kernel]]
+    on_device: list[Kernel]
+    framework_s: float
+    idle_s: float
+    events: int
+    unmatched: int
+    segment_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def explained_s(self) -> float:
+        """Operators, framework and idle time together: what the step should have taken undisturbed."""
+        return sum(t for t in self.op_time_s if t is not None) + self.framework_s + self.idle_s
+
+
+def profile_step(
+    step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float
+) -> Timeline:
+    """Run one step under the profiler. `event_overhead_s` is what recording one event costs (see
+    `event_overhead_s()`); it is taken off every operator and off the gaps between them."""
+    with profiling(device) as session:
+        step()
+    return read_step(StepEvents.take(session), calls, device=device, event_overhead_s=event_overhead_s)
+
+
+def read_step(
+    step: StepEvents, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0
+) -> Timeline:
+    """Join the profiler's events of a step to the captured calls."""
+    matched = join_in_order(step, calls)
+    if matched is None:
+        matched = join_by_name(step, calls)
+    timed = sum(1 for c in calls if not c.metadata)
+    return times_of(step, matched, len(calls), timed, device=device, event_overhead_s=event_overhead_s)
+
+
+def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | None:
+    """Event of each call where the step made exactly the captured calls, else None."""
+    # Views have no time of their own, and the autograd engine's are not all recorded: they are not joined.
+    timed = [i for i, c in enumerate(calls) if not c.metadata]
+    found = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
+    return None if found is None else {timed[position]: event for position, event in found.items()}
+
+
+def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Event]:
+    """Events of a step that differs from the captured one: the n-th event of a name to its n-th call."""
+    timed = [i for i, c in enumerate(calls) if not c.metadata]
+    found = _match_by_name(step.roots, [event_name(calls[i]) for i in timed])
+    return {timed[position]: event for position, event in found.items()}
+
+
+def times_of(
+    step: StepEvents,
+    matched: dict[int, Event],
+    count: int,
+    timed: int,
+    *,
+    device: str,
+    event_overhead_s: float = 0.0,
+) -> Timeline:
+    """Times of `count` calls, `timed` of which should have one, from the events matched to them."""
+    time_s: list[float | None] = [None] * count
+    counts = [0] * count
+    kernels: list[list[Kernel]] = [[] for _ in range(count)]
+    taken = {id(event) for event in matched.values()}
+    host_s = 0.0
+    for index, event in matched.items():
+        own, inner = _own_parts(event, taken)
+        elapsed = event.elapsed_s - sum(e.elapsed_s for e in inner)
+        host = max(elapsed - event_overhead_s * (len(own) - 1 + len(inner)), 1e-9)
+        host_s += host
+        counts[index] = len(own)
+        kernels[index] = [kernel for part in own for kernel in part.kernels]
+        time_s[index] = sum(k.elapsed_s for k in kernels[index]) if device == "cuda" else host
+    step_s = step.step.elapsed_s
+    idle_s = 0.0
+    framework_s = max(step_s - event_overhead_s * len(step.inside) - host_s, 0.0)
+    if device == "cuda":
+        framework_s, idle_s = 0.0, max(step_s - busy_s(step.on_device), 0.0)
+    return Timeline(
+        step_s=step_s,
+        op_time_s=time_s,
+        op_events=counts,
+        op_kernels=kernels,
+        on_device=step.on_device,
+        framework_s=framework_s,
+        idle_s=idle_s,
+        events=len(step.inside),
+        unmatched=timed - len(matched),
+        segment_s=_segments(step.inside, event_overhead_s),
+    )
+
+
+def event_name(call: OpCall) -> str:
+    """The profiler's name of a call's operator, as `joined_name` gives it."""
+    name = call.event or "::".join(call.op.split(".")[:2])
+    return _IN_PLACE.get(name, name)
+
+
+def joined_name(event: Event) -> str:
+    """An event's name. Gradients are added up and indexed in place, but not while they are being captured:
+    `add` and `add_` are the same to the join."""
+    return _IN_PLACE.get(event.name, event.name)
+
+
+_IN_PLACE = {
+    "aten::add_": "aten::add",
+    "aten::index_put_": "aten::index_put",
+    "aten::_index_put_impl_": "aten::index_put",
+}
+
+
+def saved_copy(event: Event) -> Event | None:
+    """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`): it is captured as a
+    call before the operator's, but recorded within its event."""
+    if not event.name.endswith("_"):
+        return None
+    return next((c for c in event.children if c.name == _COPY), None)
+
+
+_COPY = "aten::clone"
+
+
+def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
+    """Seconds inside the ranges of each `segment:NAME`, what recording their events cost taken off."""
+    starts = [e.start_ns for e in events]
+    found: dict[str, float] = defaultdict(float)
+    for event in events:
+        if event.name.startswith("segment:"):
+            recorded = bisect_right(starts, event.end_ns) - bisect_left(starts, event.start_ns)
+            found[event.name.removeprefix("segment:")] += event.elapsed_s - recorded * event_overhead_s
+    return dict(found)
+
+
+def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | None:
+    """Strict join: every captured name is met in its order. None if the sequences differ."""
+    matched: dict[int, Event] = {}
+    position = 0
+    stack = list(reversed(roots))
+    while stack and position < len(names):
+        event = stack.pop()
+        name = joined_name(event)
+        if name == names[position]:
+            matched[position] = event
+            position += 1
+        elif names[position : position + 2] == [_COPY, name] and (copy := saved_copy(event)) is not None:
+            matched[position], matched[position + 1] = copy, event
+            position += 2
+        else:
+            stack.extend(reversed(event.children))
+    return matched if position == len(names) else None
+
+
+def _match_by_name(roots: list[Event], names: list[str]) -> dict[int, Event]:
+    """Loose join for steps that differ from the captured one: the n-th event of a name to its n-th call."""
+    waiting: dict[str, deque[int]] = defaultdict(deque)
+    for index, name in enumerate(names):
+        waiting[name].append(index)
+    matched: dict[int, Event] = {}
+    stack = list(reversed(roots))
+    while stack:
+        event = stack.pop()
+        queue = waiting.get(joined_name(event))
+        if queue:
+            matched[queue.popleft()] = event
+            if (copy := saved_copy(event)) is not None:
+                stack.append(copy)
+        else:
+            stack.extend(reversed(event.children))
+    return matched
+
+
+def _own_parts(event: Event, taken: set[int]) -> tuple[list[Event], list[Event]]:
+    """The event and those inside it, without the ones that are matched to calls of their own; and these."""
+    own, inner, stack = [event], [], list(event.children)
+    while stack:
+        current = stack.pop()
+        if id(current) in taken:
+            inner.append(current)
+        else:
+            own.append(current)
+            stack.extend(current.children)
+    return own, inner
+
+
+def event_overhead_s(calls: int = 1500, *, record_shapes: bool = False) -> float:
+    """Cost of recording one event, measured: a small operator with and without the profiler, in turn."""
+    import time
+
+    tensor = torch.zeros(8)
+
+    def loop() -> float:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            torch.neg(tensor)
+        return time.perf_counter() - begin
+
+    loop()
+    with profile(activities=[ProfilerActivity.CPU]):  # the first session pays for set-up
+        loop()
+    differences = []
+    for _ in range(3):
+        bare = loop()
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=record_shapes):
+            profiled = loop()
+        differences.append((profiled - bare) / calls)
+    return max(sorted(differences)[1], 0.0)

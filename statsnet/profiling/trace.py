@@ -1,0 +1,189 @@
+"""A step measured from every side: bare time, captured calls, profiled times; and how well they add up."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import torch
+
+from statsnet.measure.device_kernels import Kernel
+from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.distributed import agreed, alone
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
+from statsnet.signatures.categories import is_metadata
+
+Step = Callable[[int], Any]
+"""Called with the number of the step, so that inputs can rotate."""
+
+SETTLING_TIME_S = 1.0
+MOST_WARMUPS = 40
+MOST_REPEATS = 60
+MANY_CALLS = 10_000
+"""Reading the profiler's events takes a second per 100,000 of them: steps of so many calls, each of several events,
+are repeated three times only."""
+
+RECOVERY_S = 0.03
+LONG_STEP_S = 0.8
+"""Short steps warm up for this long and are repeated up to this often; long ones as often as the caller says."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StepTrace:
+    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` has
+    what ran on a GPU in one of those steps, in its order, each with the place of its call in `calls` (None: of no
+    call). What cannot be known of a step that runs as a whole is None."""
+
+    device: str
+    calls: list[OpCall]
+    implementations: list[str]
+    warmup_latency_s: list[float] = field(default_factory=list)
+    step_latency_s: list[float] = field(default_factory=list)
+    profiled_latency_s: list[float] = field(default_factory=list)
+    framework_time_s: float | None = 0.0
+    idle_time_s: float | None = 0.0
+    unmatched_calls: int = 0
+    kernels_launched: int = 0
+    unexplained_share: float | None = 0.0
+    on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
+
+    @property
+    def latency_s(self) -> float:
+        return median(self.step_latency_s)
+
+    @property
+    def op_time_s(self) -> float:
+        return sum(c.time_s or 0.0 for c in self.calls)
+
+
+def trace_step(
+    step: Step,
+    *,
+    device: str = "cpu",
+    warmup: int = 3,
+    repeats: int = 5,
+    min_time_s: float = 0.0,
+    phases: Callable[[Callable[[str], None] | None], None] | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
+    inputs: Sequence[int] = (0,),
+    while_capturing: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    between: Callable[[], object] = lambda: None,
+) -> StepTrace:
+    """Warm up, capture one step, then bare and profiled steps in turn.
+
+    `repeats` of each at least, more until they have run for `min_time_s` together. The steps take the numbers in
+    `inputs` in turn; their inputs must have the same shapes, so that the calls correspond one by one, but may hold
+    other indices, so that an embedding's rows are not in the cache from the step before. The captured step runs
+    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed; `between` is called
+    before each pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps: what
+    disturbs a step only ever adds to it.
+    """
+    report = on_progress or (lambda _stage, _share: None)
+    turn = itertools.cycle(inputs)
+    run = timed(lambda: step(next(turn)), device)
+    warmup_s: list[float] = []
+    while agreed(
+        len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS)
+    ):
+        warmup_s.append(run())
+    report("capturing operators", 0.2)
+    with while_capturing():
+        calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
+    for call in calls:
+        call.metadata = is_metadata(call.op)
+    overhead_s = event_overhead_s()
+
+    def profiled() -> Timeline:
+        return profile_step(lambda: step(next(turn)), calls, device=device, event_overhead_s=overhead_s)
+
+    def both() -> tuple[float, Timeline]:
+        _recover(run)
+        return run(), profiled()
+
+    profiled()  # the first session of a step takes the memory that the later ones use again
+    quiet_machine = QuietMachine(device) if alone() else None
+    if len(calls) > MANY_CALLS:
+        repeats = min(repeats, 3)
+    elif agreed(warmup_s[-1] > LONG_STEP_S):
+        repeats = min(repeats, 4)
+    bare: list[float] = []
+    timelines: list[Timeline] = []
+    begin = time.perf_counter()
+    while agreed(
+        len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)
+    ):
+        between()
+        bare_s, timeline = quiet_machine.measure(both) if quiet_machine else both()
+        bare.append(bare_s)
+        timelines.append(timeline)
+        report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
+    quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
+    _fill_times(calls, quiet)
+    kernels = timelines[-1].op_kernels
+    return StepTrace(
+        device=device,
+        calls=calls,
+        implementations=[
+            cuda_implementation(kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
+            for i, c in enumerate(calls)
+        ],
+        warmup_latency_s=warmup_s,
+        step_latency_s=bare,
+        profiled_latency_s=[t.step_s for t in timelines],
+        framework_time_s=median(t.framework_s for t in quiet),
+        idle_time_s=median(t.idle_s for t in quiet),
+        unmatched_calls=min(t.unmatched for t in timelines),
+        kernels_launched=sum(len(k) for k in kernels),
+        unexplained_share=_unexplained(bare, quiet),
+        on_device=_placed(timelines[-1]),
+    )
+
+
+def _placed(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
+    places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels) for kernel in kernels}
+    return [(places.get(id(kernel)), kernel) for kernel in timeline.on_device]
+
+
+def _unexplained(bare: list[float], quiet: list[Timeline]) -> float:
+    """|bare step − (operators + framework + idle)| ÷ bare step, with the sessions that operator times come from."""
+    step_s = median(bare)
+    return abs(step_s - median(line.explained_s for line in quiet)) / step_s
+
+
+def _recover(run: Callable[[], float]) -> None:
+    """Undo what a profiler session leaves behind, before the next bare step: the memory that its events took is
+    faulted in again by the next step, and its work on one thread may have put two compute threads on one core.
+    """
+    end = time.perf_counter() + RECOVERY_S
+    run()
+    while agreed(time.perf_counter() < end):
+        run()
+
+
+def timed(step: Callable[[], Any], device: str) -> Callable[[], float]:
+    """Runs the step and gives its seconds, all that it launched included."""
+
+    def run() -> float:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+    return run
+
+
+def _fill_times(calls: list[OpCall], timelines: list[Timeline]) -> None:
+    for index, call in enumerate(calls):
+        samples = [t for line in timelines if (t := line.op_time_s[index]) is not None]
+        call.time_s = 0.0 if call.metadata else median(samples) if samples else None
+        call.device_kernels = len(timelines[-1].op_kernels[index])

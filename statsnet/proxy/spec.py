@@ -1,0 +1,195 @@
+"""A finished proxy as data, and its folder on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import StatsNetError
+from statsnet.proxy.emit import network_source
+from statsnet.proxy.readme import proxy_readme
+from statsnet.proxy.towers import Tower
+from statsnet.signatures.canonical import content_id
+from statsnet.signatures.comparison import characteristics, summary
+from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import save_document
+from statsnet.signatures.target import Target
+
+FILES = ("network.py", "spec.json", "fit.json", "README.md")
+SEARCH_FILES = ("search.json", "front.svg")
+"""Where designs were searched over: all that was tried, and a picture of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    """Everything that is known of a proxy when it is made. `replayed` and `not_retimed`: see Problem."""
+
+    spec: dict[str, Any]
+    towers: list[Tower]
+    target: Target
+    achieved: Target
+    signature: Signature
+    replayed: tuple[str, ...]
+    not_retimed: tuple[str, ...]
+    rounds: list[dict[str, Any]]
+    build_s: float
+    evidence: dict[str, float] | None = None
+    """Of a recorded device: the shares of the step's operator time by where they come from."""
+
+    @property
+    def latency_s(self) -> float:
+        return self.signature.measurements[0].latency_s
+
+    @property
+    def suite_latency_s(self) -> float:
+        """One step of each member, one after the other."""
+        return sum(m.latency_s for m in self.target.members)
+
+    @property
+    def compression(self) -> float:
+        return self.suite_latency_s / self.latency_s
+
+    def source(self) -> str:
+        spec = self.spec
+        return network_source(
+            self.towers, title=_title(spec), spec_id=spec["id"], mode=spec["mode"], dtype=spec["dtype"],
+            seed=spec["seed"],
+        )  # fmt: skip
+
+    def fit(self) -> dict[str, Any]:
+        """Content of fit.json."""
+        measurement = self.signature.measurements[0]
+        return {
+            "kind": "statsnet.fit",
+            "schema_version": 1,
+            "spec": self.spec["id"],
+            "network_sha256": hashlib.sha256(self.source().encode()).hexdigest(),
+            "environment": self.spec["reference_environment"],
+            "characteristics": characteristics(self.target, self.achieved),
+            "summary": {
+                **summary(self.target, self.achieved),
+                "budget_s": self.spec["budget_s"],
+                "step_latency_s": self.latency_s,
+                "step_latency_error": self.latency_s / self.spec["budget_s"] - 1.0,
+                "suite_latency_s": self.suite_latency_s,
+                "compression": self.compression,
+                "coefficient_of_variation": measurement.coefficient_of_variation,
+                "parameter_count": self.signature.memory.parameter_count,
+            },
+            "rounds": self.rounds,
+            "replayed_members": list(self.replayed),
+            "stored_members": list(self.not_retimed),
+            "throttled": [*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])],
+            "recorded": self.evidence,
+        }
+
+
+def make_spec(
+    target: Target, towers: list[Tower], *, mode: str, dtype: str, seed: int, budget_s: float,
+    environment: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Content of spec.json: the network as data, the mix with pinned signatures and reference times."""
+    spec: dict[str, Any] = {
+        "kind": "statsnet.proxy",
+        "schema_version": 1,
+        "mode": mode,
+        "dtype": dtype,
+        "seed": seed,
+        "budget_s": budget_s,
+        "reference_environment": environment,
+        "mix": [
+            {
+                "name": m.name,
+                "weight": m.weight,
+                "signature": m.signature.id,
+                "latency_s": m.latency_s,
+                "batch": m.signature.batch,
+                "preset": m.signature.workload.preset if m.signature.workload else None,
+                "optimizer": m.signature.optimizer,
+                "peak_bytes": m.signature.memory.peak_bytes,
+            }
+            for m in target.members
+        ],
+        "towers": [
+            {
+                "blocks": [
+                    {"kind": b.kind, "config": _plain(b.config), "optimizer": b.optimizer} for b in t.blocks
+                ],
+            }
+            for t in towers
+        ],
+    }
+    return {**spec, "id": content_id(spec)}
+
+
+def _plain(config: dict[str, Any]) -> dict[str, Any]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in config.items()}
+
+
+def _title(spec: dict[str, Any]) -> str:
+    return f"A proxy for {len(spec['mix'])} workloads, one {spec['mode']} step."
+
+
+def write_proxy(
+    proxy: Proxy, folder: Path, *, mix_text: str, search: Mapping[str, str] | None = None
+) -> None:
+    """Write the four files, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
+    replaced, anything else refused."""
+    check_output(folder)
+    with _whole_folder(folder) as partial:
+        (partial / "network.py").write_text(proxy.source(), encoding="utf-8")
+        save_document(partial / "spec.json", proxy.spec)
+        save_document(partial / "fit.json", proxy.fit())
+        (partial / "README.md").write_text(proxy_readme(proxy.spec, proxy.fit(), mix_text), encoding="utf-8")
+        for name, text in (search or {}).items():
+            (partial / name).write_text(text, encoding="utf-8")
+
+
+def check_output(folder: Path) -> None:
+    """Raise StatsNetError if a proxy cannot be written there: found out before the work, not after it."""
+    if folder.exists() and not folder.is_dir():
+        raise StatsNetError(f"'{folder}' is a file", hint="choose another folder with -o")
+    strangers = (
+        sorted({p.name for p in folder.iterdir()} - {*FILES, *SEARCH_FILES}) if folder.exists() else []
+    )
+    if strangers:
+        raise StatsNetError(
+            f"'{folder}' is not a proxy folder",
+            cause=f"it holds '{strangers[0]}'",
+            hint="choose another folder with -o",
+        )
+
+
+@contextlib.contextmanager
+def _whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder that appears under its name only when its content is complete."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    try:
+        partial.chmod(0o755)
+        yield partial
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(partial, folder)
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _not_written(folder: Path, error: OSError) -> StatsNetError:
+    return StatsNetError(
+        f"the proxy could not be written to '{folder}'",
+        cause=error.strerror or str(error),
+        hint="free some space or choose another folder with -o",
+    )

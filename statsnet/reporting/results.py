@@ -1,0 +1,178 @@
+"""Results of runs and their comparison as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from statsnet.evaluation.compare import Comparison
+from statsnet.reporting.tables import (
+    MISSING,
+    Report,
+    environment_line,
+    line,
+    notes,
+    pairs,
+    percent,
+    table,
+    times,
+)
+from statsnet.signatures.intervals import Interval, latency_with_ci
+from statsnet.units import format_duration
+
+Document = Mapping[str, Any]
+
+POWER_ROWS = (
+    ("energy_j_per_step", "energy per step", "J"),
+    ("power_w", "power", "W"),
+    ("sm_clock_mhz", "SM clock", "MHz"),
+    ("temperature_c", "temperature", "°C"),
+)
+
+
+def result_report(result: Document, spec: Document | None = None) -> Report:
+    """Median, interval, samples, environment and warnings; with `spec`, what the proxy stands for."""
+    if result.get("members"):
+        return _suite_report(result)
+    processes = result.get("processes") or []
+    interval = latency_with_ci(processes)
+    rows = [
+        ("step time", f"{format_duration(interval.value)} (median)"),
+        ("95 % interval", _bounds(interval, "one process gives none: use --processes 3 or more")),
+        ("samples", _samples(processes)),
+        *_gpu_rows(processes),
+        ("environment", environment_line(result["environment"])),
+    ]
+    if spec is not None:
+        rows.append(("stands for", _stands_for(spec)))
+    return [pairs(_title(result), rows), *notes("warnings:", warnings_of(processes))]
+
+
+def _gpu_rows(processes: Sequence[Document]) -> list[tuple[str, str]]:
+    """What only a GPU tells, medians over processes; what it did not tell, and why."""
+    flushed = [median(p["flushed_latency_s"]) for p in processes if p.get("flushed_latency_s")]
+    rows = [("with L2 flushed", format_duration(median(flushed)))] if flushed else []
+    records = [p["power"] for p in processes if p.get("power")]
+    for name, label, unit in POWER_ROWS:
+        found = [r[name] for r in records if r.get(name) is not None]
+        if found:
+            rows.append((label, f"{median(found):.3g} {unit}"))
+    missing = {name: reason for r in records for name, reason in r["missing"].items()}
+    return [*rows, *((f"no {name}", reason) for name, reason in sorted(missing.items()))]
+
+
+def warnings_of(processes: Sequence[Document]) -> list[str]:
+    """What went wrong in any process, once each."""
+    found = list(dict.fromkeys(w for process in processes for w in process["warnings"]))
+    unstable = sum(not process["stable"] for process in processes)
+    if unstable:
+        found.insert(0, f"{unstable} of {len(processes)} processes were not stable")
+    return found
+
+
+def member_table(members: Sequence[Document]) -> Table:
+    """Step time of every member here, and in the reference environment."""
+    rows = []
+    for member in members:
+        interval = latency_with_ci(member["processes"])
+        reference = member["latency_s_reference"]
+        rows.append(
+            (
+                member["name"],
+                member["evidence"],
+                percent(member["weight"]),
+                format_duration(interval.value),
+                format_duration(reference),
+                times(interval.value / reference),
+            )
+        )
+    return table(
+        "The suite", ("workload", "evidence", "weight", "step here", "reference", "factor"), rows, left=2
+    )
+
+
+def comparison_report(comparison: Comparison, a: Document, b: Document) -> Report:
+    """The factor with its interval, the members' factors, and what is not alike in the two environments."""
+    rows = [
+        ("first", environment_line(a["environment"])),
+        ("second", environment_line(b["environment"])),
+        ("second against first", speedup(comparison.factor)),
+        ("verdict", comparison.verdict),
+    ]
+    report: Report = [pairs(_title(a), rows)]
+    if comparison.members:
+        report.append(
+            table(
+                "Members",
+                ("workload", "evidence", "weight", "time factor", "95 % interval"),
+                (
+                    (
+                        m.name,
+                        m.evidence,
+                        percent(m.weight),
+                        f"{m.factor.value:.3g}×",
+                        _factor_bounds(m.factor),
+                    )
+                    for m in comparison.members
+                ),
+                left=2,
+            )
+        )
+    report += notes("the environments differ in:", comparison.differences)
+    return [*report, *notes("warnings:", comparison.warnings)]
+
+
+def speedup(factor: Interval) -> str:
+    """`1.52 ± 0.03 times faster`, of the larger against the smaller time."""
+    slower = factor.value > 1
+    value = factor.value if slower else 1 / factor.value
+    word = "slower" if slower else "faster"
+    if factor.low is None or factor.high is None:
+        return f"{value:.3g} times {word} (interval unknown)"
+    low, high = (factor.low, factor.high) if slower else (1 / factor.high, 1 / factor.low)
+    half = (high - low) / 2
+    return f"{value:.3g} ± {half:.2g} times {word}"
+
+
+def _title(result: Document) -> str:
+    subject = result["subject"]
+    return f"{subject['type']} {str(subject['id'] or '')[:19]}, {subject['mode']}"
+
+
+def _suite_report(result: Document) -> Report:
+    processes = [p for member in result["members"] for p in member["processes"]]
+    rows = [("samples", _samples(processes)), ("environment", environment_line(result["environment"]))]
+    report: Report = [pairs(_title(result), rows), member_table(result["members"])]
+    if proxy := result.get("proxy"):
+        interval = latency_with_ci(proxy["processes"])
+        report.append(line(f"the proxy's step takes {format_duration(interval.value)}"))
+        processes = [*processes, *proxy["processes"]]
+    return [*report, *notes("warnings:", warnings_of(processes))]
+
+
+def _samples(processes: Sequence[Document]) -> str:
+    steps = sum(len(process["latency_s"]) for process in processes)
+    return f"{steps} steps in {len(processes)} process{'es' if len(processes) != 1 else ''}"
+
+
+def _stands_for(spec: Document) -> str:
+    suite_s = sum(member["latency_s"] for member in spec["mix"])
+    where = environment_line(spec["reference_environment"]) if spec["reference_environment"] else "its origin"
+    count = len(spec["mix"])
+    of = f"one step of each of {count} workloads, together" if count > 1 else "one step of a workload,"
+    return f"{of} {format_duration(suite_s)} on {where}"
+
+
+def _bounds(interval: Interval, otherwise: str) -> str:
+    if interval.low is None or interval.high is None:
+        return otherwise
+    return f"{format_duration(interval.low)} to {format_duration(interval.high)}"
+
+
+def _factor_bounds(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return MISSING
+    return f"{interval.low:.3g} to {interval.high:.3g}"

@@ -1,0 +1,114 @@
+"""Profiles in folders, `<environment>/<domain>/<workload>.<mode>.json`, found by name without being read."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import statsnet
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import load_signature
+
+MODES = ("inference", "training")
+COUNTS = "meta"
+"""Folder, in place of an environment's, of profiles that were counted on fake tensors and measured nowhere."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileEntry:
+    """One file of the database; `environment` is the folder's name (`environment.slug`)."""
+
+    environment: str
+    domain: str
+    workload: str
+    mode: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.domain}/{self.workload}"
+
+    def load(self) -> Signature:
+        """Its signature.
+
+        Raises FileFormatError if the file is damaged or holds something else than its name says.
+        """
+        signature = load_signature(self.path)
+        if signature.name != self.name or signature.mode != self.mode:
+            raise FileFormatError(
+                f"'{self.path}' does not hold what its name says",
+                cause=f"it holds {signature.mode} of {signature.name or 'an unnamed workload'}",
+                hint="rename the file, or give its path instead of a workload's name",
+            )
+        return signature
+
+
+def default_profiles_dir() -> Path:
+    """The profiles that came with StatsNet: inside the installed package, or beside it in a checkout."""
+    package = Path(statsnet.__file__).resolve().parent
+    inside = package / "profiles_db"
+    return inside if inside.is_dir() else package.parent / "profiles_db"
+
+
+class ProfilesDB:
+    """Profiles under one folder. The listing is read once, on first use; the files only when asked for."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.path = Path(path) if path is not None else default_profiles_dir()
+
+    @property
+    def entries(self) -> tuple[ProfileEntry, ...]:
+        """Measured profiles by environment, domain, workload and mode; empty if there is no such folder."""
+        return tuple(e for e in self._all if e.environment != COUNTS)
+
+    @property
+    def counts(self) -> tuple[ProfileEntry, ...]:
+        """Profiles that were only counted, by domain, workload and mode: work and memory of sizes that nobody ran."""
+        return tuple(e for e in self._all if e.environment == COUNTS)
+
+    @functools.cached_property
+    def _all(self) -> tuple[ProfileEntry, ...]:
+        found = [self._entry(path) for path in self.path.glob("*/*/*.json")]
+        return tuple(
+            sorted((e for e in found if e), key=lambda e: (e.environment, e.domain, e.workload, e.mode))
+        )
+
+    def _entry(self, path: Path) -> ProfileEntry | None:
+        environment, domain = path.parent.parent.name, path.parent.name
+        workload, _, mode = path.stem.rpartition(".")
+        if mode not in MODES or not all(_NAME.fullmatch(part) for part in (environment, domain, workload)):
+            return None
+        return ProfileEntry(environment=environment, domain=domain, workload=workload, mode=mode, path=path)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return tuple(sorted({e.domain for e in self.entries}))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Workloads as `cv/resnet50`."""
+        return tuple(sorted({e.name for e in self.entries}))
+
+    def find(self, name: str, mode: str | None = None) -> tuple[ProfileEntry, ...]:
+        """Entries of a workload (`resnet50` or `cv/resnet50`) in all environments, in one mode or all.
+
+        Empty if there are none. Raises UsageError if the short name stands for workloads of several domains.
+        """
+        found = [e for e in self.entries if name in (e.name, e.workload)]
+        meant = sorted({e.name for e in found})
+        if len(meant) > 1:
+            raise UsageError(
+                f"'{name}' stands for several workloads",
+                cause=", ".join(meant),
+                hint="name it with its domain",
+            )
+        return tuple(e for e in found if mode in (None, e.mode))
+
+    def find_domain(self, domain: str, mode: str | None = None) -> tuple[ProfileEntry, ...]:
+        """Entries of all workloads of a domain in all environments, in one mode or all."""
+        return tuple(e for e in self.entries if e.domain == domain and mode in (None, e.mode))

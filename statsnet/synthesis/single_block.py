@@ -1,0 +1,99 @@
+"""One block alone, run as it would be inside a network, and a training step with nothing to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.profiler import record_function
+
+from statsnet.blocks import KINDS
+from statsnet.blocks.zipf import zipf_indices
+from statsnet.workloads.optimizers import make_optimizer
+
+REPEATS = 5
+SEGMENTS = ("block", "optimizer")
+
+
+class BlockBench:
+    """One candidate alone, run as it would inside a network: cold cache, warm input, fresh indices."""
+
+    def __init__(self, row: dict[str, Any], *, mode: str, dtype: torch.dtype, device: str) -> None:
+        kind = KINDS[row["kind"]]
+        config = {k: tuple(v) if isinstance(v, list) else v for k, v in row["config"].items()}
+        self.module: nn.Module = kind.build(config).to(device=device, dtype=dtype)
+        self.module.train(mode == "training")
+        self.training = mode == "training"
+        self.optimizer = None
+        self.indices: list[torch.Tensor] = []
+        index_range = kind.index_range(config)
+        if index_range is None:
+            self.source = torch.randn(tuple(self.module.shape), device=device, dtype=dtype)  # type: ignore[arg-type]
+            self.x = self.source.clone().requires_grad_(self.training)
+        else:
+            count, rows = index_range
+            generator = torch.Generator().manual_seed(0)
+            self.indices = [
+                zipf_indices(count, rows, config["skew"], generator).to(device) for _ in range(2 * REPEATS)
+            ]
+        self.turn = 0
+        self.framework_warmer = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device=device, dtype=dtype)
+        self.warm_input = torch.ones(8, 8, device=device, dtype=dtype)
+        with torch.no_grad():
+            y = self.module(self._input())
+        self.grad = torch.randn_like(y) / y.numel() ** 0.5
+        if getattr(self.module, "joined", False):
+            self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
+        stepped = [p for name, p in self.module.named_parameters() if name not in ("other", "kept")]
+        if self.training and stepped and row["optimizer"]:
+            self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))
+
+    def _input(self) -> torch.Tensor:
+        if self.indices:
+            self.turn += 1
+            return self.indices[self.turn % len(self.indices)]
+        with torch.no_grad():
+            self.x.copy_(self.source)
+        return self.x
+
+    def run(self) -> None:
+        self._warm_framework()
+        self.module.zero_grad(set_to_none=True)
+        x = self._input()
+        with record_function("segment:block"):
+            if self.training:
+                self._backward(self.module.forward(x), x)
+            else:
+                with torch.no_grad():
+                    self.module.forward(x)  # as the network runs it
+        if self.optimizer is not None:
+            with record_function("segment:optimizer"):
+                self.optimizer.step()
+
+    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
+        """As in the middle of a network: what comes in gets a gradient, but none is kept."""
+        weights = list(self.module.parameters())
+        wanted = [*([] if self.indices else [x]), *weights]
+        gradients = torch.autograd.grad(y, wanted, self.grad)
+        for weight, gradient in zip(weights, gradients[len(wanted) - len(weights) :], strict=True):
+            weight.grad = gradient
+
+    def _warm_framework(self) -> None:
+        """A flushed cache has lost the interpreter's and the dispatcher's code too; inside a network it has not."""
+        with torch.set_grad_enabled(self.training):
+            y = self.framework_warmer(self.warm_input)
+        if self.training:
+            y.sum().backward()
+
+
+class IdleBench(BlockBench):
+    """A block without operators, and an optimizer whose parameter has no gradient."""
+
+    def __init__(self, optimizer: str, *, dtype: torch.dtype, device: str) -> None:
+        row = {"kind": "parameters", "config": {"shape": (1,)}, "optimizer": optimizer}
+        super().__init__(row, mode="training", dtype=dtype, device=device)
+
+    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
+        super()._backward(y, x)
+        self.module.zero_grad(set_to_none=True)

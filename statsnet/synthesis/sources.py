@@ -1,0 +1,156 @@
+"""What candidates are made from: the mix's motifs, and the parameters that its optimizers step."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from statsnet.blocks import KINDS, Config, readings, recognise
+from statsnet.blocks.parameters import ParametersKind
+from statsnet.blocks.zipf import zipf_indices
+from statsnet.signatures.operators import TensorSpec, is_tensor
+from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.target import Target, TargetCluster
+from statsnet.workloads.optimizers import SETTINGS
+
+PARAMETERS = ParametersKind()
+
+
+BATCHES = 8
+"""A table's rows count as read that so many batches read: as many as a workload and a proxy take in turn."""
+
+MOST_DRAWN = 10**7
+"""Indices that are drawn to count them."""
+
+
+@dataclass(slots=True)
+class Source:
+    """A motif of the mix, or an optimizer's work on parameters of one shape, with its time per use and its share of the
+    target's time."""
+
+    kind: str
+    config: Config
+    optimizer: str | None
+    time_s: float
+    share: float
+
+
+def sources(target: Target) -> list[Source]:
+    """All of a target's, each once."""
+    return [*_motifs(target), *_parameters(target)]
+
+
+def _motifs(target: Target) -> list[Source]:
+    found: dict[str, Source] = {}
+    strided = _strided_gradients(target)
+    optimizers = _optimizers(target)
+    for motif in target.motifs:
+        clusters = [target.clusters[i] for i in motif.clusters]
+        optimizer = optimizers[motif.member]
+        for run in _splits(clusters):
+            per_call = sum(c.time_per_call_s or 0.0 for c in run)
+            for kind, config in readings(run):
+                joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
+                for variant in (config, *([joined] if joined else [])):
+                    key = json.dumps([kind, variant, optimizer], sort_keys=True)
+                    source = found.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
+                    source.share += per_call * motif.count_per_s
+    return list(found.values())
+
+
+def _parameters(target: Target) -> list[Source]:
+    """What an optimizer's operators step, the dearest parameter of each class of shapes for all of the class: they are
+    the same operators on whatever shape."""
+    classes: dict[tuple[Any, ...], dict[str, Source]] = defaultdict(dict)
+    read = _rows_read(target)
+    optimizers = _optimizers(target)
+    for cluster in target.clusters:
+        config, optimizer = PARAMETERS.from_motif([cluster]), optimizers[cluster.member]  # type: ignore[list-item]
+        if config is None or optimizer is None:
+            continue
+        rows = read.get((cluster.member, _written(cluster)), 0)
+        if 0 < rows < config["shape"][0]:
+            config = {**config, "rows_read": rows}
+        size = shape_class(cluster.op, list(cluster.args), list(cluster.outputs))
+        group = classes[optimizer, size, "rows_read" in config]
+        source = group.setdefault(str(config), Source(PARAMETERS.name, config, optimizer, 0.0, 0.0))
+        source.time_s += cluster.time_per_call_s or 0.0
+        source.share += cluster.time_share
+    found = []
+    for group in classes.values():
+        leader = max(group.values(), key=lambda s: (s.share, str(s.config)))
+        found.append(replace(leader, share=sum(s.share for s in group.values())))
+    return found
+
+
+def _optimizers(target: Target) -> dict[str, str | None]:
+    """By member, None for one of the user's own, which no block can be stepped by."""
+    names = {m.name: m.signature.optimizer for m in target.members}
+    return {member: name if name in SETTINGS else None for member, name in names.items()}
+
+
+def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
+    """(member, shape of a table) -> rows of it that BATCHES batches read."""
+    found = {}
+    for cluster in target.clusters:
+        reading = recognise([cluster]) if cluster.skew else None  # type: ignore[list-item]
+        if reading is None or (index_range := KINDS[reading[0]].index_range(reading[1])) is None:
+            continue
+        count, rows = index_range
+        generator = torch.Generator().manual_seed(0)
+        drawn = zipf_indices(min(BATCHES * count, MOST_DRAWN), rows, reading[1]["skew"], generator)
+        table = tuple(cluster.args[0]["shape"])
+        found[cluster.member, table] = round(len(drawn.unique()) / rows * table[0])
+    return found
+
+
+def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
+    """(member, shape) of gradients that arrive as parts of wider ones, as from behind a concatenation."""
+    found = set()
+    for cluster in target.clusters:
+        first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
+        if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
+            continue  # a stride of 0: an expanded one, the gradient of a sum
+        if first.layout == "strided":
+            found.add((cluster.member, first.shape))
+    return found
+
+
+def _written(cluster: TargetCluster) -> tuple[int, ...]:
+    first = next((o for o in cluster.outputs if o is not None), None)
+    return tuple(first["shape"]) if first else ()
+
+
+def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
+    """The motif as a whole; what is left of it behind its first operators, which a compiler runs in one pass; and its
+    operators one by one: small change for the solver."""
+    if len(clusters) == 1:
+        return [clusters]
+    return [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]
+
+
+def by_importance(found: list[Source]) -> list[tuple[Source, float]]:
+    """The largest motif of every family (kind, functions, kernel) first, with its family's share of the time; then all
+    others with their own; each by share."""
+    ordered = sorted(found, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
+    families: dict[str, list[Source]] = defaultdict(list)
+    for source in ordered:
+        families[_family(source)].append(source)
+    leaders = [(members[0], sum(s.share for s in members)) for members in families.values()]
+    others = {id(s) for members in families.values() for s in members[1:]}
+    return [*sorted(leaders, key=lambda x: -x[1]), *((s, s.share) for s in ordered if id(s) in others)]
+
+
+def _family(source: Source) -> str:
+    what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function", "joined",
+            "weight_first_axis_in", "transposed")  # fmt: skip
+    named = {k: v for k, v in source.config.items() if k in what}
+    return json.dumps(
+        [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,
+         "rows_read" in source.config],
+        sort_keys=True,
+    )  # fmt: skip

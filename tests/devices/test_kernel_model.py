@@ -1,0 +1,97 @@
+"""Times of operators on a device that is a formula: known ones as they are, others from their like."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from statsnet.devices.kernel_model import FEWEST, KernelModel, Known
+
+FLOPS_PER_S, BYTES_PER_S, CALL_S = 1e11, 1e10, 5e-6
+
+
+def tensor(*shape: int) -> dict[str, Any]:
+    return {"shape": list(shape), "dtype": "float32"}
+
+
+def product(rows: int, depth: int, columns: int) -> tuple[str, str, list[Any], list[Any]]:
+    args = [tensor(rows, depth), tensor(depth, columns)]
+    return "aten.mm.default", "forward", args, [tensor(rows, columns)]
+
+
+def activation(name: str, elements: int) -> tuple[str, str, list[Any], list[Any]]:
+    return f"aten.{name}.default", "forward", [tensor(elements)], [tensor(elements)]
+
+
+def product_s(rows: int, depth: int, columns: int) -> float:
+    nbytes = 4 * (rows * depth + depth * columns + rows * columns)
+    return CALL_S + max(2 * rows * depth * columns / FLOPS_PER_S, nbytes / BYTES_PER_S)
+
+
+def activation_s(elements: int) -> float:
+    return CALL_S + 8 * elements / BYTES_PER_S
+
+
+def known(call: tuple[str, str, list[Any], list[Any]], time_s: float, kernel: str) -> Known:
+    op, phase, args, outputs = call
+    return Known(op=op, phase=phase, args=args, outputs=outputs, time_s=time_s, kernel=kernel)
+
+
+SIZES = [(r, d, c) for r in (16, 64, 256, 1024, 4096) for d in (64, 256, 1024) for c in (64, 256, 1024)]
+ELEMENTS = [2**n for n in range(8, 24)]
+
+
+@pytest.fixture(scope="module")
+def model() -> KernelModel:
+    products = [known(product(*s), product_s(*s), "small" if s[0] < 100 else "large") for s in SIZES]
+    return KernelModel(
+        [*products, *(known(activation("relu", n), activation_s(n), "vector") for n in ELEMENTS)]
+    )
+
+
+def test_what_was_measured_counts_as_it_is(model: KernelModel) -> None:
+    found = model.estimate(*product(64, 256, 1024))
+    assert found.time_s == product_s(64, 256, 1024)
+    assert (found.kernel, found.evidence) == ("small", "exact")
+    assert found.kernel_class == "gemm|small|float32|nn"
+
+
+@pytest.mark.parametrize("size", [(100, 256, 256), (512, 512, 512), (2048, 128, 900), (32, 700, 64)])
+def test_other_sizes_are_between(model: KernelModel, size: tuple[int, int, int]) -> None:
+    found = model.estimate(*product(*size))
+    assert found.evidence == "model"
+    assert abs(math.log(found.time_s / product_s(*size))) < 0.35
+    assert found.kernel == ("small" if size[0] < 128 else "large")
+
+
+def test_another_operator_of_the_same_kind_of_work(model: KernelModel) -> None:
+    """No sigmoid was measured: its category's operators tell."""
+    found = model.estimate(*activation("sigmoid", 100_000))
+    assert found.evidence == "model"
+    assert found.time_s == pytest.approx(activation_s(100_000), rel=0.3)
+
+
+def test_where_nothing_is_alike_the_roofline_tells(model: KernelModel) -> None:
+    table, indices = tensor(100_000, 64), {"shape": [4096], "dtype": "int64"}
+    found = model.estimate("aten.embedding.default", "forward", [table, indices], [tensor(4096, 64)])
+    assert (found.evidence, found.kernel) == ("roofline", "unknown")
+    assert 0.2 < found.time_s / (2 * 4096 * 64 * 4 / BYTES_PER_S) < 5
+
+
+def test_its_error_is_that_of_entries_predicted_from_the_others(model: KernelModel) -> None:
+    errors = model.errors()
+    assert {name: count for name, (count, _) in errors.items()} == {
+        "mm float32": len(SIZES),
+        "relu float32": len(ELEMENTS),
+    }
+    assert all(0.0 < error < 0.35 for _, error in errors.values())
+
+
+def test_few_entries_make_no_regressor() -> None:
+    few = KernelModel([known(activation("relu", n), activation_s(n), "v") for n in ELEMENTS[: FEWEST - 1]])
+    assert few.estimate(*activation("relu", 3000)).evidence == "roofline"
+    assert few.errors() == {}
+    with pytest.raises(ValueError, match="without measured operators"):
+        KernelModel([])

@@ -1,0 +1,182 @@
+"""Running a proxy's folder: what is checked before, and the whole way once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statsnet.errors import FileFormatError, MeasurementError, UsageError
+from statsnet.evaluation import run_proxy as run
+from statsnet.evaluation.run_proxy import merge_processes, run_proxy
+from statsnet.measure.network_file import load_network
+from statsnet.measure.process import run_job
+from statsnet.measure.timing_tasks import time_proxy, time_workload
+from statsnet.proxy.folder import open_proxy
+from statsnet.signatures.storage import save_document
+from statsnet.signatures.validation import validate
+from statsnet.workloads.settings import parse_settings
+
+QUICK = {"min_runs": 6, "min_time_s": 0.001, "max_time_s": 0.05}
+
+
+def write_fit(folder: Path, **fields: Any) -> None:
+    spec_id = json.loads((folder / "spec.json").read_text())["id"]
+    fit = {"spec": spec_id, "environment": {}, "characteristics": [], "summary": {}, **fields}
+    save_document(folder / "fit.json", {"kind": "statsnet.fit", "schema_version": 1, **fit})
+
+
+class TestOpenProxy:
+    def test_reads_the_spec_and_hashes_the_network(self, proxy_folder: Path) -> None:
+        proxy = open_proxy(proxy_folder)
+        assert proxy.spec["mode"] == "inference"
+        assert proxy.network_sha256 == hashlib.sha256((proxy_folder / "network.py").read_bytes()).hexdigest()
+
+    @pytest.mark.parametrize("name", ["network.py", "spec.json"])
+    def test_a_missing_file(self, proxy_folder: Path, name: str) -> None:
+        (proxy_folder / name).unlink()
+        with pytest.raises(UsageError, match=f"it has no {name}"):
+            open_proxy(proxy_folder)
+
+    def test_a_missing_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="there is no such folder"):
+            open_proxy(tmp_path / "nowhere")
+
+    def test_a_malformed_spec(self, proxy_folder: Path) -> None:
+        (proxy_folder / "spec.json").write_text("{")
+        with pytest.raises(FileFormatError):
+            open_proxy(proxy_folder)
+
+    def test_a_changed_network_is_refused_unless_trusted(self, proxy_folder: Path) -> None:
+        write_fit(proxy_folder, network_sha256=open_proxy(proxy_folder).network_sha256)
+        open_proxy(proxy_folder)
+        with open(proxy_folder / "network.py", "a") as file:
+            file.write("\n# one more line\n")
+        with pytest.raises(FileFormatError, match="--trust"):
+            open_proxy(proxy_folder)
+        open_proxy(proxy_folder, trust=True)
+
+    def test_a_fit_without_a_hash_says_nothing(self, proxy_folder: Path) -> None:
+        write_fit(proxy_folder)
+        open_proxy(proxy_folder)
+
+
+class TestLoadNetwork:
+    def test_gives_what_the_contract_asks_for(self, proxy_folder: Path) -> None:
+        network = load_network(proxy_folder)
+        assert network.MODE == "inference"
+        assert network.make_step(network.build("cpu"), "cpu")().shape == (1, 8, 6, 6)
+
+    def test_only_the_text_that_was_checked_is_executed(self, proxy_folder: Path) -> None:
+        checked = open_proxy(proxy_folder).network_sha256
+        (proxy_folder / "network.py").write_text("raise SystemExit('executed')")
+        with pytest.raises(FileFormatError, match="changed while"):
+            load_network(proxy_folder, sha256=checked)
+
+    def test_another_program_is_no_proxy(self, proxy_folder: Path) -> None:
+        (proxy_folder / "network.py").write_text("MODE = 'inference'")
+        with pytest.raises(FileFormatError, match="does not define build"):
+            load_network(proxy_folder)
+
+
+class TestRunProxy:
+    def test_several_processes_make_one_result(self, proxy_folder: Path) -> None:
+        (setting,) = parse_settings("threads=1+mkldnn=off")
+        events: list[dict[str, Any]] = []
+        result = run_proxy(
+            proxy_folder,
+            processes=2,
+            setting=setting,
+            min_time_s=0.01,
+            max_time_s=0.1,
+            on_progress=events.append,
+        )
+        validate(result, "statsnet.result")
+        assert result["subject"]["id"] == open_proxy(proxy_folder).spec["id"]
+        assert len(result["processes"]) == 2
+        assert result["environment"]["threads"] == 1
+        assert result["environment"]["settings"]["mkldnn"] == "False"
+        assert result["environment"]["allocator"]["MALLOC_TOP_PAD_"] == "67108864"
+        assert [event["stage"] for event in events] == ["the proxy, round 1 of 2", "the proxy, round 2 of 2"]
+
+    def test_a_network_that_fails_shows_its_last_words(self, proxy_folder: Path) -> None:
+        with open(proxy_folder / "network.py", "a") as file:
+            file.write("\ndef build(device):\n    raise RuntimeError('no such block')\n")
+        with pytest.raises(MeasurementError) as failed:
+            run_proxy(proxy_folder, processes=1)
+        assert failed.value.message == "measuring the proxy failed"
+        assert failed.value.cause.endswith("RuntimeError: no such block")
+
+    def test_no_process_is_refused(self, proxy_folder: Path) -> None:
+        with pytest.raises(UsageError):
+            run_proxy(proxy_folder, processes=0)
+
+    def test_options_reach_the_job(self, proxy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Any] = []
+
+        def fake(jobs: list[dict[str, Any]], rounds: int, **_: Any) -> list[list[dict[str, Any]]]:
+            seen.extend([jobs, rounds])
+            return [[{"latency_s": [1.0], "environment": {"threads": 1}}] * rounds]
+
+        monkeypatch.setattr(run, "interleave", fake)
+        run_proxy(proxy_folder, device="cuda", threads=3, processes=5, min_time_s=2.0)
+        (job,), rounds = seen
+        assert rounds == 5
+        assert {k: job[k] for k in ("kind", "device", "threads", "min_time_s", "max_time_s")} == {
+            "kind": "time_proxy", "device": "cuda", "threads": 3, "min_time_s": 2.0, "max_time_s": 20.0,
+        }  # fmt: skip
+
+
+def test_an_environment_that_changes_between_processes_is_an_error() -> None:
+    outcomes = [{"latency_s": [1.0], "environment": {"threads": n}} for n in (1, 2)]
+    with pytest.raises(MeasurementError) as failed:
+        merge_processes(outcomes)
+    assert failed.value.cause == "threads: 1 against 2"
+
+
+def test_time_proxy_under_autocast(proxy_folder: Path) -> None:
+    (setting,) = parse_settings("dtype=bfloat16")
+    found = time_proxy({"folder": str(proxy_folder), "setting": setting.to_dict(), **QUICK})
+    assert len(found["latency_s"]) >= 3
+    assert found["environment"]["settings"]["dtype"] == "bfloat16"
+
+
+FACTORY = """
+import torch
+
+def make(width=4):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(width, width)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    return {"model": Model(), "inputs": [torch.full((2, width), float(n)) for n in range(3)]}
+"""
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_time_workload(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "mine.py").write_text(FACTORY)
+    found = time_workload(
+        {"target": f"{tmp_path / 'mine.py'}:make", "mode": mode, "overrides": {"width": 8}, **QUICK}
+    )
+    assert len(found["latency_s"]) >= 3
+    assert min(found["latency_s"]) > 0
+    assert found["environment"]["device"] == "cpu"
+
+
+def test_under_a_compiler_the_share_of_generated_code_is_known(proxy_folder: Path) -> None:
+    """A convolution stays the library's; what a compiler fuses around it, here relu and a product, is generated."""
+    text = (proxy_folder / "network.py").read_text()
+    (proxy_folder / "network.py").write_text(text.replace("self.layer(x)", "self.layer(x).relu() * 2"))
+    (setting,) = parse_settings("compile=inductor")
+    job = {"kind": "time_proxy", "folder": str(proxy_folder), "setting": setting.to_dict(), **QUICK}
+    result = run_job(job)
+    assert 0.0 < result["generated_share"] < 1.0
+    assert result["environment"]["settings"]["compile"] == "inductor"

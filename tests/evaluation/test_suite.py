@@ -1,0 +1,37 @@
+"""What a proxy's spec pins is enough to measure its suite again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from statsnet.errors import UsageError
+from statsnet.evaluation.suite import suite_of
+from statsnet.workloads.settings import BASELINE
+
+ENTRY = {
+    "name": "recsys/ncf", "weight": 1.0, "signature": "sha256:in-no-file", "latency_s": 0.1, "batch": 8,
+    "preset": "tiny", "optimizer": "sgd_momentum", "peak_bytes": 12345,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pinned", "asked_for"), [("sgd_momentum", "sgd_momentum"), ("custom", None)])
+def test_a_member_whose_profile_is_in_no_file_keeps_its_optimizer(
+    pinned: str, asked_for: str | None, tmp_path: Path
+) -> None:
+    """As after `synthesize --fresh`; and it is known how many of its processes fit side by side."""
+    spec = {"mode": "training", "dtype": "float32", "mix": [{**ENTRY, "optimizer": pinned}]}
+    (member,) = suite_of(spec, tmp_path)
+    assert member.signature is None
+    assert member.evidence == "model"
+    job = member.timing_job(spec, "cpu", BASELINE)
+    assert job["optimizer"] == asked_for
+    assert job["peak_bytes"] == 12345
+
+
+def test_without_a_model_a_profile_is_needed(tmp_path: Path) -> None:
+    spec = {"mode": "training", "dtype": "float32", "mix": [{**ENTRY, "name": "a/customers"}]}
+    with pytest.raises(UsageError, match="can not be measured") as raised:
+        suite_of(spec, tmp_path)
+    assert "--profiles" in str(raised.value.hint)

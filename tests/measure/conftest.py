@@ -1,0 +1,1 @@
+from measuring import jobs, proxy_folder  # noqa: F401 (fixtures)

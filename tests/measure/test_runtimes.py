@@ -1,0 +1,107 @@
+"""A workload's model in another runtime: the same numbers, or a clear error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from statsnet.errors import UsageError, WorkloadError
+from statsnet.measure.runtimes import RUNTIMES, exported_workload
+from statsnet.workloads import build, make_step
+from statsnet.workloads.settings import parse_setting
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
+
+FACTORY = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.EmbeddingBag(50, 8, mode="sum")
+        self.layers = nn.Sequential(nn.Linear(12, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
+
+    def forward(self, dense, *, indices):
+        return self.layers(torch.cat([dense, self.table(indices)], 1))
+
+
+def make(batches=(3, 5)):
+    inputs = [((torch.randn(n, 4),), {"indices": torch.randint(50, (n, 6))}) for n in batches]
+    return {"model": Model(), "inputs": inputs}
+
+
+class Choosy(nn.Linear):
+    def forward(self, x):
+        return super().forward(x if x.sum() > 0 else -x)
+
+
+def choosy():
+    return Choosy(4, 4), torch.randn(2, 4)
+"""
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(FACTORY)
+    return str(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> None:
+    """Two sizes of batch, positional and named inputs, look-ups."""
+    pytest.importorskip(runtime)
+    built = build(f"{factory}:make", mode="inference")
+    step, there = make_step(built), exported_workload(runtime, built)
+    for index in (0, 1, 2):
+        (found,) = outputs(there())
+        np.testing.assert_allclose(found, step(index).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def outputs(found: Any) -> list[Any]:
+    return list(found.values()) if hasattr(found, "values") else list(found)
+
+
+def test_each_has_a_word_among_the_settings() -> None:
+    assert {parse_setting(f"runtime={name}").in_process["runtime"] for name in RUNTIMES} == {*RUNTIMES}
+    with pytest.raises(UsageError) as refused:
+        parse_setting("runtime=torch")
+    assert refused.value.cause == f"known are {', '.join(RUNTIMES)}"
+
+
+def test_training_is_refused(factory: str) -> None:
+    with pytest.raises(UsageError, match="asked for training in float32"):
+        exported_workload("onnxruntime", build(f"{factory}:make", mode="training"))
+
+
+def test_a_model_that_cannot_be_exported_is_named_with_the_cause(factory: str) -> None:
+    with pytest.raises(WorkloadError, match="could not be handed to onnxruntime") as raised:
+        exported_workload("onnxruntime", build(f"{factory}:choosy", mode="inference"))
+    assert raised.value.cause
+
+
+def test_a_runtime_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, factory: str) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UsageError, match="not installed") as raised:
+        exported_workload("onnxruntime", build(f"{factory}:make", mode="inference"))
+    assert "statsnet[runtimes]" in raised.value.hint
+
+
+def test_threads_are_torch_s(monkeypatch: pytest.MonkeyPatch, factory: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    used: list[int] = []
+    session = onnxruntime.InferenceSession
+
+    def watched(path: Any, options: Any, **more: Any) -> Any:
+        used.append(options.intra_op_num_threads)
+        return session(path, options, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
+    exported_workload("onnxruntime", build(f"{factory}:make", mode="inference"))
+    assert used == [torch.get_num_threads()] * 2

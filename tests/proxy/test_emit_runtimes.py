@@ -1,0 +1,74 @@
+"""A generated network in other runtimes: every kind of block can be exported, and computes what it does in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from statsnet.errors import UsageError
+from statsnet.measure import runtimes
+from statsnet.measure.runtimes import exported_proxy
+from statsnet.proxy.towers import Placed, Tower, build_towers
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
+
+
+def one_of(kind: str, config: dict[str, Any]) -> list[Tower]:
+    return build_towers([(Placed(kind=kind, config=config, optimizer=None), 1)])
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_every_block_computes_what_it_does_in_torch(
+    runtime: str, write_source: Callable[..., str], load: Any
+) -> None:
+    pytest.importorskip(runtime)
+    network = load(write_source("inference"))
+    proxy = network.build()
+    found = exported_proxy(runtime, network, proxy, "cpu")()
+    with torch.no_grad():
+        expected = proxy(network.batches(proxy, "cpu")[0])
+    outputs = list(found.values()) if hasattr(found, "values") else found
+    assert len(outputs) == len(expected)
+    for there, here in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(there, here.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_what_stands_for_other_branches_is_an_input(
+    monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
+) -> None:
+    """A runtime may lay out constants as it likes; it cannot do so with what another branch writes in each step."""
+    taken: list[Any] = []
+
+    def look(program: torch.export.ExportedProgram) -> runtimes.Program:
+        taken.append(program)
+        return lambda arrays: taken.append(arrays)
+
+    monkeypatch.setitem(runtimes.RUNTIMES, "looking", look)
+    sizes = {"batch": 2, "rows": 4, "depth": 8, "columns": 8, "transposed": True}
+    network = load(write_source("inference", one_of("batched_matmul", sizes)))
+    exported_proxy("looking", network, network.build(), "cpu")()
+    program, arrays = taken
+    assert [a.shape for a in arrays] == [(2, 4, 8), (2, 8, 8)]
+    assert len(program.graph_signature.user_inputs) == 2
+
+
+def test_steps_take_their_inputs_in_turn(
+    monkeypatch: pytest.MonkeyPatch, write_source: Callable[..., str], load: Any
+) -> None:
+    monkeypatch.setitem(runtimes.RUNTIMES, "telling", lambda _: lambda arrays: arrays[0].copy())
+    look_ups = {"rows": 50, "width": 4, "indices": 16, "skew": 1.05}
+    network = load(write_source("inference", one_of("embedding", look_ups)))
+    step = exported_proxy("telling", network, network.build(), "cpu")
+    first, second, *others = [step() for _ in range(9)]
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, others[-1])  # of eight
+
+
+def test_training_is_refused(write_source: Callable[..., str], load: Any) -> None:
+    network = load(write_source("training"))
+    with pytest.raises(UsageError, match="asked for training in float32"):
+        exported_proxy("onnxruntime", network, network.build(), "cpu")

@@ -1,0 +1,198 @@
+"""The text of network.py: it is legal, complete, free of what nothing uses, and always the same."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statsnet
+from statsnet.blocks import KINDS
+from statsnet.proxy.towers import Placed, Tower, build_towers
+
+Source = Callable[..., str]
+MODES = ["inference", "training"]
+CODE = """
+import hashlib, json, sys
+from statsnet.proxy.emit import network_source
+from statsnet.proxy.towers import Placed, build_towers
+tuples = lambda c: {k: tuple(v) if isinstance(v, list) else v for k, v in c.items()}
+rows = [(Placed(kind=k, config=tuples(c), optimizer=o), n) for k, c, o, n in json.loads(sys.argv[1])]
+text = network_source(build_towers(rows), title="A test", spec_id="sha256:0", mode=sys.argv[2],
+                      dtype="float32", seed=0)
+print(hashlib.sha256(text.encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_kind_is_there_once(mode: str, write_source: Source) -> None:
+    tree = ast.parse(write_source(mode))
+    classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
+    parts = [k.module for k in KINDS.values()] + [
+        h for k in KINDS.values() for h in k.helpers if isinstance(h, type)
+    ]
+    kept = {"ReadOn"} if mode == "training" else set()
+    assert sorted(classes) == sorted({"Block", "Proxy", *kept, *(part.__name__ for part in parts)})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_imports_torch_and_the_standard_library_alone(mode: str, write_source: Source) -> None:
+    for node in ast.walk(ast.parse(write_source(mode))):
+        if isinstance(node, ast.Import):
+            roots = {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            roots = {str(node.module).partition(".")[0]}
+        else:
+            continue
+        assert roots <= {"torch", *sys.stdlib_module_names}
+
+
+def variants(write_source: Source, small_blocks: list[Any]) -> dict[str, str]:
+    """Networks of all blocks and of one kind each, so that each shows what only others use."""
+    texts = {mode: write_source(mode) for mode in MODES}
+    for kind, config, _ in small_blocks:
+        for mode, optimizer in (("inference", None), ("training", None), ("training", "sgd")):
+            towers = build_towers([(Placed(kind=kind, config=config, optimizer=optimizer), 2)])
+            texts[f"{kind} {mode} {optimizer}"] = write_source(mode, towers)
+    return texts
+
+
+def test_nothing_is_unused(write_source: Source, small_blocks: list[Any]) -> None:
+    for name, text in variants(write_source, small_blocks).items():
+        tree = ast.parse(text)
+        assert not (defined(tree) - used(tree)), name
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """Names that a module's top level binds, imports included."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(a.asname or a.name).partition(".")[0] for a in node.names}
+    return names
+
+
+def used(tree: ast.Module) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def test_ruff_finds_nothing(write_source: Source, small_blocks: list[Any], tmp_path: Path) -> None:
+    pytest.importorskip("ruff")
+    for number, text in enumerate(variants(write_source, small_blocks).values()):
+        (tmp_path / f"network_{number}.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--line-length", "110"]
+    done = subprocess.run(
+        [*command, "--select", "E,F,W,I,B", str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_same_blocks_give_the_same_bytes(
+    mode: str, write_source: Source, count_blocks: Callable[..., list[tuple[Placed, int]]]
+) -> None:
+    text = write_source(mode)
+    assert write_source(mode) == text
+    rows = [[b.kind, b.config, b.optimizer, n] for b, n in reversed(count_blocks(mode))]
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "12345",
+        "PYTHONPATH": str(Path(statsnet.__file__).parents[1]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, json.dumps(rows), mode],
+        env=environment, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_network_runs_by_itself(mode: str, write_source: Source, tmp_path: Path) -> None:
+    (tmp_path / "network.py").write_text(write_source(mode), encoding="utf-8")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-I", "network.py", "--json", "-", "--min-time", "0.02", "--max-time", "0.1"],
+        cwd=tmp_path, env={**environment, "STATSNET_ALLOCATOR": "system"}, capture_output=True, text=True,
+        timeout=120, check=True,
+    )  # fmt: skip
+    result = json.loads(done.stdout)
+    assert (result["kind"], result["schema_version"]) == ("statsnet.result", 1)
+    assert result["subject"] == {"type": "proxy", "id": "sha256:0", "mode": mode}
+    assert min(result["processes"][0]["latency_s"]) > 0
+
+
+def test_layout(write_source: Source, count_blocks: Callable[..., list[tuple[Placed, int]]]) -> None:
+    """Defaults are left out; equal neighbours are written once; long calls are broken between arguments."""
+    conv = {
+        "batch": 10, "channels": 128, "size": (56, 56), "filters": 128, "kernel": (3, 3), "stride": (1, 1),
+        "padding": (1, 1), "groups": 1, "bias": False, "norm": True, "activation": "relu",
+    }  # fmt: skip
+    towers = [
+        Tower(blocks=(Placed(kind="conv", config=conv, optimizer="sgd"),) * 3),
+        *[Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),))] * 4,
+    ]
+    text = write_source("training", towers)
+    layout = text[text.index("def towers()") :].partition("\n\n\n")[0]
+    assert (
+        layout
+        == """\
+def towers() -> list[nn.Sequential]:
+    return [
+        nn.Sequential(
+            *stepped(
+                "sgd",
+                *repeat(
+                    3, Conv, batch=10, channels=128, size=(56, 56), filters=128, kernel=(3, 3),
+                    stride=(1, 1), padding=(1, 1), norm=True, activation="relu",
+                ),
+            ),
+        ),
+        *(nn.Sequential(Softmax(shape=(9,), axis=0)) for _ in range(4)),
+    ]"""
+    )
+
+
+def test_any_kind_may_stand_several_times_in_a_row(write_source: Source, small_blocks: list[Any]) -> None:
+    """A dimension of a block may be called as anything in `repeat` is."""
+    for kind, config, _ in small_blocks:
+        text = write_source("inference", [Tower(blocks=(Placed(kind=kind, config=config),) * 2)])
+        assert "*repeat(" in text
+        names: dict[str, Any] = {"__name__": kind}
+        exec(compile(text, "network.py", "exec"), names)
+        (tower,) = names["towers"]()
+        assert [type(block).__name__ for block in tower] == [KINDS[kind].module.__name__] * 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spec_id": 'x"\nimport os'},
+        {"mode": "both"},
+        {"dtype": "float32; import os"},
+        {"towers": [Tower(blocks=(Placed(kind="reduce", config={"function": "a-b", "shape": (2,)}),))]},
+        {"towers": [Tower(blocks=(Placed(kind="softmax", config={"shape": ("a b",)}),))]},
+    ],
+)
+def test_only_checked_data_becomes_code(changes: dict[str, Any], write_source: Source) -> None:
+    with pytest.raises(ValueError, match="cannot stand in a network"):
+        write_source(**{"mode": "inference", **changes})
+
+
+def test_any_title_is_a_docstring(write_source: Source) -> None:
+    text = write_source("inference", title='A """ mix \\ of ' + "many " * 40 + '"')
+    tree = ast.parse(text)
+    assert "many many" in str(ast.get_docstring(tree))
+    assert max(map(len, text.splitlines())) <= 110

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from statsnet.errors import MeasurementError
+from statsnet.signatures.intervals import (
+    Interval,
+    Member,
+    geometric_mean,
+    latency_with_ci,
+    paired_ratio,
+    paired_suite_factor,
+    process_median_s,
+    ratio_with_ci,
+    suite_factor,
+)
+
+
+def processes(*medians: float) -> list[dict[str, Any]]:
+    return [{"latency_s": [m * 0.5, m, m * 7]} for m in medians]
+
+
+def test_within_a_process_the_median_counts() -> None:
+    assert process_median_s({"latency_s": [1.0, 100.0, 2.0]}) == 2.0
+
+
+@pytest.mark.parametrize("times", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [math.inf]])
+def test_invalid_times_never_become_a_number(times: list[float]) -> None:
+    with pytest.raises(MeasurementError):
+        process_median_s({"latency_s": times})
+
+
+def test_no_process_is_no_number() -> None:
+    with pytest.raises(MeasurementError):
+        latency_with_ci([])
+
+
+def test_latency_is_students_interval_on_the_logarithm() -> None:
+    logs = [0.0, 0.1, 0.4]
+    found = latency_with_ci(processes(*map(math.exp, logs)))
+    low, high = stats.t.interval(0.95, 2, loc=np.mean(logs), scale=stats.sem(logs))
+    assert found.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+
+
+def test_ratio_is_welchs_interval_on_the_logarithm() -> None:
+    a, b = [0.0, 0.2, 0.1, 0.05], [1.0, 1.3, 0.8]
+    found = ratio_with_ci(processes(*map(math.exp, a)), processes(*map(math.exp, b)))
+    welch = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    assert found.value == pytest.approx(math.exp(np.mean(b) - np.mean(a)))
+    assert found.low == pytest.approx(math.exp(welch.low))
+    assert found.high == pytest.approx(math.exp(welch.high))
+    assert found.significant
+
+
+def test_the_inverse_ratio_has_the_inverse_interval() -> None:
+    a, b = processes(1.0, 1.1, 1.05), processes(2.0, 2.1, 1.9)
+    there, back = ratio_with_ci(a, b), ratio_with_ci(b, a)
+    assert back.value == pytest.approx(1 / there.value)
+    assert there.low is not None
+    assert back.high == pytest.approx(1 / there.low)
+
+
+def test_one_process_gives_a_value_without_an_interval() -> None:
+    assert ratio_with_ci(processes(1.0), processes(2.0, 2.0)) == Interval(value=2.0, low=None, high=None)
+    assert ratio_with_ci(processes(1.0), processes(2.0, 2.0)).significant is None
+
+
+def test_equal_processes_give_a_point() -> None:
+    assert ratio_with_ci(processes(1.0, 1.0), processes(2.0, 2.0)) == Interval(value=2.0, low=2.0, high=2.0)
+
+
+def test_a_suite_of_one_is_a_ratio() -> None:
+    a, b = processes(1.0, 1.1, 1.05), processes(2.0, 2.1, 1.9)
+    suite, ratio = suite_factor([Member(rate=0.3, a=a, b=b)]), ratio_with_ci(a, b)
+    assert suite.value == pytest.approx(ratio.value)
+    assert (suite.low, suite.high) == (pytest.approx(ratio.low), pytest.approx(ratio.high))
+
+
+def test_a_suites_factor_in_closed_form() -> None:
+    # Shares 0.75 and 0.25 of the time at e0, which is a; the second member takes 5 times as long in b.
+    members = [
+        Member(rate=0.75 / 2.0, a=processes(2.0, 2.0), b=processes(2.0, 2.0)),
+        Member(rate=0.25 / 4.0, a=processes(4.0, 4.0), b=processes(20.0, 20.0)),
+    ]
+    assert suite_factor(members).value == pytest.approx(0.75 * 1 + 0.25 * 5)
+
+
+def test_a_suites_interval_holds_what_it_promises() -> None:
+    random = np.random.default_rng(1)
+    shares, factors, repeats, hits = (0.5, 0.3, 0.2), (1.0, 2.0, 0.5), 400, 0
+    truth = sum(w * f for w, f in zip(shares, factors, strict=True))
+
+    def measured(seconds: float) -> list[dict[str, Any]]:
+        return [{"latency_s": [seconds * math.exp(e)]} for e in random.normal(0, 0.06, 4)]
+
+    for _ in range(repeats):
+        found = suite_factor(
+            [
+                Member(rate=w / 3.0, a=measured(3.0), b=measured(3.0 * f))
+                for w, f in zip(shares, factors, strict=True)
+            ]
+        )
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= truth <= found.high
+    assert 0.93 <= hits / repeats <= 0.99
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert geometric_mean([1.0, 10.0, 100.0]) == pytest.approx(10.0)
+    for bad in ([], [0.0]):
+        with pytest.raises(ValueError, match=r"mean requires|math domain|positive"):
+            geometric_mean(bad)
+
+
+def windows(*medians: float) -> dict[str, Any]:
+    return {"latency_s": list(medians), "window_latency_s": list(medians)}
+
+
+def test_what_disturbs_two_windows_at_once_does_not_count() -> None:
+    disturbed = [1.0, 5.0, 1.0, 2.0]
+    a, b = windows(*disturbed), windows(*(2 * t for t in disturbed))
+    assert paired_ratio([a, a], [b, b]) == Interval(value=pytest.approx(2.0), low=pytest.approx(2.0),
+                                                    high=pytest.approx(2.0))  # fmt: skip
+
+
+def test_pairs_are_the_samples_of_a_factor() -> None:
+    logs = [0.5, 0.7, 0.6, 0.9]
+    a = [windows(math.exp(drift)) for drift in (0.0, 2.0, -1.0, 0.3)]
+    b = [windows(math.exp(drift + log)) for drift, log in zip((0.0, 2.0, -1.0, 0.3), logs, strict=True)]
+    found = paired_ratio(a, b)
+    low, high = stats.t.interval(0.95, 3, loc=np.mean(logs), scale=stats.sem(logs))
+    assert found.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+
+
+def test_turns_are_the_samples_of_a_factor_and_the_wildest_do_not_count() -> None:
+    logs = [0.5, 0.52, 0.47, 0.51, 0.49, 0.5, 0.48, 0.53, 0.9, -3.0]
+    drift = [0.0, 2.0, -1.0, 0.3, 0.0, 1.0, 1.0, 0.2, 0.0, 0.5]
+    a = windows(*map(math.exp, drift))
+    b = windows(*(math.exp(d + log) for d, log in zip(drift, logs, strict=True)))
+    found = paired_ratio([a], [b])
+    mean = stats.trim_mean(logs, 0.2)
+    yuen = stats.ttest_ind(logs, [0.0] * 10, equal_var=False, trim=0.2)
+    half = stats.t.ppf(0.975, 5) * mean / yuen.statistic
+    assert found.value == pytest.approx(math.exp(mean))
+    assert (found.low, found.high) == (
+        pytest.approx(math.exp(mean - half)),
+        pytest.approx(math.exp(mean + half)),
+    )
+
+
+@pytest.mark.parametrize(("groups", "luck"), [(1, 0.0), (2, 0.0), (5, 0.0), (5, 0.05), (5, 0.3)])
+def test_the_interval_of_turns_holds_what_it_promises(groups: int, luck: float) -> None:
+    """Also where a turn in ten is disturbed, by which a factor is as often raised as lowered; and where all turns of a
+    pair of processes share a luck that no turn shows."""
+    random = np.random.default_rng(groups)
+    repeats, hits = 500, 0
+    for _ in range(repeats):
+        logs = random.normal(0, np.where(random.random((groups, 12)) < 0.1, 0.6, 0.06))
+        logs += random.normal(0, luck, (groups, 1))
+        found = paired_ratio([windows(*[1.0] * 12)] * groups, [windows(*np.exp(row)) for row in logs])
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 1.0 <= found.high
+    assert 0.93 <= hits / repeats <= 0.99
+
+
+def test_pairs_that_differ_by_more_than_their_turns_explain_are_the_samples() -> None:
+    """As by chance alone, where turns are exact; and a pair that took more turns counts no more than the others."""
+    logs = [0.5, 0.6, 0.55]
+    a = [windows(*[1.0] * turns) for turns in (30, 5, 5)]
+    b = [windows(*[math.exp(log)] * turns) for log, turns in zip(logs, (30, 5, 5), strict=True)]
+    found = paired_ratio(a, b)
+    low, high = stats.t.interval(0.95, 2, loc=np.mean(logs), scale=stats.sem(logs))
+    assert found.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+
+
+def test_a_single_turn_has_no_interval() -> None:
+    assert paired_ratio([windows(1.0)], [windows(2.0)]) == Interval(value=2.0, low=None, high=None)
+
+
+def test_a_paired_suite_is_the_weighted_mean_of_its_factors() -> None:
+    members = [
+        Member(rate=0.75, a=[windows(1.0), windows(3.0)], b=[windows(1.0), windows(3.0)]),
+        Member(rate=0.25, a=[windows(10.0), windows(20.0)], b=[windows(50.0), windows(100.0)]),
+    ]
+    assert paired_suite_factor(members).value == pytest.approx(0.75 * 1 + 0.25 * 5)
+
+
+def test_without_windows_medians_count() -> None:
+    assert paired_ratio(processes(1.0, 2.0), processes(3.0, 6.0)).value == pytest.approx(3.0)

@@ -1,0 +1,110 @@
+"""Small blocks of every kind, and networks made of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from statsnet.proxy.emit import network_source
+from statsnet.proxy.towers import Placed, Tower, build_towers
+
+CONV = {
+    "batch": 1,
+    "channels": 4,
+    "size": (8, 8),
+    "filters": 4,
+    "kernel": (3, 3),
+    "stride": (1, 1),
+    "padding": (1, 1),
+}
+MAPS = {"batch": 1, "channels": 4, "size": (8, 8)}
+SMALL: list[tuple[str, dict[str, Any], int]] = [
+    ("parameters", {"shape": (24, 4), "rows_read": 10}, 2),
+    ("conv", {**CONV, "norm": True, "residual": True, "activation": "relu", "groups": 1}, 3),
+    ("deconv", {**CONV, "stride": (2, 2), "norm": True, "activation": "relu"}, 1),
+    ("linear", {"rows": 8, "inputs": 16, "outputs": 16, "activation": "gelu"}, 2),
+    ("batched_matmul", {"batch": 2, "rows": 4, "depth": 8, "columns": 8, "transposed": True}, 2),
+    ("attention", {"batch": 1, "heads": 2, "queries": 8, "keys": 8, "head_size": 4, "causal": True}, 1),
+    ("recurrent", {"steps": 4, "batch": 2, "inputs": 8, "hidden": 8}, 2),
+    ("recurrent", {"steps": 4, "batch": 2, "inputs": 8, "hidden": 8, "cell": "GRU"}, 1),
+    ("embedding", {"rows": 50, "width": 4, "indices": 16, "skew": 1.05}, 1),
+    ("embedding_bag", {"rows": 50, "width": 4, "indices": 16, "bags": 4, "mode": "mean"}, 2),
+    ("norm", {"kind": "layer", "shape": (8, 16)}, 2),
+    ("softmax", {"shape": (8, 16), "axis": 1}, 2),
+    (
+        "pool",
+        {"kind": "max", "batch": 1, "channels": 4, "size": (8, 8), "kernel": (2, 2), "stride": (2, 2)},
+        1,
+    ),
+    ("resize", {**MAPS, "out": (12, 12), "mode": "bilinear"}, 1),
+    ("sample", {**MAPS, "points": (9, 3)}, 1),
+    ("pad", {**MAPS, "pads": (1, 1, 0, 2)}, 1),
+    ("transpose", {"shape": (8, 16), "order": (1, 0)}, 1),
+    ("concat", {"shape": (8, 16), "axis": 1, "pieces": 3}, 1),
+    ("gather", {"shape": (8, 16), "axis": 1, "count": 8}, 1),
+    ("scatter_add", {"shape": (8, 16), "rows": 4}, 1),
+    ("reduce", {"function": "sum", "shape": (8, 16), "axes": (1,)}, 1),
+    ("topk", {"shape": (8, 16), "count": 4}, 1),
+    ("pointwise", {"shape": (8, 16), "functions": ("mul", "scale", "tanh"), "operand": (1, 16)}, 2),
+]
+"""Kind, configuration and how often; every kind of block is there."""
+
+STEPPED = {"parameters": "adamw", "conv": "adamw", "linear": "sgd", "embedding": "adamw"}
+_NUMBER = count()
+
+
+def counted(
+    mode: str, blocks: list[tuple[str, dict[str, Any], int]] | None = None
+) -> list[tuple[Placed, int]]:
+    rows = SMALL if blocks is None else blocks
+    training = mode == "training"
+    return [(Placed(kind=k, config=c, optimizer=STEPPED.get(k) if training else None), n) for k, c, n in rows]
+
+
+def source(mode: str, towers: list[Tower] | None = None, **changes: Any) -> str:
+    towers = build_towers(counted(mode)) if towers is None else towers
+    options = {"title": "A test", "spec_id": "sha256:0", "mode": mode, "dtype": "float32", "seed": 0}
+    return network_source(towers, **{**options, **changes})
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_blocks() -> list[tuple[str, dict[str, Any], int]]:
+    return SMALL
+
+
+@pytest.fixture
+def count_blocks() -> Callable[..., list[tuple[Placed, int]]]:
+    return counted
+
+
+@pytest.fixture
+def write_source() -> Callable[..., str]:
+    return source
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[[str], Any]:
+    """Import a network's source as a module."""
+
+    def imported(text: str) -> Any:
+        path = tmp_path / f"network_{next(_NUMBER)}.py"
+        path.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return imported

@@ -1,0 +1,119 @@
+"""Tiny steps, profiles of tiny workloads, and light stand-ins for the profiler's events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch._C._autograd import DeviceType
+
+from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.tasks import profile_workload
+from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.model import Signature
+
+
+def convnet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)
+    )
+
+
+def training_step(model: nn.Module, *inputs: torch.Tensor) -> Callable[[], Any]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(*inputs).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def captured(step: Callable[[], Any], device: str = "cpu") -> list[OpCall]:
+    """Calls of a step that move data."""
+    calls = capture_step(step, device=device)
+    for call in calls:
+        call.metadata = is_metadata(call.op)
+    return [call for call in calls if not call.metadata]
+
+
+@cache
+def tiny_signature(name: str, mode: str) -> Signature:
+    """Profile of a reference workload's tiny preset; made once."""
+    job = {"target": name, "preset": "tiny", "mode": mode, "device": "cpu", "min_time_s": 0.0}
+    return Signature.from_dict(profile_workload(job, lambda _: None)["signature"])
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """What is read of a Kineto event; times in microseconds. `inside` are the records made within it."""
+
+    label: str
+    start: float
+    end: float
+    inside: tuple[Record, ...] = ()
+    thread: int = 1
+    device: DeviceType = DeviceType.CPU
+    annotation: bool = False
+    asynchronous: bool = False
+    input_shapes: list[Any] = field(default_factory=list)
+    correlation: int = 0
+    linked: int = 0
+    stream: int = 7
+    metadata: str = ""
+
+    def name(self) -> str:
+        return self.label
+
+    def start_ns(self) -> int:
+        return round(1000 * self.start)
+
+    def end_ns(self) -> int:
+        return round(1000 * self.end)
+
+    def start_thread_id(self) -> int:
+        return self.thread
+
+    def end_thread_id(self) -> int:
+        return self.thread
+
+    def device_type(self) -> DeviceType:
+        return self.device
+
+    def is_user_annotation(self) -> bool:
+        return self.annotation
+
+    def is_async(self) -> bool:
+        return self.asynchronous
+
+    def shapes(self) -> list[Any]:
+        return self.input_shapes
+
+    def correlation_id(self) -> int:
+        return self.correlation
+
+    def device_resource_id(self) -> int:
+        return self.stream
+
+    def metadata_json(self) -> str:
+        return self.metadata
+
+    def linked_correlation_id(self) -> int:
+        return self.linked
+
+
+def event(name: str, start: float, end: float, *inside: Record, **more: Any) -> Record:
+    return Record(name, start, end, inside, **more)
+
+
+def flat(*records: Record) -> list[Record]:
+    return [r for root in records for r in (root, *flat(*root.inside))]
+
+
+def call(op: str, phase: str = "forward", **more: Any) -> OpCall:
+    return OpCall(op=op, phase=phase, args=more.pop("args", []), outputs=more.pop("outputs", []), **more)

@@ -1,0 +1,464 @@
+"""Rows, modelled devices and candidates of small synthetic targets, against closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from statsnet.blocks import KINDS
+from statsnet.signatures.comparison import characteristics
+from statsnet.signatures.gpu import Counters, GpuActivity, Power
+from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.loads import OperatorGroup, StepLoad, load_of_target, works_of
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.modelled_devices import Device, modelled_devices
+from statsnet.synthesis.overhead import Overhead
+
+STEP_S = 0.010
+GEMM_S, RELU_S = 0.006, 0.002
+
+
+def tensor(*shape: int, **more: Any) -> dict[str, Any]:
+    return {"shape": list(shape), "dtype": "float32", **more}
+
+
+def cluster(op: str, category: str, args: tuple[Any, ...], out: dict[str, Any], **costs: float) -> Cluster:
+    return Cluster(
+        op=op,
+        phase="forward",
+        category=category,
+        calls=costs.pop("calls", 4.0),
+        args=args,
+        outputs=(out,),
+        **costs,
+    )
+
+
+GEMM = cluster(
+    "aten.mm.default", "gemm", (tensor(64, 256), tensor(256, 512, strides=[1, 256])), tensor(64, 512),
+    flops=2.0 * 64 * 256 * 512, bytes_read=4.0 * (64 * 256 + 256 * 512), bytes_written=4.0 * 64 * 512,
+)  # fmt: skip
+RELU = cluster(
+    "aten.relu.default", "activation", (tensor(64, 512),), tensor(64, 512),
+    flops=64.0 * 512, bytes_read=4.0 * 64 * 512, bytes_written=4.0 * 64 * 512,
+)  # fmt: skip
+
+
+def small_signature(**changes: Any) -> Signature:
+    """10 ms a step: 6 ms of matrix products, 2 ms of relu, 2 ms of framework."""
+    clusters = (GEMM, RELU)
+    measurement = Measurement(
+        environment={"device": "cpu"},
+        step_latency_s=(STEP_S,),
+        warmup_latency_s=(),
+        profiled_latency_s=(),
+        cluster_time_s=(GEMM_S, RELU_S),
+        kernels=("mkl", "aten"),
+        kernel_class=("gemm|mkl", "activation|aten"),
+        launches=8.0,
+        framework_time_s=0.002,
+        idle_time_s=0.0,
+        unexplained_share=0.0,
+        coefficient_of_variation=0.0,
+    )
+    memory = Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0)
+    fields: dict[str, Any] = {
+        "mode": "inference", "dtype": "float32", "clusters": clusters, "memory": memory,
+        "motifs": (Motif(clusters=(0, 1), count=4.0),), "measurements": (measurement,),
+    }  # fmt: skip
+    return Signature(**{**fields, **changes})
+
+
+@pytest.fixture
+def target() -> Target:
+    return target_of(small_signature())
+
+
+@pytest.fixture
+def value(target: Target) -> Callable[..., float]:
+    rows = MatchedCharacteristics(target)
+
+    def of(vector: np.ndarray, group: str, name: str = "") -> float:
+        return float(vector[rows.keys.index((group, name))])
+
+    return of
+
+
+def test_rows_of_the_target_are_its_shares(target: Target, value: Callable[..., float]) -> None:
+    rows = MatchedCharacteristics(target)
+    assert len(rows.keys) == len(set(rows.keys)) == len(rows.weights) == len(rows.target)
+    expected = {
+        ("total", ""): 1.0,
+        ("flops", ""): 1.0,
+        ("bytes", ""): 1.0,
+        ("framework", ""): 0.2,
+        ("category", "gemm"): 0.6,
+        ("category", "activation"): 0.2,
+        ("category", "elsewhere"): 0.0,
+        ("kernel_class", "gemm|mkl"): 0.6,
+        ("kernel_class", "elsewhere"): 0.0,
+    }
+    for (group, name), wanted in expected.items():
+        assert value(rows.target, group, name) == pytest.approx(wanted), (group, name)
+    devices = [v for (group, _), v in zip(rows.keys, rows.target, strict=True) if group == "device"]
+    assert devices == pytest.approx([1.0] * len(rows.devices))
+
+
+def test_intensity_rows_are_cumulative(target: Target) -> None:
+    """Relu has 1/8 FLOP per byte (bin -3), the product 2^4.6; operators make 0.8 together."""
+    rows = MatchedCharacteristics(target)
+    found = [(int(n), v) for (g, n), v in zip(rows.keys, rows.target, strict=True) if g == "intensity"]
+    assert [v for b, v in found if b < -3] == pytest.approx([0.0] * sum(b < -3 for b, _ in found))
+    assert dict(found)[-3] == dict(found)[3] == pytest.approx(0.2)
+    assert found[-1][1] == pytest.approx(0.8)
+
+
+def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target) -> None:
+    """Relu behind a product begins a pass; of two thirds of its calls a batch norm comes first."""
+    assert (
+        MatchedCharacteristics(target).target[
+            MatchedCharacteristics(target).keys.index(("fused", "activation"))
+        ]
+        == 0.0
+    )
+    norm = cluster("aten.native_batch_norm.default", "normalization", (tensor(64, 512),), tensor(64, 512))
+    measurement = replace(
+        small_signature().measurements[0],
+        cluster_time_s=(GEMM_S, RELU_S, 0.001),
+        kernels=("mkl", "aten", "aten"),
+        kernel_class=("gemm|mkl", "activation|aten", "normalization|aten"),
+    )
+    motifs = (Motif(clusters=(0, 1), count=2.0), Motif(clusters=(0, 2, 1), count=4.0))
+    rows = MatchedCharacteristics(
+        target_of(small_signature(clusters=(GEMM, RELU, norm), motifs=motifs, measurements=(measurement,)))
+    )
+    assert rows.target[rows.keys.index(("fused", "activation"))] == pytest.approx(0.2 * 4 / 6)
+    assert rows.target[rows.keys.index(("fused", "normalization"))] == 0.0
+    lone = replace(rows.load.works[1], fused=0.0)
+    assert (
+        rows.vector(StepLoad(works=(lone,), framework_s=0.0))[rows.keys.index(("fused", "activation"))] == 0.0
+    )
+
+
+def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
+    rows = MatchedCharacteristics(target)
+    load = load_of_target(target)
+    twice = StepLoad(works=load.works * 2, framework_s=2 * load.framework_s)
+    assert rows.vector(twice) == pytest.approx(2 * rows.target)
+    assert rows.vector(load, 0.5) == pytest.approx(2 * rows.target)
+
+
+def test_what_the_target_does_not_have_is_elsewhere(target: Target, value: Callable[..., float]) -> None:
+    work = OperatorGroup(
+        category="sort",
+        kernel_class="sort",
+        shape_class="L2",
+        time_s=0.3,
+        flops=0.0,
+        bytes=9.0,
+        weights=0.0,
+        calls=1.0,
+    )
+    vector = MatchedCharacteristics(target).vector(StepLoad(works=(work,), framework_s=0.0))
+    assert value(vector, "category", "elsewhere") == pytest.approx(0.3)
+    assert value(vector, "kernel_class", "elsewhere") == pytest.approx(0.3)
+    assert value(vector, "category", "gemm") == 0.0
+
+
+def test_shapes_of_a_kernel_class_are_told_apart(target: Target, value: Callable[..., float]) -> None:
+    other = replace(load_of_target(target).works[0], shape_class="another", time_s=0.3)
+    vector = MatchedCharacteristics(target).vector(StepLoad(works=(other,), framework_s=0.0))
+    assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
+    assert value(vector, "kernel_shape", "elsewhere") == pytest.approx(0.3)
+
+
+def test_what_a_class_does_in_its_time(target: Target, value: Callable[..., float]) -> None:
+    """In units of its share of time: with half the time for the same work, another device may treat a block
+    as it treats all of the target's class."""
+    rows, load = MatchedCharacteristics(target), load_of_target(target)
+    assert value(rows.target, "class_flops", "gemm|mkl") == pytest.approx(0.6)
+    assert value(rows.target, "class_bytes", "gemm|mkl") == pytest.approx(0.6)
+    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
+    faster = StepLoad(works=(replace(product, time_s=product.time_s / 2),), framework_s=0.0)
+    vector = rows.vector(faster)
+    assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
+    assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
+
+
+def test_each_shape_is_to_do_its_work(target: Target, value: Callable[..., float]) -> None:
+    """Another device may run the convolutions of one kernel class at a rate for each window."""
+    rows, load = MatchedCharacteristics(target), load_of_target(target)
+    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
+    assert value(rows.target, "shape_flops", product.kernel_shape) == pytest.approx(0.6)
+    vector = rows.vector(StepLoad(works=(replace(product, shape_class="another"),), framework_s=0.0))
+    assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
+    assert value(vector, "shape_flops", product.kernel_shape) == 0.0
+
+
+def test_what_weights_take_is_a_share_of_the_time(target: Target) -> None:
+    product = next(w for w in load_of_target(target).works if w.kernel_class == "gemm|mkl")
+    assert product.weights > 0
+    rows = MatchedCharacteristics(
+        target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * product.time_s / product.weights)}
+    )
+    row = rows.keys.index(("weights", "gemm"))
+    assert rows.target[row] == pytest.approx(0.06)
+    again = StepLoad(works=(replace(product, weights=3 * product.weights),), framework_s=0.0)
+    assert rows.vector(again)[row] == pytest.approx(0.18)
+    assert ("weights", "gemm") not in MatchedCharacteristics(target).keys  # nothing is known of them
+
+
+WEIGHTS = 4 * 256 * 512
+TABLE = cluster("aten.embedding.default", "embedding", (tensor(1000, 64), tensor(5)), tensor(5, 64))
+TIED = cluster("aten.embedding.default", "embedding", (tensor(512, 256), tensor(5)), tensor(5, 256))
+CONVOLUTION = cluster(
+    "aten.convolution.default", "convolution",
+    (tensor(1, 8, 9, 9), tensor(16, 8, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1), tensor(1, 16, 7, 7),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("others", "parameter_bytes", "distinct"),
+    [
+        ((), 4 * WEIGHTS, 1.0),
+        ((), WEIGHTS, 0.25),  # four steps of one recurrent layer
+        ((), 9 * WEIGHTS, 1.0),  # some that no product reads
+        ((), 0, 1.0),  # weights that are no parameters
+        ((TABLE,), WEIGHTS + 4 * 1000 * 64, 0.25),
+        ((TABLE,), WEIGHTS, (WEIGHTS - 4 * 1000 * 64) / (4 * WEIGHTS)),
+        ((TIED,), WEIGHTS, 0.25),  # the table is what the products read
+        ((CONVOLUTION,), WEIGHTS + 4 * 4 * 16 * 8 * 9, 0.25),  # four layers of them
+    ],
+)
+def test_weights_that_are_read_again_count_once(
+    others: tuple[Cluster, ...], parameter_bytes: int, distinct: float
+) -> None:
+    few = small_signature()
+    clusters = (*few.clusters, *others)
+    (timed,) = few.measurements
+    untimed = (None,) * len(others)
+    memory = replace(few.memory, parameter_bytes=parameter_bytes)
+    measurement = replace(
+        timed,
+        cluster_time_s=(*timed.cluster_time_s, *untimed),
+        kernels=(*timed.kernels, *untimed),
+        kernel_class=(*timed.kernel_class, *untimed),
+    )
+    target = target_of(replace(few, clusters=clusters, memory=memory, measurements=(measurement,)))
+    works = {w.category: w for w in load_of_target(target).works}
+    assert works["gemm"].distinct == pytest.approx(distinct)
+    assert works["convolution"].distinct == 1.0 if CONVOLUTION in others else "convolution" not in works
+    rows = MatchedCharacteristics(target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * GEMM_S / (4 * WEIGHTS))})
+    assert rows.target[rows.keys.index(("weights", "gemm"))] == pytest.approx(0.06 * distinct)
+
+
+def test_calls_count_as_much_as_framework_time_does(target: Target, value: Callable[..., float]) -> None:
+    rows, load = MatchedCharacteristics(target), load_of_target(target)
+    assert value(rows.target, "launches", "") == pytest.approx(load.framework_s)
+    thrice = StepLoad(works=tuple(replace(w, calls=3 * w.calls) for w in load.works), framework_s=0.0)
+    assert value(rows.vector(thrice), "launches", "") == pytest.approx(3 * load.framework_s)
+
+
+def test_how_much_of_a_load_is_foreign(target: Target) -> None:
+    rows, load = MatchedCharacteristics(target), load_of_target(target)
+    assert rows.foreign_share(load) == pytest.approx(0.0)
+    strange = replace(load.works[0], kernel_class="where|aten", time_s=0.2)
+    assert rows.foreign_share(replace(load, works=(*load.works, strange))) == pytest.approx(0.2)
+    assert rows.foreign_share(StepLoad(works=(), framework_s=1.0)) == 0.0
+
+
+def test_a_column_with_and_without_the_optimizer() -> None:
+    row = {
+        "category": "gemm", "kernel_class": "k", "shape_class": "s", "phase": "forward", "time_s": 0.002,
+        "flops": 6.0, "bytes": 3.0, "weights": 0, "calls": 2, "fused": 0.0,
+    }  # fmt: skip
+    step = {**row, "category": "optimizer", "time_s": 0.001}
+    column = {
+        "block": {"operators": [row], "framework_s": 0.0005},
+        "optimizer": {"operators": [step], "framework_s": 0.0001},
+        "parameter_elements": 5,
+    }
+    assert [w.time_s for w in works_of(column["block"])] == pytest.approx([0.002])
+    assert [w.category for w in works_of(column["optimizer"])] == ["optimizer"]
+
+
+def work(**changes: Any) -> OperatorGroup:
+    fields = {
+        "category": "gemm",
+        "kernel_class": "k",
+        "shape_class": "s",
+        "time_s": 1.0,
+        "flops": 0.0,
+        "bytes": 0.0,
+        "weights": 0.0,
+    }
+    return OperatorGroup(**{**fields, "calls": 0.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("flops", "nbytes", "factor"),
+    [(100.0, 1.0, 1 / 4), (1.0, 100.0, 1 / 2), (16.0, 1.0, 8 / 16), (0.0, 0.0, 1 / 2)],
+)
+def test_roofline_devices(flops: float, nbytes: float, factor: float) -> None:
+    """Four times the compute and twice the bandwidth of a machine whose ridge is at 1 FLOP/byte."""
+    device = Device(compute=4.0, bandwidth=2.0, ridge=1.0)
+    here = max(flops, nbytes)
+    if here:
+        factor = max(flops / 4, nbytes / 2) / here
+    assert device.time_s(work(flops=flops, bytes=nbytes)) == pytest.approx(factor)
+
+
+def test_launches_cost_time() -> None:
+    device = Device(launch_s=1e-3)
+    assert device.time_s(work(bytes=8.0, calls=5.0)) == pytest.approx(1.005)
+
+
+def test_random_devices_differ_by_class_alone() -> None:
+    device, other = Device(seed=1), Device(seed=2)
+    same = [device.time_s(work(flops=f)) for f in (0.0, 1e9)]
+    assert same[0] == same[1] == Device(seed=1).time_s(work())
+    assert device.time_s(work(kernel_class="another")) != same[0] != other.time_s(work())
+    factors = [Device(seed=s).time_s(work()) for s in range(400)]
+    assert np.mean(np.log(factors)) == pytest.approx(0.0, abs=0.15)
+    assert np.std(np.log(factors)) == pytest.approx(0.7, rel=0.15)
+
+
+def test_devices_of_a_target(target: Target) -> None:
+    """None of them is the machine itself; each one's time of the target is what it sums up to."""
+    load = load_of_target(target)
+    devices = modelled_devices(load.works)
+    assert len({(d.compute, d.bandwidth, d.launch_s, d.seed) for d in devices}) == len(devices)
+    for device in devices:
+        assert (device.compute, device.bandwidth, device.launch_s, device.seed) != (1.0, 1.0, 0.0, None)
+        assert device.target_s == pytest.approx(sum(device.time_s(w) for w in load.works) + 0.2)
+
+
+def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
+    found = candidates(target, budget_s=0.02)
+    assert [c.key for c in found] == sorted({c.key for c in found})
+    kinds = {(c.kind, c.config.get("activation")) for c in found if c.kind == "linear"}
+    assert kinds == {("linear", "relu"), ("linear", "")}
+    assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in found)
+    for candidate in found:
+        assert 0 < candidate.scale <= 16  # small calls may be joined into one
+        assert candidate.time_s > 0
+        KINDS[candidate.kind].build(candidate.config)
+
+
+def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
+    def largest(budget_s: float) -> int:
+        chosen = candidates(target, budget_s=budget_s)
+        return max(KINDS[c.kind].elements_read(c.config) for c in chosen)
+
+    assert largest(1e-5) < largest(1.0)
+
+
+@pytest.mark.parametrize(("budget_s", "fits"), [(0.02, True), (0.002, False)])
+def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(
+    target: Target, budget_s: float, fits: bool
+) -> None:
+    """The product takes 1.5 ms a call; others that take about as long run other kernels, or at another intensity."""
+    found = candidates(target, budget_s=budget_s)
+    originals = [c for c in found if c.kind == "linear" and c.scale == 1.0]
+    assert {c.config["rows"] for c in originals} == ({64} if fits else set())
+
+
+def test_the_limit_is_kept(target: Target) -> None:
+    assert len(candidates(target, budget_s=0.001, limit=3)) == 3
+
+
+def test_candidates_carry_their_members_optimizer() -> None:
+    training = target_of(small_signature(mode="training", optimizer="adamw"))
+    assert {c.optimizer for c in candidates(training, budget_s=0.02)} == {"adamw"}
+
+
+@pytest.mark.parametrize(("strides", "wanted"), [([1024, 1], True), ([0, 0], False), (None, False)])
+def test_gradients_that_arrive_strided_make_joined_candidates(
+    strides: list[int] | None, wanted: bool
+) -> None:
+    """As from behind a concatenation; an expanded gradient is that of a sum."""
+    gradient = tensor(64, 512, **({"strides": strides} if strides else {}))
+    backward = replace(
+        RELU, op="aten.threshold_backward.default", phase="backward", args=(gradient, tensor(64, 512), 0)
+    )
+    measured = replace(
+        small_signature().measurements[0],
+        cluster_time_s=(GEMM_S, RELU_S, RELU_S),
+        kernels=("mkl", "aten", "aten"),
+        kernel_class=("gemm|mkl", "activation|aten", "activation|aten|strided"),
+    )
+    signature = small_signature(mode="training", clusters=(GEMM, RELU, backward), measurements=(measured,))
+    found = candidates(target_of(signature), budget_s=0.02)
+    assert any(c.config.get("joined") for c in found) == wanted
+    assert any(c.kind == "pointwise" and "joined" not in c.config for c in found)
+
+
+def test_nothing_can_stand_for_unknown_operators() -> None:
+    opaque = replace(RELU, op="custom.opaque.default", category="other")
+    signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
+    assert candidates(target_of(signature), budget_s=0.02) == []
+
+
+def on_a_gpu(**counters: tuple[float | None, ...]) -> Signature:
+    """The small signature with counters of its two clusters."""
+    signature = small_signature()
+    activity = GpuActivity(
+        busy_time_s=0.008, streams=1, kernels=(), duration_log2_us=(), gap_log2_us=(),
+        power=Power(energy_j_per_step=5.0, missing={}),
+        counters=Counters(tool="ncu 2025.3", clusters=counters, missing={}),
+    )  # fmt: skip
+    (measurement,) = signature.measurements
+    return replace(signature, measurements=(replace(measurement, gpu=activity),))
+
+
+def test_counters_of_a_target_are_means_over_time_and_sums_per_second() -> None:
+    found = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), dram_bytes=(1e6, 2e6), ipc=(None, 2.0)))
+    assert found.counters == {
+        "achieved_occupancy": pytest.approx(0.6),
+        "dram_bytes": pytest.approx(3e6 / STEP_S),
+    }  # of ipc only a quarter of the time is known
+    assert found.power_w == pytest.approx(500.0)
+    assert found.throttled == ()
+    assert found.time_per_launch_s == pytest.approx(0.8 * STEP_S / 8)
+    assert target_of(small_signature()).power_w is None
+
+
+def test_a_counters_row_is_its_mean_times_the_operators_share() -> None:
+    rows = MatchedCharacteristics(target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), ipc=(2.0, 4.0))))
+
+    def value(vector: np.ndarray, name: str) -> float:
+        return float(vector[rows.keys.index(("counter", name))])
+
+    assert value(rows.target, "achieved_occupancy") == pytest.approx(0.8 * 0.6)
+    assert value(rows.target, "ipc") == pytest.approx(0.8)  # over what it should be
+    busy = replace(rows.load.works[0], counters=(("achieved_occupancy", 1.0),))
+    found = rows.vector(StepLoad(works=(busy,), framework_s=0.0))
+    assert value(found, "achieved_occupancy") == pytest.approx(0.6 * 1.0)
+    assert value(found, "ipc") == pytest.approx(0.6)  # what is not known counts as the target's
+    weights = [w for (group, _), w in zip(rows.keys, rows.weights, strict=True) if group == "counter"]
+    assert sum(weights) == pytest.approx(1.0)
+
+
+def test_a_fit_has_a_line_for_each_counter_and_for_power() -> None:
+    wanted = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9)))
+    found = {row["name"]: row for row in characteristics(wanted, target_of(small_signature()))}
+    assert found["achieved_occupancy"]["target"] == pytest.approx(0.6)
+    assert found["achieved_occupancy"]["achieved"] is None
+    assert (found["power"]["target"], found["power"]["unit"]) == (pytest.approx(500.0), "W")
+    on_cpu = target_of(small_signature())
+    assert not {"power", "achieved_occupancy"} & {row["name"] for row in characteristics(on_cpu, on_cpu)}
+
+
+def test_a_member_whose_gpu_was_too_hot_is_named() -> None:
+    signature = on_a_gpu()
+    (measurement,) = signature.measurements
+    assert measurement.gpu is not None
+    hot = replace(measurement.gpu, power=Power(energy_j_per_step=5.0, throttled=("sw_thermal",), missing={}))
+    target = target_of(replace(signature, measurements=(replace(measurement, gpu=hot),)), name="cv/hot")
+    assert target.throttled == ("cv/hot",)
