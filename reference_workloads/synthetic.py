@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+
+from statsnet.blocks.zipf import zipf_indices
 
 
 def images(batch: int, size: int, channels: int = 3) -> Tensor:
@@ -12,18 +16,8 @@ def images(batch: int, size: int, channels: int = 3) -> Tensor:
 
 
 def zipf_ids(rows: int, shape: tuple[int, ...], exponent: float = 1.05) -> Tensor:
-    """Indices below `rows` where the k-th most frequent one has a share near k ** -exponent.
-
-    The inverse of the power law's distribution function on [1, rows + 1), rounded down. Frequent indices come
-    first, as where they are numbered in order of appearance.
-    """
-    uniform = torch.rand(shape, dtype=torch.float64)
-    if exponent == 1.0:
-        ranks = (rows + 1.0) ** uniform
-    else:
-        power = 1.0 - exponent
-        ranks = (1.0 + uniform * ((rows + 1.0) ** power - 1.0)) ** (1.0 / power)
-    return (ranks.long() - 1).clamp(0, rows - 1)
+    """Indices that follow a Zipf law; frequent ones come first, as in vocabularies sorted by frequency."""
+    return zipf_indices(math.prod(shape), rows, exponent, None, spread=1).reshape(shape)
 
 
 def tokens(vocabulary: int, batch: int, length: int) -> Tensor:

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 
-def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Generator) -> Tensor:
+def zipf_indices(
+    count: int, rows: int, exponent: float, generator: torch.Generator | None, spread: int = 2654435761
+) -> Tensor:
     """`count` row numbers below `rows`, the k-th most frequent drawn in proportion to k ** -exponent."""
     uniform = torch.rand(count, generator=generator, dtype=torch.float64)
     if abs(exponent - 1) < 1e-3:
@@ -14,5 +16,5 @@ def zipf_indices(count: int, rows: int, exponent: float, generator: torch.Genera
     else:  # inverse of the continuous law's distribution function
         power = 1 - exponent
         rank = (uniform * ((rows + 1) ** power - 1) + 1) ** (1 / power)
-    spread = 2654435761  # a prime above every table's length: no two ranks share a row
+    # The default spread is a prime above every table's length: no two ranks share a row.
     return (rank.long() - 1).clamp(0, rows - 1) * spread % rows
