@@ -20,8 +20,6 @@ from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
 from statsnet.signatures.privacy import safe_op
 
-PHASES = ("input", "forward", "backward", "optimizer")
-
 
 @dataclass(slots=True, kw_only=True)
 class OpCall:

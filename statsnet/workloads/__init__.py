@@ -21,13 +21,12 @@ from statsnet.workloads.registry import (
     register,
     workload,
 )
-from statsnet.workloads.step import PHASES, Step, make_step
+from statsnet.workloads.step import Step, make_step
 
 __all__ = [
     "DEFAULT_PRESET",
     "DTYPES",
     "ENTRY_POINT_GROUP",
-    "PHASES",
     "BuiltWorkload",
     "Step",
     "Workload",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import DeviceError, UsageError, WorkloadError
+from statsnet.signatures.database import MODES
 from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyword_arguments
 from statsnet.workloads.loading import Target, describe, next_step, resolve
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-MODES = ("inference", "training")
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 

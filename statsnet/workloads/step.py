@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError
-from statsnet.workloads.building import MODES, BuiltWorkload
+from statsnet.signatures.database import MODES
+from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.loading import describe, next_step
 from statsnet.workloads.losses import ProjectionLoss
 from statsnet.workloads.optimizers import make_optimizer
 
 if TYPE_CHECKING:
     import torch
-
-PHASES = ("forward", "backward", "optimizer")
 
 
 class Step:
