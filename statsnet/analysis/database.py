@@ -20,8 +20,8 @@ def measured_signatures(
     UsageError where there are none.
     """
     db = ProfilesDB(profiles)
-    found = [e for e in db.entries if e.mode == mode and _matches(e, pattern)]
-    folders = sorted({e.environment for e in found})
+    matching = [e for e in db.entries if e.mode == mode and _matches(e, pattern)]
+    folders = sorted({e.environment for e in matching})
     if environment is not None and environment not in folders:
         raise UsageError(
             f"there is no {mode} profile of '{pattern}' in the environment '{environment}'",
@@ -33,15 +33,15 @@ def measured_signatures(
             cause=f"none in '{db.path}' matches",
             hint="statsnet list profiles shows what there is",
         )
-    chosen = environment or max(folders, key=lambda name: sum(e.environment == name for e in found))
-    signatures = [e.load() for e in found if e.environment == chosen]
+    chosen = environment or max(folders, key=lambda name: sum(e.environment == name for e in matching))
+    signatures = [e.load() for e in matching if e.environment == chosen]
     return chosen, [s for s in signatures if s.measurements]
 
 
 def counted_signatures(pattern: str, mode: str, *, profiles: str | Path | None = None) -> list[Signature]:
     """Signatures in a mode that were counted on fake tensors only; empty if none matches."""
-    found = ProfilesDB(profiles).counts
-    return [e.load() for e in found if e.mode == mode and _matches(e, pattern)]
+    counted = ProfilesDB(profiles).counts
+    return [e.load() for e in counted if e.mode == mode and _matches(e, pattern)]
 
 
 def _matches(entry: ProfileEntry, pattern: str) -> bool:

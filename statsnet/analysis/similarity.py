@@ -107,9 +107,9 @@ def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, 
 def positions(targets: Sequence[Target]) -> np.ndarray:
     """Workloads × features, see above."""
     halves = []
-    for found in ([t.kernel_class_shares for t in targets], [t.intensity_histogram for t in targets]):
-        keys = sorted({key for distribution in found for key in distribution})  # type: ignore[type-var]
-        halves.append(np.sqrt([[distribution.get(key, 0.0) for key in keys] for distribution in found]))
+    for distributions in ([t.kernel_class_shares for t in targets], [t.intensity_histogram for t in targets]):
+        keys = sorted({key for d in distributions for key in d})  # type: ignore[type-var]
+        halves.append(np.sqrt([[d.get(key, 0.0) for key in keys] for d in distributions]))
     return np.concatenate(halves, axis=1) / np.sqrt(2.0)
 
 
@@ -131,14 +131,14 @@ def _grouped(points: np.ndarray, tree: np.ndarray, clusters: int | None) -> tupl
     from sklearn.metrics import silhouette_score
 
     numbers = range(2, len(points)) if clusters is None else (clusters,)
-    found: list[tuple[float, int, np.ndarray]] = []
+    groupings: list[tuple[float, int, np.ndarray]] = []
     for number in numbers:
         labels = fcluster(tree, number, "maxclust")
         if 2 <= len(set(labels)) < len(points):
-            found.append((float(silhouette_score(points, labels)), -number, labels))
-    if not found:  # all alike
+            groupings.append((float(silhouette_score(points, labels)), -number, labels))
+    if not groupings:  # all alike
         return np.ones(len(points), dtype=int), 0.0
-    quality, _, labels = max(found, key=lambda f: f[:2])
+    quality, _, labels = max(groupings, key=lambda f: f[:2])
     return labels, quality
 
 
@@ -156,10 +156,10 @@ def _latency_s(signature: Signature) -> float:
 
 def _missed(targets: Sequence[Target], chosen: Mapping[int, float]) -> dict[str, float]:
     """Total variation between all workloads in equal shares and the subset with its weights."""
-    found = {}
+    distances = {}
     for what in ("category", "kernel_class"):
         every = [getattr(t, f"{what}_shares") for t in targets]
         whole = shares((name, share) for one in every for name, share in one.items())
         subset = shares((name, w * share) for i, w in chosen.items() for name, share in every[i].items())
-        found[what] = total_variation(whole, subset)
-    return found
+        distances[what] = total_variation(whole, subset)
+    return distances

@@ -30,7 +30,7 @@ class Size:
 def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
     """Sizes of each workload by growing input, workloads by name; those whose memory is not known are left out, and of
     sizes with equal inputs one that was run goes before one that was counted."""
-    found: dict[str, dict[int, Size]] = defaultdict(dict)
+    by_workload: dict[str, dict[int, Size]] = defaultdict(dict)
     for signature in sorted(signatures, key=lambda s: not s.measurements):
         memory = signature.memory
         if signature.name is None or memory.activation_bytes is None:
@@ -44,5 +44,5 @@ def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
             peak_bytes=memory.peak_bytes,
             counted=not signature.measurements,
         )
-        found[size.name].setdefault(size.input_bytes, size)
-    return {name: [sizes[key] for key in sorted(sizes)] for name, sizes in sorted(found.items())}
+        by_workload[size.name].setdefault(size.input_bytes, size)
+    return {name: [sizes[key] for key in sorted(sizes)] for name, sizes in sorted(by_workload.items())}

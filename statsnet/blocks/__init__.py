@@ -42,5 +42,5 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
     """All blocks that may stand for a motif: the one that `recognise` finds first; then, for what may be a step of a
     recurrent layer, such a layer."""
-    found = [recognise(motif), *((name, kind.from_step(motif)) for name, kind in KINDS.items())]
-    return [(name, config) for name, config in filter(None, found) if config is not None]
+    read = [recognise(motif), *((name, kind.from_step(motif)) for name, kind in KINDS.items())]
+    return [(name, config) for name, config in filter(None, read) if config is not None]

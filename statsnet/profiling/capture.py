@@ -133,12 +133,12 @@ class CaptureMode(TorchDispatchMode):
         return self.phase or "forward"
 
     def _producers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
-        found = {
+        producers = {
             self._producer[key]
             for tensor in _tensors(args, kwargs)
             if (key := _storage_key(tensor)) in self._producer
         }
-        return tuple(sorted(found))
+        return tuple(sorted(producers))
 
     def _remember(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, index: int
@@ -161,15 +161,15 @@ def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     stack: list[Any] = [*args, *kwargs.values()]
     while stack:
         item = stack.pop()
         if isinstance(item, torch.Tensor):
-            found.append(item)
+            tensors.append(item)
         elif isinstance(item, (list, tuple)):
             stack.extend(item)
-    return found
+    return tensors
 
 
 def _storage_key(tensor: torch.Tensor) -> int:

@@ -39,15 +39,15 @@ def trace_compiled_step(
         bare.append(quiet_machine.measure(run))
     with profiling(alone.device) as session:
         whole()
-    found = StepEvents.take(session)
+    events = StepEvents.take(session)
     common: dict[str, Any] = {
         "warmup_latency_s": warmup,
         "step_latency_s": bare,
-        "profiled_latency_s": [found.step.elapsed_s],
+        "profiled_latency_s": [events.step.elapsed_s],
         "unmatched_calls": 0,
     }
     if alone.device != "cuda":
-        launches = sum(1 for event in found.inside if not event.children)
+        launches = sum(1 for event in events.inside if not event.children)
         return replace(
             alone,
             **common,
@@ -59,14 +59,14 @@ def trace_compiled_step(
     step_s = median(bare)
     common |= {
         "framework_time_s": 0.0,
-        "idle_time_s": max(step_s - busy_s(found.on_device), 0.0),
-        "kernels_launched": len(found.on_device),
+        "idle_time_s": max(step_s - busy_s(events.on_device), 0.0),
+        "kernels_launched": len(events.on_device),
     }
-    if _families(found.on_device) != _families([kernel for _, kernel in alone.on_device]):
-        placed: list[tuple[int | None, Kernel]] = [(None, kernel) for kernel in found.on_device]
+    if _families(events.on_device) != _families([kernel for _, kernel in alone.on_device]):
+        placed: list[tuple[int | None, Kernel]] = [(None, kernel) for kernel in events.on_device]
         return replace(alone, **common, **_untimed(alone), on_device=placed)
     places = [place for place, _ in alone.on_device]
-    return _placed(replace(alone, **common), list(zip(places, found.on_device, strict=True)))
+    return _placed(replace(alone, **common), list(zip(places, events.on_device, strict=True)))
 
 
 def _placed(trace: StepTrace, placed: list[tuple[int | None, Kernel]]) -> StepTrace:

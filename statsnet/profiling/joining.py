@@ -233,11 +233,11 @@ def _implementations(
 ) -> list[str]:
     if device != "cuda":
         return [cpu_implementation(call.kernels) for call in variant.calls]
-    found = []
+    names = []
     for key, samples in zip(variant.keys, own, strict=True):
         samples = samples or (pooled.get(key) if key is not None else None)
-        found.append(samples.kernels.most_common(1)[0][0] if samples else "unknown")
-    return found
+        names.append(samples.kernels.most_common(1)[0][0] if samples else "unknown")
+    return names
 
 
 def _key(call: OpCall) -> Key:

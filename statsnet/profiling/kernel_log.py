@@ -83,8 +83,8 @@ def implementations(log: str) -> tuple[str, ...]:
         if line.startswith("onednn_verbose") and len(fields) > 6 and fields[3] == "exec":
             target = reorders if fields[5] == "reorder" else names
             target[_onednn_name(fields[6])] = None
-        elif found := _MKL_CALL.match(line):
-            names[_mkl_name(found[1], found[2].split(","))] = None
+        elif call := _MKL_CALL.match(line):
+            names[_mkl_name(call[1], call[2].split(","))] = None
     return tuple(names or reorders)
 
 

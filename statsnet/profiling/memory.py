@@ -99,13 +99,13 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
 
 def _stored(value: Any) -> list[torch.Tensor]:
     """The tensors that hold memory: of a sparse one its parts."""
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
     for tensor in tensors_in(value):
         if tensor.layout is torch.sparse_coo:
-            found += [tensor._indices(), tensor._values()]
+            tensors += [tensor._indices(), tensor._values()]
         elif tensor.layout is torch.strided:
-            found.append(tensor)
-    return found
+            tensors.append(tensor)
+    return tensors
 
 
 def _identity(tensor: torch.Tensor) -> int:

@@ -68,15 +68,15 @@ def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | N
     """Event of each call where the step made exactly the captured calls, else None."""
     # Views have no time of their own, and the autograd engine's are not all recorded: they are not joined.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
-    found = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
-    return None if found is None else {timed[position]: event for position, event in found.items()}
+    matched = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
+    return None if matched is None else {timed[position]: event for position, event in matched.items()}
 
 
 def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Event]:
     """Events of a step that differs from the captured one: the n-th event of a name to its n-th call."""
     timed = [i for i, c in enumerate(calls) if not c.metadata]
-    found = _match_by_name(step.roots, [event_name(calls[i]) for i in timed])
-    return {timed[position]: event for position, event in found.items()}
+    matched = _match_by_name(step.roots, [event_name(calls[i]) for i in timed])
+    return {timed[position]: event for position, event in matched.items()}
 
 
 def times_of(
@@ -154,12 +154,12 @@ _COPY = "aten::clone"
 def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
     """Seconds inside the ranges of each `segment:NAME`, what recording their events cost taken off."""
     starts = [e.start_ns for e in events]
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     for event in events:
         if event.name.startswith("segment:"):
             recorded = bisect_right(starts, event.end_ns) - bisect_left(starts, event.start_ns)
-            found[event.name.removeprefix("segment:")] += event.elapsed_s - recorded * event_overhead_s
-    return dict(found)
+            seconds[event.name.removeprefix("segment:")] += event.elapsed_s - recorded * event_overhead_s
+    return dict(seconds)
 
 
 def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | None:

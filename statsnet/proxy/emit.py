@@ -103,9 +103,9 @@ def _imports(harness_imports: list[str], source: str) -> str:
 def _harness_parts() -> tuple[list[str], str]:
     """Import lines and the rest of the harness's source, its docstring and imports left out."""
     text = Path(harness.__file__).read_text(encoding="utf-8")
-    found = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
-    imports = [ast.get_source_segment(text, n) or "" for n in found]
-    last = max(node.end_lineno or 0 for node in found)
+    statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    imports = [ast.get_source_segment(text, n) or "" for n in statements]
+    last = max(node.end_lineno or 0 for node in statements)
     return imports, "\n".join(text.splitlines()[last:]).strip()
 
 
@@ -144,10 +144,10 @@ def _source(item: Any) -> str:
 
 def _names(values: Iterable[Any]) -> set[str]:
     """Every string in a configuration."""
-    found: set[str] = set()
+    strings: set[str] = set()
     for value in values:
-        found |= {value} if isinstance(value, str) else _names(value) if isinstance(value, tuple) else set()
-    return found
+        strings |= {value} if isinstance(value, str) else _names(value) if isinstance(value, tuple) else set()
+    return strings
 
 
 def _table(module: type, table: dict[str, Any], used: set[str]) -> str:

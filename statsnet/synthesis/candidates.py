@@ -82,8 +82,8 @@ class Candidate:
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
     """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
     chosen: dict[str, Candidate] = {}
-    for _, _, found in by_source(target, budget_s=budget_s):
-        for candidate in found:
+    for _, _, of_source in by_source(target, budget_s=budget_s):
+        for candidate in of_source:
             if len(chosen) < limit:
                 chosen.setdefault(candidate.key, candidate)
         if len(chosen) >= limit:
@@ -100,8 +100,8 @@ def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, floa
 
 def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
     """Of each of the `count` dearest families of motifs the block that is nearest to the family's share of `time_s`."""
-    found = by_importance(sources(target))
-    at_work = [(source, share) for source, share in found if source.kind != "parameters"] or found
+    ranked = by_importance(sources(target))
+    at_work = [(source, share) for source, share in ranked if source.kind != "parameters"] or ranked
     return [_sizes(source, (share,), time_s, target.mode)[0] for source, share in at_work[:count]]
 
 
@@ -131,7 +131,7 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
     machine = min(max(source.time_s / (optimizer_s if alone else block_s), 0.2), 5.0)
-    found: list[tuple[float, float, Candidate]] = []
+    sized: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)
         if narrow is None:
@@ -151,14 +151,14 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
                 scale=1 / (divisor * narrowing),
                 time_s=time_s,
             )
-            found.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
+            sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:
                 break  # what is smaller still is of no use
     usual = _usual(budget_s, mode, source.kind)
-    chosen = [_nearest(found, size * budget_s, PENALTIES[0]) for size in sizes]
+    chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:
-        chosen += [_nearest(found, size * budget_s, PENALTIES[1]) for size in sizes if size in usual[:COARSE]]
-    original = next((c for _, _, c in found if c.scale == 1.0), None)
+        chosen += [_nearest(sized, size * budget_s, PENALTIES[1]) for size in sizes if size in usual[:COARSE]]
+    original = next((c for _, _, c in sized if c.scale == 1.0), None)
     if original is not None and original.time_s <= largest_share(budget_s, mode, source.kind) * budget_s:
         nearest = min(chosen, key=lambda c: abs(math.log(c.time_s / original.time_s)))
         chosen = [*(c for c in chosen if c is not nearest or sizes != usual), original]
@@ -166,11 +166,11 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
 
 
 def _nearest(
-    found: list[tuple[float, float, Candidate]], time_s: float, penalties: tuple[float, float]
+    sized: list[tuple[float, float, Candidate]], time_s: float, penalties: tuple[float, float]
 ) -> Candidate:
     def away(entry: tuple[float, float, Candidate]) -> tuple[float, str]:
         narrowed, divided, candidate = entry
         penalty = penalties[0] * narrowed + penalties[1] * divided
         return penalty + abs(math.log(candidate.time_s / time_s)), candidate.key
 
-    return min(found, key=away)[2]
+    return min(sized, key=away)[2]

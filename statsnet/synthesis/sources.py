@@ -45,7 +45,7 @@ def sources(target: Target) -> list[Source]:
 
 
 def _motifs(target: Target) -> list[Source]:
-    found: dict[str, Source] = {}
+    by_key: dict[str, Source] = {}
     strided = _strided_gradients(target)
     optimizers = _optimizers(target)
     for motif in target.motifs:
@@ -57,9 +57,9 @@ def _motifs(target: Target) -> list[Source]:
                 joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
                 for variant in (config, *([joined] if joined else [])):
                     key = json.dumps([kind, variant, optimizer], sort_keys=True)
-                    source = found.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
+                    source = by_key.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
                     source.share += per_call * motif.count_per_s
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _parameters(target: Target) -> list[Source]:
@@ -80,11 +80,11 @@ def _parameters(target: Target) -> list[Source]:
         source = group.setdefault(str(config), Source(PARAMETERS.name, config, optimizer, 0.0, 0.0))
         source.time_s += cluster.time_per_call_s or 0.0
         source.share += cluster.time_share
-    found = []
+    leaders = []
     for group in classes.values():
         leader = max(group.values(), key=lambda s: (s.share, str(s.config)))
-        found.append(replace(leader, share=sum(s.share for s in group.values())))
-    return found
+        leaders.append(replace(leader, share=sum(s.share for s in group.values())))
+    return leaders
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:
@@ -95,7 +95,7 @@ def _optimizers(target: Target) -> dict[str, str | None]:
 
 def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
     """(member, shape of a table) -> rows of it that BATCHES batches read."""
-    found = {}
+    rows_read = {}
     for cluster in target.clusters:
         reading = recognise([cluster]) if cluster.skew else None  # type: ignore[list-item]
         if reading is None or (index_range := KINDS[reading[0]].index_range(reading[1])) is None:
@@ -104,20 +104,20 @@ def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
         generator = torch.Generator().manual_seed(0)
         drawn = zipf_indices(min(BATCHES * count, MOST_DRAWN), rows, reading[1]["skew"], generator)
         table = tuple(cluster.args[0]["shape"])
-        found[cluster.member, table] = round(len(drawn.unique()) / rows * table[0])
-    return found
+        rows_read[cluster.member, table] = round(len(drawn.unique()) / rows * table[0])
+    return rows_read
 
 
 def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
     """(member, shape) of gradients that arrive as parts of wider ones, as from behind a concatenation."""
-    found = set()
+    strided = set()
     for cluster in target.clusters:
         first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
         if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
             continue  # a stride of 0: an expanded one, the gradient of a sum
         if first.layout == "strided":
-            found.add((cluster.member, first.shape))
-    return found
+            strided.add((cluster.member, first.shape))
+    return strided
 
 
 def _written(cluster: TargetCluster) -> tuple[int, ...]:
@@ -133,10 +133,10 @@ def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
     return [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]
 
 
-def by_importance(found: list[Source]) -> list[tuple[Source, float]]:
+def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
     """The largest motif of every family (kind, functions, kernel) first, with its family's share of the time; then all
     others with their own; each by share."""
-    ordered = sorted(found, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
+    ordered = sorted(unordered, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
     families: dict[str, list[Source]] = defaultdict(list)
     for source in ordered:
         families[_family(source)].append(source)

@@ -90,55 +90,55 @@ def build(
         raise UsageError(f"'{dtype}' is not a dtype for a workload", hint=f"one of {', '.join(DTYPES)}")
     _require_torch()
     _check_device(device)
-    found = resolve(target)
-    chosen, sizes = _preset(found, preset)
-    keywords = keyword_arguments(found, sizes, batch, overrides or {})
+    resolved = resolve(target)
+    chosen, sizes = _preset(resolved, preset)
+    keywords = keyword_arguments(resolved, sizes, batch, overrides or {})
     if device == "meta" and fake_mode is None:
         fake_mode = _new_fake_mode()
-    made = _make(found, keywords, seed, fake_mode if device == "meta" else None)
-    made = _place(found, made, mode, dtype, device, fake_mode if device == "meta" else None)
-    default = found.workload.optimizer if found.workload else "sgd"
+    made = _make(resolved, keywords, seed, fake_mode if device == "meta" else None)
+    made = _place(resolved, made, mode, dtype, device, fake_mode if device == "meta" else None)
+    default = resolved.workload.optimizer if resolved.workload else "sgd"
     return BuiltWorkload(
         model=made.model,
         inputs=made.inputs,
         loss=made.loss,
         optimizer=made.optimizer or default,
-        workload=found.workload,
-        label=found.label,
+        workload=resolved.workload,
+        label=resolved.label,
         mode=mode,
         preset=chosen,
-        batch=batch_of(found, keywords),
+        batch=batch_of(resolved, keywords),
         dtype=dtype,
         device=device,
         seed=seed,
-        origin=found.origin,
+        origin=resolved.origin,
         fake_mode=fake_mode if device == "meta" else None,
     )
 
 
-def _preset(found: Target, preset: str | None) -> tuple[str | None, Mapping[str, int]]:
-    presets = found.workload.presets if found.workload else {}
+def _preset(target: Target, preset: str | None) -> tuple[str | None, Mapping[str, int]]:
+    presets = target.workload.presets if target.workload else {}
     if preset is None:
         return (DEFAULT_PRESET, presets[DEFAULT_PRESET]) if DEFAULT_PRESET in presets else (None, {})
     if preset not in presets:
         raise UsageError(
-            f"'{found.label}' has no preset '{preset}'",
+            f"'{target.label}' has no preset '{preset}'",
             hint=f"one of {', '.join(presets)}" if presets else "leave it out, or set sizes with --set",
         )
     return preset, presets[preset]
 
 
-def _make(found: Target, keywords: Mapping[str, Value], seed: int, fake: FakeTensorMode | None) -> Made:
+def _make(target: Target, keywords: Mapping[str, Value], seed: int, fake: FakeTensorMode | None) -> Made:
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         with fake or contextlib.nullcontext():
-            return call(found, keywords)
+            return call(target, keywords)
 
 
 def _place(
-    found: Target, made: Made, mode: str, dtype: str, device: str, fake: FakeTensorMode | None
+    target: Target, made: Made, mode: str, dtype: str, device: str, fake: FakeTensorMode | None
 ) -> Made:
     """Move to the device and dtype, and set the mode; on fake tensors only the dtype changes."""
     import torch
@@ -162,14 +162,14 @@ def _place(
             inputs = tree_map_only(torch.Tensor, place, made.inputs)
     except torch.OutOfMemoryError as error:
         raise DeviceError(
-            f"'{found.label}' does not fit on {device}",
+            f"'{target.label}' does not fit on {device}",
             cause=str(error).splitlines()[0],
             hint=next_step(error, "use a smaller --batch or preset"),
         ) from error
     except Exception as error:
         raise WorkloadError(
-            f"'{found.label}' could not be moved to {device} as {dtype}",
-            cause=describe(error, found.origin),
+            f"'{target.label}' could not be moved to {device} as {dtype}",
+            cause=describe(error, target.origin),
             hint=next_step(error, "try it with --dtype float32"),
         ) from error
     return Made(model=made.model, inputs=inputs, loss=made.loss, optimizer=made.optimizer)

@@ -122,16 +122,16 @@ def _value(key: str, value: Value, accepted: Mapping[str, inspect.Parameter]) ->
 def _read(target: Target, result: Any) -> Made:
     import torch
 
-    found = _as_mapping(target, result)
-    model = found.get("model")
+    made = _as_mapping(target, result)
+    model = made.get("model")
     if not isinstance(model, torch.nn.Module):
         raise _bad_result(target, f"its model is a {type(model).__name__}, not a torch.nn.Module")
-    loss, optimizer = found.get("loss"), found.get("optimizer")
+    loss, optimizer = made.get("loss"), made.get("optimizer")
     if loss is not None and not callable(loss):
         raise _bad_result(target, f"its loss is a {type(loss).__name__}, not a function of the outputs")
     if not (optimizer is None or isinstance(optimizer, str | torch.optim.Optimizer) or callable(optimizer)):
         raise _bad_result(target, "its optimizer is neither a name nor a function of the parameters")
-    return Made(model=model, inputs=_inputs(target, found), loss=loss, optimizer=optimizer)
+    return Made(model=model, inputs=_inputs(target, made), loss=loss, optimizer=optimizer)
 
 
 def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
@@ -152,18 +152,18 @@ def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
     raise _bad_result(target, f"it returned a {type(result).__name__}{size}")
 
 
-def _inputs(target: Target, found: Mapping[str, Any]) -> Inputs:
+def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
     import torch
 
-    if found.get("inputs") is None:
-        args, kwargs = found.get("args"), found.get("kwargs") or {}
+    if made.get("inputs") is None:
+        args, kwargs = made.get("args"), made.get("kwargs") or {}
         if args is None and not kwargs:
             raise _bad_result(target, "it gives the model no input")
         entries: list[Any] = [(() if args is None else args, kwargs)]
-    elif found.get("args") is not None or found.get("kwargs"):
+    elif made.get("args") is not None or made.get("kwargs"):
         raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")
     else:
-        entries = list(found["inputs"])
+        entries = list(made["inputs"])
     if not entries:
         raise _bad_result(target, "its list of inputs is empty")
     pairs: Inputs = []

@@ -23,8 +23,8 @@ class SparseFakeTensorMode(FakeTensorMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func in RULES and (found := RULES[func](*args, **kwargs or {})) is not None:
-            return found
+        if func in RULES and (result := RULES[func](*args, **kwargs or {})) is not None:
+            return result
         return super().__torch_dispatch__(func, types, args, kwargs or {})
 
 

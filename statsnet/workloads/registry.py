@@ -133,13 +133,13 @@ def domains() -> list[str]:
 
 def in_domain(domain: str) -> list[Workload]:
     """The workloads of one domain. Raises UsageError where there are none."""
-    found = [entry for entry in all_workloads() if entry.domain == domain]
-    if not found:
+    entries = [entry for entry in all_workloads() if entry.domain == domain]
+    if not entries:
         raise UsageError(
             f"there is no domain '{domain}'",
             hint=_near(domain, domains()) or f"one of {', '.join(domains())}",
         )
-    return found
+    return entries
 
 
 def get(name: str) -> Workload:
@@ -150,13 +150,13 @@ def get(name: str) -> Workload:
     _load()
     if name in _workloads:
         return _workloads[name]
-    found = [entry for entry in _workloads.values() if entry.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    entries = [entry for entry in _workloads.values() if entry.name == name]
+    if len(entries) == 1:
+        return entries[0]
+    if entries:
         raise UsageError(
             f"'{name}' names several workloads",
-            hint=" or ".join(sorted(entry.full_name for entry in found)),
+            hint=" or ".join(sorted(entry.full_name for entry in entries)),
         )
     hint = _near(name, [*_workloads, *(entry.name for entry in _workloads.values())])
     raise UsageError(

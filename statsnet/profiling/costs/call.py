@@ -75,13 +75,13 @@ class OperatorCall:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Every tensor among the arguments, lists flattened."""
-        found: list[TensorSpec] = []
+        tensors: list[TensorSpec] = []
         for arg in self.args:
             if isinstance(arg, TensorSpec):
-                found.append(arg)
+                tensors.append(arg)
             elif isinstance(arg, tuple):
-                found.extend(t for t in arg if t is not None)
-        return tuple(found)
+                tensors.extend(t for t in arg if t is not None)
+        return tuple(tensors)
 
     @property
     def bytes_in(self) -> int:
@@ -101,53 +101,53 @@ class OperatorCall:
         return self.args[index] if index < len(self.args) else None
 
     def tensor(self, index: int) -> TensorSpec:
-        found = self.maybe_tensor(index)
-        if found is None:
+        tensor = self.maybe_tensor(index)
+        if tensor is None:
             raise MisfitError(f"{self.op}: argument {index} is not a tensor")
-        return found
+        return tensor
 
     def maybe_tensor(self, index: int) -> TensorSpec | None:
-        found = self.arg(index)
-        return found if isinstance(found, TensorSpec) else None
+        argument = self.arg(index)
+        return argument if isinstance(argument, TensorSpec) else None
 
     def tensors(self, index: int) -> tuple[TensorSpec, ...]:
         """The tensors of a list argument, undefined ones left out; an empty list gives ()."""
-        found = self.arg(index)
-        if isinstance(found, TensorSpec):
-            return (found,)
-        if not isinstance(found, (tuple, list)):
+        argument = self.arg(index)
+        if isinstance(argument, TensorSpec):
+            return (argument,)
+        if not isinstance(argument, (tuple, list)):
             raise MisfitError(f"{self.op}: argument {index} is not a list of tensors")
-        return tuple(t for t in found if isinstance(t, TensorSpec))
+        return tuple(t for t in argument if isinstance(t, TensorSpec))
 
     def number(self, index: int, default: float = 0.0) -> float:
         """A scalar argument; `default` where it is absent or was not kept."""
-        found = self.arg(index)
-        return found if isinstance(found, (int, float)) else default
+        argument = self.arg(index)
+        return argument if isinstance(argument, (int, float)) else default
 
     def flag(self, index: int, default: bool = False) -> bool:
         return bool(self.number(index, default))
 
     def integers(self, index: int) -> tuple[int, ...]:
         """A list of integers; a single one gives a tuple of one."""
-        found = self.arg(index)
-        if isinstance(found, int):
-            return (found,)
-        if not isinstance(found, list) or not all(isinstance(n, int) for n in found):
+        argument = self.arg(index)
+        if isinstance(argument, int):
+            return (argument,)
+        if not isinstance(argument, list) or not all(isinstance(n, int) for n in argument):
             raise MisfitError(f"{self.op}: argument {index} is not a list of integers")
-        return tuple(found)
+        return tuple(argument)
 
     def mask(self, index: int, length: int) -> tuple[bool, ...]:
         """An output mask, by whose absence everything is computed."""
-        found = self.arg(index)
-        if isinstance(found, list) and len(found) == length:
-            return tuple(bool(f) for f in found)
+        argument = self.arg(index)
+        if isinstance(argument, list) and len(argument) == length:
+            return tuple(bool(f) for f in argument)
         return (True,) * length
 
     def output(self, index: int = 0) -> TensorSpec:
-        found = self.outputs[index] if index < len(self.outputs) else None
-        if found is None:
+        output = self.outputs[index] if index < len(self.outputs) else None
+        if output is None:
             raise MisfitError(f"{self.op}: output {index} is not a tensor")
-        return found
+        return output
 
     def cost(self, flops: float = 0.0, *, read: float | None = None, written: float | None = None) -> Cost:
         """`flops`, with every input read and every output written once unless said otherwise."""
@@ -190,13 +190,13 @@ def _decode(arg: Any) -> Argument:
     if is_tensor(arg):
         return _decode_tensor(arg)
     if isinstance(arg, dict) and "tensors" in arg:
-        found: list[TensorSpec | None] = []
+        tensors: list[TensorSpec | None] = []
         for entry in flatten_tensor_list(arg["tensors"]):
             if entry is None:
-                found.append(None)
+                tensors.append(None)
             else:
-                found.extend([_decode_tensor(entry)] * int(entry.get("times", 1)))
-        return tuple(found)
+                tensors.extend([_decode_tensor(entry)] * int(entry.get("times", 1)))
+        return tuple(tensors)
     return arg
 
 

@@ -41,10 +41,10 @@ def _index_put(call: OperatorCall) -> Cost:
 
 
 def _index_list(call: OperatorCall) -> tuple[TensorSpec | None, ...]:
-    found = call.arg(1)
-    if not isinstance(found, tuple):
+    indices = call.arg(1)
+    if not isinstance(indices, tuple):
         raise MisfitError(f"{call.op}: argument 1 is not a list of tensors")
-    return found
+    return indices
 
 
 def _named_positions(own: TensorSpec, indices: tuple[TensorSpec | None, ...], values: TensorSpec) -> int:

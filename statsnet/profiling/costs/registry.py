@@ -67,9 +67,9 @@ def find_formula(op: str) -> Formula | None:
     library = "aten" if library == "prims" else library
     overload = op.split(".")[2] if op.count(".") >= 2 else ""
     for candidate in _spellings(name):
-        found = _FORMULAS.get(f"{library}.{candidate}.{overload}") or _FORMULAS.get(f"{library}.{candidate}")
-        if found is not None:
-            return found
+        rule = _FORMULAS.get(f"{library}.{candidate}.{overload}") or _FORMULAS.get(f"{library}.{candidate}")
+        if rule is not None:
+            return rule
     if name.startswith("_foreach_"):
         inner = find_formula(f"{library}.{name.removeprefix('_foreach_')}.{overload}")
         return inner and _over_list(inner)

@@ -62,8 +62,8 @@ def _where_positions(call: OperatorCall) -> Cost:
 @operator_cost("searchsorted")
 def _search(call: OperatorCall) -> Cost:
     """sorted boundaries, values: binary search for each value."""
-    found = call.output()
-    return call.cost(found.numel * math.log2(max(2, last_dimension(call.tensor(0)))))
+    positions = call.output()
+    return call.cost(positions.numel * math.log2(max(2, last_dimension(call.tensor(0)))))
 
 
 @operator_cost("bucketize")
