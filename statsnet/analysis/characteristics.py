@@ -1,4 +1,4 @@
-"""What each workload's step is made of: the figures that suites publish of their workloads."""
+"""Characteristics of each workload's step: the figures that suites publish."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.statistics import interquartile_share, shares
 
 HOTSPOT = 0.1
-"""Share of its workload's time from which a function is called a hotspot: AIBench's."""
+"""A function with more than this share of its workload's time is a hotspot (AIBench's definition)."""
 
 MOST_OF_IT = 0.8
-"""And the share that the leading functions hold together."""
+"""`leading` counts the largest functions that together have this share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Characteristics:
-    """Of one workload's step. Shares are of the step's time: operators by category and by phase; what is left of 1 is
-    framework and idle time. `functions` are shares of operator time by operator and implementation (the kernel class),
-    largest first.
+    """Characteristics of one workload's step. `categories` and `phases` are operators' shares of its time; the rest of
+    the step is framework and idle time. `functions` are shares of operator time by operator and implementation (the
+    kernel class), largest first.
 
     `spread` is the interquartile range of its steps' times over their median; `first_step` the first step's time over
     the median; `unexplained` the share of the step that operators, framework and idle time do not add up to.
@@ -56,7 +56,7 @@ class Characteristics:
 
     @property
     def leading(self) -> int:
-        """How many functions hold MOST_OF_IT of its operators' time."""
+        """How many functions take MOST_OF_IT of the operators' time."""
         held = 0.0
         for number, share in enumerate(self.functions.values(), 1):
             held += share
@@ -69,7 +69,7 @@ class Characteristics:
 
 
 def characteristics_of(signature: Signature) -> Characteristics:
-    """From its first measurement. Raises MeasurementError where that has no undisturbed step."""
+    """From the first measurement. Raises MeasurementError if that has no bare step."""
     measurement, memory = signature.measurements[0], signature.memory
     latency_s = measurement.latency_s
     by_category: dict[str, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""The signatures that an analysis is about."""
+"""Selects the signatures for an analysis."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from statsnet.signatures.model import Signature
 def measured_signatures(
     pattern: str, mode: str, *, profiles: str | Path | None = None, environment: str | None = None
 ) -> tuple[str, list[Signature]]:
-    """Name of an environment, and its measured signatures in a mode whose full or short name matches the pattern, by
-    name.
+    """An environment's name, and its measured signatures in this mode whose full or short name matches the pattern,
+    sorted by name.
 
-    Times of two environments cannot be compared: without an `environment`, the one that holds most of them. Raises
-    UsageError where there are none.
+    Times of two environments cannot be compared: by default it takes the environment with the most matches. Raises
+    UsageError if nothing matches.
     """
     db = ProfilesDB(profiles)
     matching = [e for e in db.entries if e.mode == mode and _matches(e, pattern)]

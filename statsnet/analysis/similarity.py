@@ -1,10 +1,10 @@
-"""How alike workloads are, by where their time goes; and a few of them that stand for all.
+"""How alike workloads are, by where their time goes, and a subset that represents them all.
 
 A workload is a point: the square roots of its shares of operator time by kernel class, and by intensity. The Euclidean
-distance of two such points is, but for a factor, the Hellinger distance of their distributions, which is 0 for equal
-ones and at most √2 for those that have nothing in common; both halves count alike. Clusters are Ward's (hierarchical),
-their number is the one of the best silhouette (Rousseeuw 1987), and of each cluster the workload nearest to its centre
-stands for all, with the whole cluster's weight: the way in which AIBench chose its subset.
+distance of two points is, up to a factor, the Hellinger distance of their distributions: 0 for equal ones, √2 at most,
+if they have nothing in common. Both halves count alike. Clusters are hierarchical (Ward); their number is the one
+with the best silhouette (Rousseeuw 1987). The workload nearest to a cluster's centre represents the cluster, with the
+whole cluster's weight. AIBench chose its subset in this way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statsnet.signatures.statistics import shares, total_variation
 from statsnet.signatures.target import Target, target_of
 
 FEWEST = 3
-"""Workloads: among fewer there is nothing to group."""
+"""Fewer workloads than this cannot be grouped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class Cluster:
 class Similarity:
     """`points` and `places` (a t-SNE's, in the plane) are in the order of `names`; `tree` is scipy's linkage matrix.
 
-    `cost` is the subset's step time over that of all; `missed` how far the subset's weighted shares are from those of
-    all, by category and by kernel class (total variation).
+    `cost` is the subset's step time over that of all; `missed` is the total variation between the subset's weighted
+    shares and those of all, by category and by kernel class.
     """
 
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class Similarity:
 
 
 def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, seed: int = 0) -> Similarity:
-    """Group measured signatures; without a number of `clusters`, as many as have the best silhouette.
+    """Group measured signatures; by default into the number of clusters with the best silhouette.
 
     Raises UsageError for fewer than FEWEST signatures, or a number of clusters that they do not allow.
     """
@@ -105,7 +105,7 @@ def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, 
 
 
 def positions(targets: Sequence[Target]) -> np.ndarray:
-    """Workloads × features, see above."""
+    """Workloads × features, as the module's docstring defines them."""
     halves = []
     for distributions in ([t.kernel_class_shares for t in targets], [t.intensity_histogram for t in targets]):
         keys = sorted({key for d in distributions for key in d})  # type: ignore[type-var]
@@ -116,7 +116,7 @@ def positions(targets: Sequence[Target]) -> np.ndarray:
 def representatives(
     points: np.ndarray, labels: np.ndarray, weights: Sequence[float] | None = None
 ) -> dict[int, float]:
-    """Of each cluster the point nearest to its centre -> the cluster's weight; points weigh alike unless given."""
+    """The point nearest to each cluster's centre -> the cluster's weight. By default all points weigh the same."""
     shares = np.full(len(points), 1.0 / len(points)) if weights is None else np.asarray(weights)
     chosen: dict[int, float] = {}
     for label in np.unique(labels):

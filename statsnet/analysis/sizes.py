@@ -1,4 +1,4 @@
-"""Memory against input size: one workload in the sizes that it was profiled in."""
+"""Memory against input size, over the sizes in which a workload was profiled."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from statsnet.signatures.model import Signature
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """One size of a workload. `activation_bytes` come and go within a step, `peak_bytes` is all it holds at once;
-    `counted` where its step was followed on fake tensors and not run."""
+    """One size of a workload. `activation_bytes` are freed within a step, `peak_bytes` is the most it holds at once;
+    `counted` means that its step ran only on fake tensors."""
 
     name: str
     preset: str
@@ -28,8 +28,8 @@ class Size:
 
 
 def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
-    """Sizes of each workload by growing input, workloads by name; those whose memory is not known are left out, and of
-    sizes with equal inputs one that was run goes before one that was counted."""
+    """Sizes of each workload by growing input, workloads by name. Those of unknown memory are left out. Among sizes
+    with equal inputs, a measured one is preferred to a counted one."""
     by_workload: dict[str, dict[int, Size]] = defaultdict(dict)
     for signature in sorted(signatures, key=lambda s: not s.measurements):
         memory = signature.memory

@@ -40,7 +40,7 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
 
 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
-    """All blocks that may stand for a motif: the one that `recognise` finds first; then, for what may be a step of a
-    recurrent layer, such a layer."""
+    """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
+    a recurrent layer, such a layer."""
     read = [recognise(motif), *((name, kind.from_step(motif)) for name, kind in KINDS.items())]
     return [(name, config) for name, config in filter(None, read) if config is not None]

@@ -55,7 +55,7 @@ class AttentionKind(BlockKind):
         }
 
     def steady(self, config: Config) -> bool:
-        """With keys and values of its own, what comes in changes only how those are weighted."""
+        """If the block has its own keys and values, its input only changes how they are weighted."""
         return bool(config["queries"] == config["keys"])
 
     def scaled(self, config: Config, divisor: float) -> Config | None:

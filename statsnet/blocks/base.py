@@ -1,4 +1,4 @@
-"""What every block is: a module for the generated network, and the rules that make its configuration.
+"""The parts of every block: a module for the generated network, and the rules that make its configuration.
 
 A block file holds one `nn.Module` (its source is pasted into `network.py`, so it uses torch and the names of
 `PRELUDE` alone) and one `BlockKind` that says which operators it stands for and how it may be made smaller.
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 
 SMALLEST_MAP = 12
-"""Maps are not made lower than this: windows and their padding would become the larger part."""
+"""Maps are not made lower than this: in lower ones, windows and padding would dominate."""
 
 
 class Block(nn.Module):
@@ -77,35 +77,35 @@ class BlockKind(ABC):
     name: ClassVar[str]
     module: ClassVar[type[nn.Module]]
     helpers: ClassVar[tuple[Any, ...]] = ()
-    """Functions or classes that the module's source needs, pasted before it."""
+    """Functions, classes and tables that the module's source needs; they are pasted before it."""
 
     mixes: ClassVar[bool] = False
-    """Whether values of both signs and of size about one leave, whatever comes in: random weights do it."""
+    """True if the output has both signs and a size of about one for any input, as random weights make it."""
 
     @abstractmethod
     def from_motif(self, motif: list[Cluster]) -> Config | None:
-        """Full-size configuration for a run of operators tied by data flow, None if this kind cannot stand
-        for its first operator. Operators of the run that the kind does not know are left out."""
+        """Full-size configuration for a run of operators tied by data flow; None if this kind cannot stand for the
+        first of them. It skips operators that it does not know."""
 
     def from_step(self, motif: list[Cluster]) -> Config | None:
-        """The shortest block of this kind that runs the motif as one of its steps; None if it cannot be one."""
+        """The shortest block of this kind that runs the motif as one of its steps; None if no block does."""
         return None
 
     @abstractmethod
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        """The same block with its safest axis (batch, rows, elements) divided; None if it does not divide."""
+        """The same block with its safest axis (batch, rows, elements) divided; None if that is not possible."""
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """The same block with a second axis (channels, features) divided; None if there is none."""
         return None
 
     def resized(self, config: Config, factor: float) -> Config | None:
-        """The same block about `factor` times as large, a little larger or smaller: what balances a network."""
+        """The same block about `factor` times as large. Factors near one serve to balance a network."""
         return self.scaled(config, 1 / factor)
 
     def steady(self, config: Config) -> bool:
-        """Whether values and gradients keep their signs and order of magnitude on the way through. Blocks
-        that do not may only be next to each other or to ones that mix, and few of them share a tower."""
+        """True if values and gradients keep their signs and order of magnitude on the way through. Unsteady blocks
+        may only be next to each other or to blocks that mix, and a tower has only a few of them."""
         return True
 
     def joined(self, config: Config) -> Config | None:
@@ -114,11 +114,11 @@ class BlockKind(ABC):
         return None
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
-        """(number of indices, number of rows) where the block reads indices instead of activations."""
+        """(number of indices, number of rows) if the block reads indices; None if it reads activations."""
         return None
 
     def elements_read(self, config: Config) -> int:
-        """Elements of the activation that it reads, or the number of its indices."""
+        """Number of elements of the activation that the block reads, or of its indices."""
         index_range = self.index_range(config)
         if index_range is not None:
             return index_range[0]
@@ -128,13 +128,13 @@ class BlockKind(ABC):
         return self.module(**config)
 
     def on_meta(self, config: Config) -> nn.Module:
-        """The block without its numbers: for its shapes."""
+        """The block on the meta device: it has shapes but no values."""
         with torch.device("meta"), _NoValues():
             return self.build(config)
 
 
 class _NoValues(TorchFunctionMode):
-    """Functions that fill a tensor in place do nothing: on the meta device they take most of a module's making."""
+    """Skips functions that fill a tensor in place: on the meta device they take most of the time to make a module."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = getattr(func, "__name__", ""), kwargs or {}
@@ -154,7 +154,7 @@ def held(*shape: int) -> nn.Parameter:
 
 
 def resized_map(config: Config, factor: float) -> Config | None:
-    """A batch of maps `factor` times as large: more or fewer maps, and where the batch is too short, higher ones."""
+    """A batch of maps `factor` times as large, by their number; by their height if the batch is too small for that."""
     batch, (height, *rest) = config["batch"], config["size"]
     maps = max(1, round(batch * factor))
     if abs(maps / (batch * factor) - 1) < 0.05:
@@ -164,7 +164,7 @@ def resized_map(config: Config, factor: float) -> Config | None:
 
 
 def fewer_maps(config: Config, divisor: float) -> Config | None:
-    """The batch divided, and where it is too short, the channels."""
+    """The batch divided; if it is too small for that, the channels too."""
     batch, channels = config["batch"], config["channels"]
     if batch >= divisor:
         return {**config, "batch": round(batch / divisor)}
@@ -173,11 +173,11 @@ def fewer_maps(config: Config, divisor: float) -> Config | None:
 
 
 def per_axis(value: Any, axes: int) -> tuple[int, ...]:
-    """A size for each axis, from one a piece or one for all."""
+    """A size for each axis, from one size per axis or one for all."""
     values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     return values if len(values) == axes else values[:1] * axes
 
 
 def divided(value: int, divisor: float) -> int | None:
-    """value ÷ divisor, None unless at least 1 is left."""
+    """value ÷ divisor; None if that is below 1."""
     return max(1, round(value / divisor)) if value >= divisor else None

@@ -1,4 +1,4 @@
-"""What every kind of block must do; a third party runs `check_block_kind` on its own in a test."""
+"""Checks what every kind of block must do. Third parties call `check_block_kind` on their own kinds in a test."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from statsnet.blocks.base import PRELUDE, Block, BlockKind, Config
 from statsnet.errors import StatsNetError
 
 SANE_SIZE = (1e-4, 1e3)
-"""Root mean square of what a block may write when it reads numbers of size one."""
+"""Limits of the root mean square of a block's output for inputs of size one."""
 
 SCALE_TOLERANCE = 1.5
-"""A block made smaller by d reads between 1/(d · tolerance) and tolerance/d of what it read."""
+"""A block divided by d reads between 1/(d · tolerance) and tolerance/d of what it read before."""
 
 
 def check_block_kind(kind: BlockKind, configs: list[Config]) -> None:
-    """Check a kind of block on some of its configurations; keep them small, and at least 8 long on the axis
-    that `scaled` divides. Raises StatsNetError with what is wrong."""
+    """Check a kind of block on some of its configurations. They should be small, but at least 8 long on the axis
+    that `scaled` divides. Raises StatsNetError that says what is wrong."""
     for config in configs:
         for name, value in config.items():
             _require(_is_plain(value), kind, f"{name} is not made of numbers, names and tuples of them")
@@ -33,7 +33,7 @@ def check_block_kind(kind: BlockKind, configs: list[Config]) -> None:
 
 
 def block_input(kind: BlockKind, config: Config, module: nn.Module, *, extra: int = 0) -> Tensor:
-    """What a block reads: indices, or numbers of size one in its shape; with `extra` ones flat and longer."""
+    """An input for a block: indices, or numbers of size one in its shape; with `extra`, flat and longer by so many."""
     index_range = kind.index_range(config)
     if index_range is not None:
         count, rows = index_range
@@ -77,7 +77,7 @@ def _check_backward(kind: BlockKind, config: Config) -> None:
 
 
 def _check_source(kind: BlockKind, config: Config) -> None:
-    """The module's source runs with torch, `Block` and the kind's helpers alone, as in a network."""
+    """The module's source must run with only torch, `Block` and the kind's helpers, as in a network."""
     namespace: dict[str, Any] = {}
     exec(PRELUDE, namespace)  # this package's own source and that of the block under test
     for item in (Block, *kind.helpers, kind.module):

@@ -1,4 +1,4 @@
-"""Convolution with the batch norm, activation and residual addition that follow it."""
+"""Convolution, with the batch norm, residual addition and activation that follow it."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ ACTIVATIONS = {
 
 
 def activation_behind(motif: list[Cluster]) -> str:
-    """The first activation behind a motif's first operator, "" without one."""
+    """The first activation after a motif's first operator, "" if there is none."""
     names = (base_name(c.op) for c in motif[1:])
     return next((ACTIVATIONS[name] for name in names if name in ACTIVATIONS), "")
 
 
 def normalized(motif: list[Cluster]) -> bool:
-    """Whether batch norm comes behind a motif's first operator."""
+    """Whether a batch norm comes after a motif's first operator."""
     return any("batch_norm" in base_name(c.op) for c in motif[1:])
 
 
@@ -72,7 +72,7 @@ class ConvKind(BlockKind):
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
-        if base_name(first.op) != "convolution" or first.args[6]:  # no transposed ones
+        if base_name(first.op) != "convolution" or first.args[6]:  # a transposed convolution
             return None
         x, weight, bias = first.args[0], first.args[1], first.args[2]
         batch, channels, *size = x["shape"]
@@ -96,7 +96,7 @@ class ConvKind(BlockKind):
         return config
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        """Fewer images; of a pointwise convolution not fewer than MANY_IMAGES, but lower maps: it has no windows."""
+        """Fewer images. A pointwise convolution keeps MANY_IMAGES and gets lower maps instead: it has no windows."""
         batch = config["batch"]
         if batch / divisor < MANY_IMAGES <= batch and _pointwise(config):
             return _lower(config, batch / divisor / MANY_IMAGES)
@@ -110,8 +110,8 @@ class ConvKind(BlockKind):
         )
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Lower maps, strips as wide as the original's, down to SMALLEST_MAP and a window; then fewer filters, down to
-        FEWEST_FILTERS: rows of a map and the depth of each product, and so the kernel, stay as long as possible."""
+        """Lower maps of the same width, down to SMALLEST_MAP and a window; then fewer filters, down to FEWEST_FILTERS.
+        In this order a map's rows and each product's depth, and so the kernel, stay the same as long as possible."""
         (height, *rest), factor = config["size"], divisor
         least = max(SMALLEST_MAP, _extents(config)[0])
         while factor > 1 and len(rest) == 1 and height // 2 >= least:
@@ -123,7 +123,7 @@ class ConvKind(BlockKind):
         if groups > 1:
             if groups != config["channels"] or filters != groups or groups < 16 * factor:
                 return None
-            # oneDNN's kernels for short vectors leave other counts of channels to matrix products.
+            # oneDNN's kernels for short vectors take only multiples of 16 channels; it uses matrix products for others.
             kept = groups // factor // 16 * 16
             return {**narrow, "channels": kept, "filters": kept, "groups": kept}
         if filters < FEWEST_FILTERS * factor:
@@ -132,18 +132,18 @@ class ConvKind(BlockKind):
 
 
 FEWEST_FILTERS = 64
-"""That a convolution is narrowed to. With 16 it reads and lays out its map for little work: with shorter vectors it
-loses less than the original forward, and up to half more backward (benchmarks/scaling.py shows it)."""
+"""A convolution is narrowed to this at least. With 16 filters, reading and laying out the map dominates: on shorter
+vectors it then slows down less than the original forward, and up to half more backward (benchmarks/scaling.py)."""
 
 IM2COL_LIMIT = 15
-"""A convolution by matrix products lays its windows out side by side. Where they take more than so many times its
-tensors, for each thread, oneDNN leaves it to a reference implementation, tens of times as slow: few filters of a large
-kernel on one thread (`scratchpad_limit_by_tensor_sizes` in its src/cpu/gemm_convolution_utils.cpp)."""
+"""A convolution by matrix products copies its windows side by side. If they take more than so many times its tensors
+per thread, oneDNN falls back to a reference implementation, tens of times slower. It happens to few filters with a
+large kernel on one thread (`scratchpad_limit_by_tensor_sizes` in oneDNN's src/cpu/gemm_convolution_utils.cpp)."""
 
 
 def _same_library(config: Config, changed: Config | None) -> Config | None:
-    """`changed`, but not where it would be left to the reference implementation and `config` is not; nor where a window
-    would reach over a map's both edges, which is other work, and corrupts memory in oneDNN 3.12 going backward (41 × 11
+    """`changed`; None if only it falls back to the reference implementation, or if only its windows reach over both
+    edges of a map. Such windows are other work, and in oneDNN 3.12 their backward pass corrupts memory (41 × 11
     over 20 rows)."""
     if changed is None or (_windows_share(changed) > IM2COL_LIMIT >= _windows_share(config)):
         return None
@@ -155,13 +155,13 @@ def _overhangs(config: Config) -> bool:
 
 
 def _extents(config: Config) -> list[int]:
-    """Of a window, by axis."""
+    """Extent of a window by axis, with dilation."""
     dilation = config.get("dilation") or (1,) * len(config["size"])
     return [d * (k - 1) + 1 for k, d in zip(config["kernel"], dilation, strict=True)]
 
 
 def _windows_share(config: Config) -> float:
-    """Elements of one image's windows (of one plane of a volume's) over those of all that it reads and writes."""
+    """Elements of one image's windows (in a volume, one plane's) over all elements that it reads and writes."""
     out = output_map(config)
     channels, filters = config["channels"] // config.get("groups", 1), config["filters"]
     window = channels * math.prod(config["kernel"])
@@ -170,7 +170,7 @@ def _windows_share(config: Config) -> float:
 
 
 def output_map(config: Config) -> list[int]:
-    """Size of what a convolution writes, by axis."""
+    """Size of a convolution's output, by axis."""
     steps = zip(config["size"], _extents(config), config["stride"], config["padding"], strict=True)
     return [(n + 2 * p - extent) // s + 1 for n, extent, s, p in steps]
 

@@ -1,4 +1,4 @@
-"""Transposed convolution ("deconvolution") with the batch norm and activation that follow it."""
+"""Transposed convolution ("deconvolution"), with the batch norm and activation that follow it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class DeconvKind(BlockKind):
         return resized_map(config, factor)
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Fewer filters; where few are left, fewer channels."""
+        """Fewer filters; once few are left, fewer channels."""
         if config.get("groups", 1) > 1:
             return None
         kept = {"filters": config["filters"], "channels": config["channels"]}

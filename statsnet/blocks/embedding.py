@@ -11,7 +11,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
 LARGEST_TABLE_ELEMENTS = 2**26
-"""Tables are cut at 256 MiB of float32: beyond any cache, and a proxy must fit next to its users' work."""
+"""Tables are cut at 256 MiB of float32: that exceeds any cache, and a proxy must fit beside its users' work."""
 
 
 def table_values(rows: int, width: int) -> Tensor:
@@ -90,7 +90,7 @@ class EmbeddingKind(BlockKind):
         return None if indices is None else {**config, "indices": indices}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """A shorter table, of which the same share is read: a dense gradient has the size of the table, and so has the
+        """A shorter table with the same share of rows read. A dense gradient is as large as the table, and so is the
         optimizer's work, which depends on how many rows were never read (square roots of zeros are slow)."""
         return self.resized(config, 1 / divisor)
 

@@ -66,8 +66,8 @@ class LinearKind(BlockKind):
         return None if rows is None or rows < 2 <= config["rows"] else {**config, "rows": rows}
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
-        """Fewer outputs, and where few are left fewer inputs: a layer that reads a large weight for a few
-        rows takes the weight's time, whatever its rows."""
+        """Fewer outputs; once few are left, fewer inputs. With few rows, a layer takes as long as reading its weight
+        does, so that fewer rows would not make it shorter."""
         outputs, inputs, factor = config["outputs"], config["inputs"], divisor
         while factor > 1 and max(outputs, inputs) >= 128:
             if outputs >= min(inputs, 128):

@@ -1,4 +1,4 @@
-"""Normalisation that stands alone (where it follows a convolution it belongs to that block)."""
+"""Normalisation on its own. If it follows a convolution, it is part of that block."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NormKind(BlockKind):
         return config if len(shape) >= 2 else None
 
     def steady(self, config: Config) -> bool:
-        return not config.get("activation")  # a row of norms and relus leaves one value of each channel alive
+        return not config.get("activation")  # after several norms and relus, one value per channel is left
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         batch, *rest = config["shape"]

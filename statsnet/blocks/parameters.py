@@ -1,4 +1,4 @@
-"""Parameters alone, for an optimizer to step: its work at once, not in pieces at the weights of all other blocks."""
+"""Parameters alone: all of an optimizer's work in one place, not in pieces at the weights of other blocks."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class ParametersKind(BlockKind):
     helpers = (table_values, HandedGradient)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
-        """What an operator of an optimizer steps, where that is as large as the parameter."""
+        """The parameter that an optimizer's operator steps, if what it writes is as large as the parameter."""
         first = motif[0]
         shape = _stepped_shape(first)
         if first.phase != "optimizer" or not shape:
             return None
         if any(isinstance(a, dict) and "sparse" in a for a in first.args):
-            return None  # a sparse gradient is no larger than what was read: the look-up itself brings it
+            return None  # a sparse gradient comes with its look-up, as large as the rows read
         excess = math.prod(shape) / LARGEST_TABLE_ELEMENTS
         return {"shape": (divide_leading(shape, excess) or shape) if excess > 1 else shape}
 
@@ -74,8 +74,8 @@ class ParametersKind(BlockKind):
 
 
 def _stepped_shape(cluster: Cluster) -> tuple[int, ...]:
-    """Of what the operator writes; of a list of parameters, which the default optimizers step at once on CUDA, all of
-    them end to end."""
+    """Shape of what the operator writes. On CUDA the default optimizers step a list of parameters at once: they
+    count as one, end to end."""
     listed = next((a["tensors"] for a in cluster.args if isinstance(a, dict) and "tensors" in a), None)
     if listed is not None:
         shapes = [t["shape"] for t in listed if t is not None and t["shape"]]

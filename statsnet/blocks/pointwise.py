@@ -1,4 +1,4 @@
-"""Runs of element-wise operators: activations, arithmetic with a kept operand, dropout."""
+"""Runs of element-wise operators: activations, arithmetic with a side input, dropout."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "maximum": lambda x, other: torch.maximum(x, other),
     "where": lambda x, other: torch.where(other > 0, x, other),
 }
-"""Where a function is not safe for every number (logarithm, square root), its argument is made so first."""
+"""Functions that are not safe for every number (logarithm, square root) make their argument safe first."""
 
 BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "where"})
 SQUASHING = frozenset({"tanh", "sigmoid", "hardtanh", "sin", "cos", "exp"})
@@ -82,7 +82,7 @@ _SAME = {
 
 
 def function_of(cluster: Cluster) -> str | None:
-    """The one of FUNCTIONS that stands for an element-wise operator, None for others."""
+    """The name in FUNCTIONS for an element-wise operator, None for other operators."""
     base = base_name(cluster.op).rstrip("_")
     name = _SAME.get(base, base)
     second = next((a for a in cluster.args[1:] if is_tensor(a)), None)
@@ -107,7 +107,7 @@ class PointwiseKind(BlockKind):
         for cluster in _without_masking(motif):
             name = function_of(cluster)
             if name is None or cluster.outputs[0]["shape"] != first["shape"]:
-                break  # what is spread over a larger operand is another block's work
+                break  # broadcasting to a larger operand is another block's work
             functions.append(name)
             if name in BINARY and not operand:
                 operand = _operand(cluster)
@@ -141,7 +141,7 @@ class PointwiseKind(BlockKind):
 
 
 def _without_masking(motif: list[Cluster]) -> list[Cluster]:
-    """On a CPU dropout is three operators: a random mask, its division by the share kept, and the product."""
+    """Without the rest of a dropout, which on a CPU is a random mask, a division by the share kept, and a product."""
     names = [base_name(c.op).rstrip("_") for c in motif[:3]]
     masked = names[:1] == ["bernoulli"] and names == ["bernoulli", "div", "mul"][: len(names)]
     return [motif[0], *motif[3:]] if masked else motif
@@ -163,7 +163,7 @@ def _operand(cluster: Cluster) -> tuple[int, ...]:
 
 
 def divide_leading(shape: tuple[int, ...], divisor: float, keep: int | None = None) -> tuple[int, ...] | None:
-    """Divide the number of elements by dividing the first axis, then the next; `keep` is left alone."""
+    """Divide the number of elements by dividing the first axis, then the next; never the axis `keep`."""
     out = list(shape)
     if divisor < 1:
         first = next((a for a in range(len(out)) if a != keep), None)

@@ -11,7 +11,7 @@ from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
 
 FEWEST_MAPS = 8
-"""So many are left, where there are so many: a thread takes whole maps, so that with one all others would be idle."""
+"""`scaled` leaves this many maps. Each thread takes whole maps, so that with one map the others would be idle."""
 
 
 class Pool(Block):

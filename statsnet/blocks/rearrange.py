@@ -1,4 +1,4 @@
-"""Work that only moves data (transposing copies, concatenation, gathering by index); reductions, sorting."""
+"""Blocks that only move data (transposing copies, concatenation, gathering by index), reductions and sorting."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TopK(Block):
 
 
 class _ShapeKind(BlockKind):
-    """Kinds whose configuration holds a `shape` of which the leading axes may be divided."""
+    """Kinds with a `shape` whose leading axes may be divided."""
 
     def kept_axis(self, config: Config) -> int | None:
         return config.get("axis")
@@ -118,7 +118,7 @@ class TransposeKind(_ShapeKind):
 
 
 def _moving(config: Config) -> Config | None:
-    """The configuration unless its order leaves everything in place, so that nothing would be copied."""
+    """The configuration; None if its order leaves all data in place, so that nothing would be copied."""
     moved = [axis for axis in config["order"] if config["shape"][axis] > 1]
     return config if moved != sorted(moved) else None
 
@@ -162,7 +162,7 @@ class GatherKind(_ShapeKind):
 
 
 def _subscripted(shape: tuple[int, ...], indices: list[Any], total: int) -> Config:
-    """x[:, i, j] for any number of axes before, at and after the indices: these axes are merged into one."""
+    """x[:, i, j] with any number of leading axes. Indexed axes are merged into one, and so are the axes after them."""
     entries = [entry for entry in indices for _ in range((entry or {}).get("times", 1))]
     leading = next((axis for axis, entry in enumerate(entries) if entry is not None), 0)
     covered = sum(len(e["shape"]) if e["dtype"] == "bool" else 1 for e in entries if e is not None)

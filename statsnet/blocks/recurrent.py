@@ -1,4 +1,4 @@
-"""Recurrent layers: those that run as one operator, and those whose steps the framework runs in a loop of its own."""
+"""Recurrent layers: some run as one operator, others as a loop over steps inside the framework."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Recurrent(Block):
 
 
 LARGEST_BATCH = 256
-"""Sequences side by side; with more rows than this a product is a layer over all positions at once."""
+"""Most sequences in a batch. A product of more rows is taken for a layer over all positions at once."""
 
 
 class RecurrentKind(BlockKind):
@@ -42,8 +42,8 @@ class RecurrentKind(BlockKind):
         return {"steps": shape[0], "batch": shape[1], "inputs": shape[2], "hidden": hidden}
 
     def from_step(self, motif: list[Cluster]) -> Config | None:
-        """One step of a layer of which this motif may hold the product of the hidden state: ATen runs the steps of GRUs
-        and plain RNNs one by one, with nothing of the interpreter between them."""
+        """One step of a layer, if this motif may be the product of its hidden state: ATen runs the steps of GRUs and
+        plain RNNs one by one, without the interpreter in between."""
         first = motif[0]
         places = {"addmm": (1, 2), "linear": (0, 1)}.get(base_name(first.op))
         if places is None or first.phase != "forward":
@@ -60,7 +60,7 @@ class RecurrentKind(BlockKind):
         return False  # its gates let about a tenth of a gradient through
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        """Fewer time steps: each step's product, and so its kernel, stays what it was."""
+        """Fewer time steps: each step's product, and so its kernel, stays the same."""
         steps = divided(config["steps"], divisor)
         return None if steps is None else {**config, "steps": steps}
 
@@ -70,5 +70,5 @@ class RecurrentKind(BlockKind):
 
 
 def _adds_and_squashes(motif: list[Cluster]) -> bool:
-    """Whether the product's result is added to another (the input's part) and goes through a tanh."""
+    """Whether the product is added to another (of the input) and the sum goes through a tanh."""
     return [base_name(c.op).rstrip("_") for c in motif[1:3]] == ["add", "tanh"]

@@ -96,7 +96,7 @@ class SampleKind(_MapKind):
         first = motif[0]
         config = _maps(first) if base_name(first.op) in ("grid_sampler_2d", "grid_sampler_3d") else None
         if config is None or first.args[2] or first.args[3] not in (0, 1):
-            return None  # of modes, bilinear alone
+            return None  # only bilinear
         return {**config, "points": tuple(first.outputs[0]["shape"][2:]), "corners": first.args[4] is True}
 
 
@@ -118,7 +118,7 @@ class PadKind(_MapKind):
 
 
 def _maps(cluster: Cluster) -> Config | None:
-    """Of the first argument, where it is batch × channels × size of numbers."""
+    """Configuration of the first argument; None unless it is batch × channels × size of floating numbers."""
     x: Any = cluster.args[0] if cluster.args and is_tensor(cluster.args[0]) else None
     if x is None or len(x["shape"]) < 3 or not x["dtype"].startswith(("float", "bfloat")):
         return None

@@ -1,4 +1,4 @@
-"""Sums of rows by index, as graph networks make of their neighbours' messages."""
+"""Sums of rows by index, as graph networks sum up their neighbours' messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ScatterAddKind(BlockKind):
         return {"shape": tuple(source["shape"]), "rows": into["shape"][0], "expanded": expanded}
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        """Fewer rows on both sides: as many are added up in each."""
+        """Fewer rows read and written: each row written is still the sum of as many."""
         count, *rest = config["shape"]
         kept, rows = divided(count, divisor), divided(config["rows"], divisor)
         return None if kept is None or rows is None else {**config, "shape": (kept, *rest), "rows": rows}

@@ -1,13 +1,13 @@
-"""`statsnet.profile`: a signature from a training or inference loop of one's own.
+"""`statsnet.profile`: a signature of the user's own training or inference loop.
 
     with statsnet.profile("my-model", output="my-model.json") as p:
         for batch in loader:
             train_step(batch)
             p.step()
 
-A step cannot be captured, timed and profiled at once: capturing slows it down, and so does the profiler. So
-the steps take turns: two warm-ups, then rounds of three, one each captured, profiled and left alone. Where
-shapes vary, the three see different inputs; `joining` puts them together.
+Capturing and profiling both slow a step down, so that one step cannot be captured, timed and profiled at once.
+Instead the steps take turns: two warm-ups, then rounds of three, of which one is captured, one profiled and one
+left alone. If shapes vary, the three see different inputs; `joining` puts them together.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from statsnet.signatures.vocabulary import OPTIMIZERS
 WARMUPS = 2
 ROUND = ("capture", "profile", "bare")
 MAX_ROUNDS = 20
-"""After so many rounds the loop runs on undisturbed."""
+"""After this many rounds the loop runs on undisturbed."""
 
 SMALLEST_NUMBER_OF_STEPS = WARMUPS + len(ROUND)
 BARE_SAMPLES = 5
-"""Samples that the bare steps of a loop with varying shapes are averaged into."""
+"""If shapes vary, the bare steps are averaged into this many samples."""
 
 
 class profile:
-    """Profile the steps of a loop; `step()` ends one. After the block, `signature` is what was found.
+    """Profile the steps of a loop; `step()` ends one. After the block, `signature` is the result.
 
     `name` is for messages: it never enters the signature. `output` is where to write it. `model` adds the
-    memory of its parameters. `optimizer` names it where it should not be found by itself, `batch` the batch
+    memory of its parameters. `optimizer` names the optimizer in case it is not recognised, `batch` is the batch
     size. `estimated_share` is the share of operator time that was not measured at its own shapes but
     estimated from other shapes of the same operator (0 where the steps' shapes do not vary).
     Whatever the loop does between two calls of `step()`, such as loading data in this process, is part of a
@@ -128,7 +128,7 @@ class profile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()  # the step that did not come to its end is dropped
+        self._stack.close()  # drop the unfinished step
         profile._active, self._running = False, None
         if kind is not None:
             return
@@ -144,7 +144,7 @@ class profile:
         self.signature = signature
 
     def _begin(self) -> None:
-        """Set the next step up; what that takes is not timed."""
+        """Set the next step up, outside its timing."""
         self._running = self._schedule.next()
         self._capture: CaptureMode | None = None
         self._session: Any = None
@@ -176,7 +176,7 @@ class profile:
                 calls=variant.calls,
                 implementations=joined.implementations[number],
                 warmup_latency_s=self._latency_s["warmup"] if number == 0 else [],
-                step_latency_s=samples,  # which inputs a bare step had is not known: all of them have all
+                step_latency_s=samples,  # the inputs of a bare step are not known: every variant gets all of them
                 profiled_latency_s=joined.step_s if number == 0 else [],
                 framework_time_s=joined.framework_s,
                 idle_time_s=joined.idle_s,
@@ -200,8 +200,8 @@ class profile:
 
 
 class _Schedule:
-    """What each step is for. From the second round on the order changes, so that a loop whose inputs come in
-    a fixed rhythm does not give one kind of step the same inputs each time."""
+    """The purpose of each step. The order changes from the second round on: otherwise, in a loop whose inputs
+    repeat, one kind of step could always get the same inputs."""
 
     def __init__(self) -> None:
         self._random = random.Random(0)
@@ -216,13 +216,13 @@ class _Schedule:
 
 
 def _public_optimizer(name: str) -> str:
-    """The name as signatures spell it, `custom` for one that no library publishes."""
+    """The optimizer's name as signatures spell it; `custom` if no library publishes it."""
     known = name.lower()
     return known if known.replace("_", "") in OPTIMIZERS else "custom"
 
 
 def _samples(latency_s: list[float], variants: int) -> list[float]:
-    """Raw samples; where shapes vary, means of successive ones, so that each stands for an average step."""
+    """Raw samples. If shapes vary, means of successive ones, so that each stands for an average step."""
     if variants == 1:
         return latency_s
     count = min(BARE_SAMPLES, max(1, len(latency_s) // variants))
@@ -243,7 +243,7 @@ def _dtype(variants: list[Variant]) -> str:
 
 
 def _with_unexplained(measurement: Measurement) -> Measurement:
-    """Of an average step: the inputs of the bare steps, and so their share in each variant, are not known."""
+    """Samples of an average step: the bare steps' inputs are not known, nor is their share in each variant."""
     latency_s = median(measurement.step_latency_s)
     rest = (measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)
     explained = measurement.operator_time_s + rest

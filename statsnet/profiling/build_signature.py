@@ -1,4 +1,4 @@
-"""From traces of a step to a signature: clusters, motifs, memory, one measurement."""
+"""Builds a signature from traces of a step: clusters, motifs, memory, one measurement."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class _Cluster:
 
 
 def coarse_number(value: float) -> float:
-    """A scalar's sign and order of magnitude: enough to replay it, too little to tell a weight or a threshold."""
+    """A scalar's sign and order of magnitude: enough for a replay, too little to reveal a weight or a threshold."""
     if value == 0 or abs(value) in (0.5, 1.0, 2.0):
         return value
     return math.copysign(10.0 ** round(math.log10(abs(value))), value)
 
 
 def coarse_arguments(value: Any) -> Any:
-    """Encoded arguments with every floating scalar made coarse."""
+    """Encoded arguments, every floating scalar reduced to its sign and order of magnitude."""
     if isinstance(value, bool) or isinstance(value, int):
         return value
     if isinstance(value, float):
@@ -60,9 +60,9 @@ def build_signature(
     optimizer: str | None = None,
     power: Power | None = None,
 ) -> Signature:
-    """Signature of a workload from one trace per distinct input, `shares` saying how often each occurs. Without
-    `environment` the traces are counts alone (fake tensors) and the signature has no measurement. The traces' calls
-    know their clusters afterwards."""
+    """Signature of a workload from one trace per distinct input; `shares` tells how often each input occurs. Without
+    `environment` the traces hold only counts (fake tensors), and the signature has no measurement. Afterwards the
+    traces' calls know their clusters."""
     clusters: dict[str, _Cluster] = {}
     motifs: Counter[tuple[int, ...]] = Counter()
     order: dict[str, int] = {}
@@ -182,12 +182,12 @@ def _known(values: Sequence[float | None], weights: list[float]) -> float | None
 
 
 def _variation(samples: list[float]) -> float:
-    """Standard deviation over median; robust against nothing, as it should be."""
+    """Standard deviation over median. Not robust on purpose: outliers should show."""
     return pstdev(samples) / median(samples) if len(samples) > 1 else 0.0
 
 
 def uncovered_time_by_op(signature: Signature) -> dict[str, float]:
-    """Share of operator time by operator name for those that no formula covers, largest first."""
+    """Operators without a cost formula: their shares of operator time by name, largest first."""
     measurement = signature.measurements[0]
     total = sum(t or 0.0 for t in measurement.cluster_time_s) or 1.0
     shares: dict[str, float] = defaultdict(float)

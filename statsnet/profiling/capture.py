@@ -23,9 +23,9 @@ from statsnet.signatures.privacy import safe_op
 
 @dataclass(slots=True, kw_only=True)
 class OpCall:
-    """One operator call. `producers` are the indices of the calls whose results it reads; `event` is the
-    profiler's name of the operator, for the join alone: it may be private and is never written. `cluster` is its place
-    in the signature, once one is built of it; `fused` is motifs.mark_fused's."""
+    """One operator call. `producers` are the indices of the calls whose results it reads. `event` is the
+    profiler's name of the operator; only the join uses it, and it is never written, as it may be private. `cluster` is
+    the call's index in the signature, once that is built; `motifs.mark_fused` sets `fused`."""
 
     op: str
     phase: str
@@ -72,7 +72,7 @@ class CaptureMode(TorchDispatchMode):
         if name.startswith("profiler."):
             self._mark(name, args)
             return func(*args, **kwargs)
-        if name.startswith("prim."):  # questions to a fake tensor (`prim.device`), no work
+        if name.startswith("prim."):  # `prim.device` and the like query a fake tensor: no work
             return func(*args, **kwargs)
         if _is_caused_by_capture(name, args):
             result = func(*args, **kwargs)
@@ -101,7 +101,7 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def set_phase(self, name: str) -> None:
-        """What follows belongs to this phase, unless the autograd engine calls it."""
+        """The following calls belong to this phase, except those that the autograd engine makes."""
         self.phase = name
 
     def _mark(self, name: str, args: tuple[Any, ...]) -> None:
@@ -143,7 +143,7 @@ class CaptureMode(TorchDispatchMode):
     def _remember(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, index: int
     ) -> None:
-        # A view shares its input's storage and so keeps its producer; an in-place call is the new producer.
+        # A view shares its input's storage, and so its producer. An in-place call becomes the producer.
         before = {_storage_key(t) for t in _tensors(args, kwargs)}
         writes = func._schema.is_mutable
         for tensor in _tensors((result,), {}):
@@ -153,7 +153,7 @@ class CaptureMode(TorchDispatchMode):
 
 
 def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
-    """A sparse gradient becomes a parameter's `.grad` as it is, but is copied while Python holds it too."""
+    """Autograd copies a sparse gradient into `.grad` only if Python holds it too, as the capture does."""
     if name != "aten.clone.default" or args[0].layout == torch.strided:
         return False
     node = torch._C._current_autograd_node()

@@ -1,8 +1,8 @@
 """A step that runs as a whole, compiled or launched as a CUDA graph: its operators cannot be watched while it runs.
 
-They are captured from the same step run as it stands. Where the kernels of both are the same ones in the same order, as
-those of a graph are, the operators' times are their kernels' within the whole; where a compiler made other kernels, no
-operator has a time of its own.
+They are captured from the same step run operator by operator. If both steps have the same kernels in the same order, as
+with a graph, an operator's time is that of its kernels in the whole step. If a compiler made other kernels, operators
+have no time of their own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MOST_REPEATS = 60
 def trace_compiled_step(
     whole: Callable[[], Any], alone: StepTrace, *, repeats: int = 5, min_time_s: float = 0.0
 ) -> StepTrace:
-    """The trace of `whole`, whose operators are those of `alone`, the trace of the same step as it stands.
+    """The trace of `whole`, with the operators of `alone`, the trace of the same step run operator by operator.
 
-    Steps are timed first, then one is profiled. Times are None where they are not known.
+    Steps are timed first, then one is profiled. Unknown times are None.
     """
     run = timed(whole, alone.device)
     warmup = [run() for _ in range(WARM_UPS)]
@@ -91,7 +91,7 @@ def _placed(trace: StepTrace, placed: list[tuple[int | None, Kernel]]) -> StepTr
 
 
 def _untimed(trace: StepTrace) -> dict[str, Any]:
-    """No operator has a time, and none has a kernel."""
+    """Fields for operators without times and kernels."""
     return {
         "calls": [replace(call, time_s=0.0 if call.metadata else None) for call in trace.calls],
         "implementations": ["unknown"] * len(trace.calls),

@@ -6,13 +6,13 @@ import torch.distributed as dist
 
 
 def alone() -> bool:
-    """Whether no other process runs the step with this one."""
+    """True if this process runs the step alone."""
     return not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def agreed(go_on: bool) -> bool:
-    """What the first process says, in all of them: else those that ran one step more would wait for the others for
-    ever. The argument itself where this process is alone."""
+    """The first process's value, in every process: if they disagreed, one that runs an extra step would wait for the
+    others forever. A process that is alone gets its own value back."""
     if alone():
         return go_on
     answer = [go_on]

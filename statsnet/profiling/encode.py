@@ -24,7 +24,7 @@ def encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def encode_value(value: Any) -> Any:
-    """One argument or result. What is neither a tensor nor a plain scalar becomes null."""
+    """One argument or result. Anything but a tensor or a plain scalar becomes null."""
     if isinstance(value, torch.Tensor):
         return encode_tensor(value)
     if isinstance(value, (list, tuple)):
@@ -55,7 +55,7 @@ def encode_arguments(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs:
 
 
 def encode_outputs(result: Any) -> list[Any]:
-    """Outputs as a flat list; what is no tensor is null."""
+    """Outputs as a flat list; anything but a tensor is null."""
     if isinstance(result, torch.Tensor):
         return [encode_tensor(result)]
     if isinstance(result, (list, tuple)):

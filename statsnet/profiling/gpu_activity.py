@@ -1,4 +1,4 @@
-"""From what ran on a GPU during traced steps to a signature's record of it."""
+"""The GPU part of a signature: kernels, pauses and energy of traced steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _Key = tuple[int | None, str, Dims | None, Dims | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A kernel in its order within a step: the cluster that launched it, its family, its seconds; `weight` is the share
-    of such steps, where inputs vary."""
+    """One kernel launch of a step: the cluster that launched it, the kernel's family, its seconds. If inputs vary,
+    `weight` is the share of steps with such inputs."""
 
     cluster: int | None
     family: str
@@ -34,8 +34,8 @@ class Launch:
 def activity_of(
     traces: Sequence[StepTrace], weights: Sequence[float], power: Power | None = None
 ) -> GpuActivity | None:
-    """Of an average step, from one profiled step of each trace, whose calls know their clusters; None where nothing
-    was seen to run on a device."""
+    """GPU activity of an average step, from one profiled step of each trace. The traces' calls must know their
+    clusters. None if no kernel ran on a GPU."""
     if not any(trace.on_device for trace in traces):
         return None
     launches: list[tuple[_Key, float, float]] = []
@@ -58,12 +58,12 @@ def activity_of(
 
 
 def no_counters(reason: str) -> Counters:
-    """All missing, for a word of WHY_MISSING."""
+    """Counters that are all missing for one reason, a word of WHY_MISSING."""
     return Counters(tool=None, clusters={}, missing=dict.fromkeys(COUNTERS, reason))
 
 
 def activity_alone(launches: Sequence[Launch], counters: Counters) -> GpuActivity:
-    """Of operators that were run one by one: their kernels and counters, and neither pauses nor energy."""
+    """GPU activity of operators that were run one by one: kernels and counters, no pauses and no energy."""
     return GpuActivity(
         busy_time_s=sum(launch.weight * launch.time_s for launch in launches),
         streams=1,
@@ -75,8 +75,8 @@ def activity_alone(launches: Sequence[Launch], counters: Counters) -> GpuActivit
 
 
 def _kernels(launches: Iterable[tuple[_Key, float, float]]) -> dict[str, Any]:
-    """Of launches, each with its share of steps and its seconds: the rows of equal ones, and how long they last. Names
-    are public ones: a customer's own kernel may bear one that must not leave the house."""
+    """Merge equal launches, each with its share of steps and its seconds, into rows with their durations. Names are
+    public ones, because the name of a customer's own kernel may be confidential."""
     rows: dict[_Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
     durations: Counter[float] = Counter()
     for key, weight, time_s in launches:
@@ -91,7 +91,7 @@ def _kernels(launches: Iterable[tuple[_Key, float, float]]) -> dict[str, Any]:
 
 
 def launches_of(traces: Sequence[StepTrace], weights: Sequence[float]) -> list[Launch]:
-    """The kernels of one step of each trace, one after the other, without copies and fills."""
+    """The kernels of one step of each trace in sequence, without copies and fills."""
     return [
         Launch(
             cluster=_cluster(trace, place),

@@ -2,8 +2,8 @@
 
 A profiled step whose operators and shapes are those of a step captured before is joined to it call by call.
 All events are also pooled by operator, phase and input shapes. A call gets the median of its own samples,
-else the mean of its pool; where its shapes never occurred in a profiled step, an estimate: the time per
-element of the same operator at other shapes, times its elements.
+else the mean of its pool. If its shapes never occurred in a profiled step, its time is estimated: its number of
+elements times the operator's time per element at other shapes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key = tuple[str, str, Shapes]
 
 @dataclass(slots=True, kw_only=True)
 class Variant:
-    """A captured step and how many captured steps were like it."""
+    """A captured step, and how many captured steps made the same calls."""
 
     calls: list[OpCall]
     keys: list[Key | None]
@@ -41,7 +41,7 @@ class Variant:
 
 @dataclass(slots=True, kw_only=True)
 class JoinedSteps:
-    """What the profiled steps tell: implementations by variant and call; latencies; means over the steps."""
+    """Results of the profiled steps: implementations by variant and call, latencies, means over the steps."""
 
     implementations: list[list[str]]
     step_s: list[float]
@@ -62,10 +62,10 @@ class _Samples:
 
 
 class StepJoin:
-    """Takes captured and profiled steps as they come; the first one should be captured.
+    """Takes captured and profiled steps in any order; the first one should be captured.
 
-    Each is reduced to numbers at once: a profiled step's thousands of event objects would slow the garbage
-    collector, and so the steps to come.
+    Each step is reduced to numbers at once, because thousands of event objects would slow down the garbage
+    collector and with it the following steps.
     """
 
     def __init__(self, *, device: str, event_overhead_s: float) -> None:
@@ -165,7 +165,7 @@ def _does_more(step: StepEvents, variant: Variant, matched: dict[int, Event]) ->
 
 
 def _find_around(event: Event, taken: set[int], around: set[int]) -> bool:
-    """Add to `around` the event and those inside it that hold one of `taken`; whether it holds or is one."""
+    """Add to `around` the events, from this one down, that hold one of `taken`. True if this one holds or is one."""
     inside = [_find_around(child, taken, around) for child in event.children]
     if any(inside):
         around.add(id(event))
@@ -173,8 +173,8 @@ def _find_around(event: Event, taken: set[int], around: set[int]) -> bool:
 
 
 def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Event, Key]]:
-    """Events of the captured operators with their keys, in order: the outermost of each operator, unless
-    only an inner one of the same name has been captured."""
+    """Events of the captured operators with their keys, in order. Of nested events of one name it takes the
+    outermost, unless only an inner one was captured."""
     names = {name for name, _, _ in known}
     stack = [(event, "forward") for event in reversed(step.roots)]
     while stack:
@@ -201,7 +201,7 @@ def _holds(event: Event, name: str) -> bool:
 
 
 def _set_times(variant: Variant, own: list[_Samples | None], pooled: dict[Key, _Samples]) -> float:
-    """Set the calls' times; the seconds of them that are estimates."""
+    """Set the calls' times; return how many of these seconds are estimates."""
     estimated = 0.0
     for call, key, samples in zip(variant.calls, variant.keys, own, strict=True):
         if key is None:
@@ -246,7 +246,7 @@ def _key(call: OpCall) -> Key:
 
 
 def _event_shapes(event: Event) -> Shapes:
-    """Shapes of an event's tensor arguments. The profiler gives an empty one to scalars and all else."""
+    """Shapes of an event's tensor arguments. For anything else the profiler gives an empty one."""
     return tuple(tuple(s) for s in event.shapes if s and not isinstance(s[0], (list, tuple)))
 
 

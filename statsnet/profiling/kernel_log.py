@@ -21,7 +21,7 @@ _MKL_CALL = re.compile(r"^MKL_VERBOSE ([A-Z0-9_]+)\(([^)]*)\)")
 
 
 class KernelLog:
-    """Context manager; `take()` returns the implementation names logged since the last call."""
+    """Context manager; `take()` returns the implementation names that were logged since the last `take()`."""
 
     def __enter__(self) -> KernelLog:
         self._libc = ctypes.CDLL(None)
@@ -47,7 +47,7 @@ class KernelLog:
         os.dup2(self._saved_stdout, 1)
         os.close(self._saved_stdout)
         self._file.seek(0)
-        for line in self._file:  # what the model's own code printed meanwhile is not lost
+        for line in self._file:  # pass on what the model's own code printed
             if not line.startswith((b"onednn_verbose", b"MKL_VERBOSE")):
                 _write(line)
         self._file.close()
@@ -74,7 +74,7 @@ def _write(data: bytes) -> None:
 def implementations(log: str) -> tuple[str, ...]:
     """Distinct implementation names in a piece of verbose output, in order of first use.
 
-    Reorders count only where nothing else ran: they belong to the primitive they feed.
+    Reorders count only if nothing else ran: otherwise they belong to the primitive that reads their result.
     """
     names: dict[str, None] = {}
     reorders: dict[str, None] = {}
@@ -89,7 +89,7 @@ def implementations(log: str) -> tuple[str, ...]:
 
 
 def _onednn_name(implementation: str) -> str:
-    """`conv:any+jit:avx2` (a deconvolution) -> `onednn:conv:any:jit:avx2`: a plus joins the kernels of one operator."""
+    """`conv:any+jit:avx2` (a deconvolution) -> `onednn:conv:any:jit:avx2`, as a plus joins an operator's kernels."""
     return "onednn:" + re.sub(r"[^a-z0-9_:.]+", ":", implementation.lower())[:100]
 
 

@@ -39,7 +39,7 @@ def _layout(kind: str, args: list[Any]) -> str:
 
 
 def cpu_implementation(names: tuple[str, ...]) -> str:
-    """Library implementations of one call joined; `aten` where torch's own kernel ran."""
+    """Library implementations of one call, joined by `+`; `aten` if torch's own kernel ran."""
     return "+".join(names) if names else "aten"
 
 
@@ -50,7 +50,7 @@ def cuda_implementation(kernels: Sequence[Kernel]) -> str:
     time_by_family: Counter[str] = Counter()
     for kernel in kernels:
         time_by_family[kernel_family(kernel.name)] += kernel.elapsed_s  # type: ignore[assignment]
-    # A customer's own kernel may bear a name that must not leave the house.
+    # The name of a customer's own kernel may be confidential.
     return safe_kernel(time_by_family.most_common(1)[0][0])
 
 

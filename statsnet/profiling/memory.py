@@ -25,13 +25,13 @@ def memory_record(
     """Bytes of each part; peak and activation bytes are null without a step to run, optimizer bytes without an
     optimizer.
 
-    On "meta" the step's tensors are counted as they come and go; elsewhere it is the allocator that is asked, so that
+    On "meta" the step's tensors are counted as they are made and freed. Elsewhere the allocator is asked, so that
     operators' workspaces count too.
     """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
     input_bytes = _bytes(tensors_in(list(inputs)))
-    # else this step would free what an earlier one left, and hide as much of its own
+    # else this step would free the gradients of an earlier one, and so hide as much memory of its own
     for parameter in parameters:
         parameter.grad = None
     transient = None if step is None else _transient_peak(step, device)
@@ -49,7 +49,7 @@ def memory_record(
 
 
 class StorageMeter(TorchDispatchMode):
-    """Bytes of the tensors made inside the `with` block: at present (`level`), and the most at any time (`peak`)."""
+    """Bytes of the tensors made inside the `with` block: now (`level`), and at most at any time (`peak`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
 
 
 def _stored(value: Any) -> list[torch.Tensor]:
-    """The tensors that hold memory: of a sparse one its parts."""
+    """The tensors that hold memory; a sparse one is split into its indices and values."""
     tensors: list[torch.Tensor] = []
     for tensor in tensors_in(value):
         if tensor.layout is torch.sparse_coo:

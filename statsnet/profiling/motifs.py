@@ -15,7 +15,7 @@ MAX_LENGTH = 6
 def motif_runs(calls: list[OpCall]) -> list[tuple[int, ...]]:
     """Partition the forward calls that move data into runs; each run is a tuple of call indices.
 
-    A run starts anywhere and goes on while its last result has exactly one reader, that reader is fusable and
+    A run starts at any call. It goes on while exactly one call reads its last result, and that call is fusable and
     keeps the number of elements.
     """
     forward = [i for i, c in enumerate(calls) if c.phase == "forward" and not c.metadata]
@@ -44,7 +44,7 @@ def motif_runs(calls: list[OpCall]) -> list[tuple[int, ...]]:
 
 
 def mark_fused(calls: list[OpCall]) -> None:
-    """Note of each call whether a compiler would run it in one pass with the one before it: both FUSABLE, neighbours in
+    """Mark each call that a compiler would run in one pass with the call before it: both are FUSABLE, neighbours in
     a run, and in one segment."""
     for call in calls:
         call.fused = False

@@ -1,4 +1,4 @@
-"""How unevenly an embedding's rows are read: what decides whether the reads stay in cache."""
+"""How unevenly an embedding's rows are read, which decides whether the reads hit the cache."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One profiled step: operator times from torch.profiler, joined to the captured calls.
 
-The profiler's events nest (`aten::linear` holds `aten::addmm`); the capture sees the calls below the composite
-ones. Walking the events in order of time and matching the captured names one by one joins the two; an event
-that matches takes its whole subtree's time.
+The profiler's events nest (`aten::linear` holds `aten::addmm`); the capture sees only the calls below composite
+operators. The join walks the events in order of time and matches the captured names one by one. An event
+that matches gets the time of its whole subtree.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from statsnet.profiling.capture import OpCall
 
 @dataclass(slots=True, kw_only=True)
 class Timeline:
-    """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` is what ran
-    there in its order, `op_kernels[i]` that of the i-th call."""
+    """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` are the
+    kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call."""
 
     step_s: float
     op_time_s: list[float | None]
@@ -39,7 +39,7 @@ class Timeline:
 
     @property
     def explained_s(self) -> float:
-        """Operators, framework and idle time together: what the step should have taken undisturbed."""
+        """Operators, framework and idle time together: the step's expected time without a profiler."""
         return sum(t for t in self.op_time_s if t is not None) + self.framework_s + self.idle_s
 
 
@@ -47,7 +47,7 @@ def profile_step(
     step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float
 ) -> Timeline:
     """Run one step under the profiler. `event_overhead_s` is what recording one event costs (see
-    `event_overhead_s()`); it is taken off every operator and off the gaps between them."""
+    `event_overhead_s()`); it is subtracted from every operator and from the gaps between them."""
     with profiling(device) as session:
         step()
     return read_step(StepEvents.take(session), calls, device=device, event_overhead_s=event_overhead_s)
@@ -66,7 +66,7 @@ def read_step(
 
 def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | None:
     """Event of each call where the step made exactly the captured calls, else None."""
-    # Views have no time of their own, and the autograd engine's are not all recorded: they are not joined.
+    # Views are not joined: they take no time, and the autograd engine does not record all of its own.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
     matched = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
     return None if matched is None else {timed[position]: event for position, event in matched.items()}
@@ -128,8 +128,8 @@ def event_name(call: OpCall) -> str:
 
 
 def joined_name(event: Event) -> str:
-    """An event's name. Gradients are added up and indexed in place, but not while they are being captured:
-    `add` and `add_` are the same to the join."""
+    """An event's name, without its in-place mark: autograd adds and indexes gradients in place, except while they
+    are captured, so that the join must not tell `add` from `add_`."""
     return _IN_PLACE.get(event.name, event.name)
 
 
@@ -141,8 +141,8 @@ _IN_PLACE = {
 
 
 def saved_copy(event: Event) -> Event | None:
-    """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`): it is captured as a
-    call before the operator's, but recorded within its event."""
+    """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`). It is captured as a
+    call before the operator's, but profiled as an event inside it."""
     if not event.name.endswith("_"):
         return None
     return next((c for c in event.children if c.name == _COPY), None)
@@ -152,7 +152,7 @@ _COPY = "aten::clone"
 
 
 def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
-    """Seconds inside the ranges of each `segment:NAME`, what recording their events cost taken off."""
+    """Seconds inside the ranges of each `segment:NAME`, without the time that recording their events took."""
     starts = [e.start_ns for e in events]
     seconds: dict[str, float] = defaultdict(float)
     for event in events:
@@ -163,7 +163,7 @@ def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
 
 
 def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | None:
-    """Strict join: every captured name is met in its order. None if the sequences differ."""
+    """Strict join: the events have all captured names in the captured order. None if the sequences differ."""
     matched: dict[int, Event] = {}
     position = 0
     stack = list(reversed(roots))
@@ -201,7 +201,7 @@ def _match_by_name(roots: list[Event], names: list[str]) -> dict[int, Event]:
 
 
 def _own_parts(event: Event, taken: set[int]) -> tuple[list[Event], list[Event]]:
-    """The event and those inside it, without the ones that are matched to calls of their own; and these."""
+    """The event and those inside it that no other call is matched to; and the matched ones inside it."""
     own, inner, stack = [event], [], list(event.children)
     while stack:
         current = stack.pop()

@@ -1,4 +1,4 @@
-"""A step measured from every side: bare time, captured calls, profiled times; and how well they add up."""
+"""One step measured in three ways (bare time, captured calls, profiled times), and how well these add up."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ SETTLING_TIME_S = 1.0
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
 MANY_CALLS = 10_000
-"""Reading the profiler's events takes a second per 100,000 of them: steps of so many calls, each of several events,
-are repeated three times only."""
+"""Steps of this many calls are repeated only three times: each call makes several events, and reading 100,000 events
+takes a second."""
 
 RECOVERY_S = 0.03
 LONG_STEP_S = 0.8
-"""Short steps warm up for this long and are repeated up to this often; long ones as often as the caller says."""
+"""Short steps warm up for this long and are repeated up to this often; the caller sets it for long ones."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` has
-    what ran on a GPU in one of those steps, in its order, each with the place of its call in `calls` (None: of no
-    call). What cannot be known of a step that runs as a whole is None."""
+    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` are
+    the kernels of one of those steps on a GPU, in order, each with the index of its call in `calls` (None: no call
+    launched it). For a step that runs as a whole, unknown values are None."""
 
     device: str
     calls: list[OpCall]
@@ -78,12 +78,12 @@ def trace_step(
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
-    `repeats` of each at least, more until they have run for `min_time_s` together. The steps take the numbers in
-    `inputs` in turn; their inputs must have the same shapes, so that the calls correspond one by one, but may hold
-    other indices, so that an embedding's rows are not in the cache from the step before. The captured step runs
-    inside `while_capturing()`, which may mark segments without disturbing the steps that are timed; `between` is called
-    before each pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps: what
-    disturbs a step only ever adds to it.
+    At least `repeats` of each, and more until they have run for `min_time_s` together. The steps take the input numbers
+    in `inputs` in turn. These inputs must have the same shapes, so that the calls correspond one by one, but may hold
+    different indices, so that an embedding's rows are not still cached from the step before. The captured step runs
+    inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called before
+    each pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps, because
+    disturbances only add time.
     """
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
@@ -107,7 +107,7 @@ def trace_step(
         _recover(run)
         return run(), profiled()
 
-    profiled()  # the first session of a step takes the memory that the later ones use again
+    profiled()  # the first session of a step allocates the memory that later ones reuse
     quiet_machine = QuietMachine(device) if alone() else None
     if len(calls) > MANY_CALLS:
         repeats = min(repeats, 3)
@@ -152,14 +152,14 @@ def _placed(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
 
 
 def _unexplained(bare: list[float], quiet: list[Timeline]) -> float:
-    """|bare step − (operators + framework + idle)| ÷ bare step, with the sessions that operator times come from."""
+    """|bare step − (operators + framework + idle)| ÷ bare step, from the sessions that give the operator times."""
     step_s = median(bare)
     return abs(step_s - median(line.explained_s for line in quiet)) / step_s
 
 
 def _recover(run: Callable[[], float]) -> None:
-    """Undo what a profiler session leaves behind, before the next bare step: the memory that its events took is
-    faulted in again by the next step, and its work on one thread may have put two compute threads on one core.
+    """Undo the effects of a profiler session before the next bare step. That step faults in the memory that the
+    events have used, and the session's single-threaded work may have moved two compute threads to one core.
     """
     end = time.perf_counter() + RECOVERY_S
     run()
@@ -168,7 +168,7 @@ def _recover(run: Callable[[], float]) -> None:
 
 
 def timed(step: Callable[[], Any], device: str) -> Callable[[], float]:
-    """Runs the step and gives its seconds, all that it launched included."""
+    """A function that runs the step and returns its seconds, including everything that it launched."""
 
     def run() -> float:
         if device == "cuda":

@@ -1,4 +1,4 @@
-"""The source of a proxy: one file of plain torch that a person can read, made from checked data alone."""
+"""Writes a proxy's source: one readable file of plain torch, made only from checked data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDTH = 110
 def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, dtype: str, seed: int) -> str:
     """Text of network.py. The same arguments give the same bytes.
 
-    Raises ValueError for anything that is not of the form that code may be made of.
+    Raises ValueError for values that must not become code.
     """
     _check(spec_id, mode, dtype)
     imports, body = _harness_parts()
@@ -57,7 +57,7 @@ def _check(spec_id: str, mode: str, dtype: str) -> None:
 
 
 def _docstring(title: str) -> str:
-    """A title of any characters as the first lines of a docstring."""
+    """A title as the first lines of a docstring, without characters that would end it."""
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
 
 
@@ -91,7 +91,7 @@ def _steps(mode: str, placed: list[Placed]) -> str:
 
 
 def _imports(harness_imports: list[str], source: str) -> str:
-    """The harness's imports and those of the network's own that it uses, in the usual order."""
+    """The imports of the harness and of the network, in the usual order."""
     own = {"import itertools": "itertools.", "import math": "math."}
     lines = {*harness_imports, "from collections.abc import Callable"}
     lines |= {line for line, use in own.items() if use in source}
@@ -101,7 +101,7 @@ def _imports(harness_imports: list[str], source: str) -> str:
 
 
 def _harness_parts() -> tuple[list[str], str]:
-    """Import lines and the rest of the harness's source, its docstring and imports left out."""
+    """The harness's import lines, and its source without docstring and imports."""
     text = Path(harness.__file__).read_text(encoding="utf-8")
     statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
     imports = [ast.get_source_segment(text, n) or "" for n in statements]
@@ -151,7 +151,7 @@ def _names(values: Iterable[Any]) -> set[str]:
 
 
 def _table(module: type, table: dict[str, Any], used: set[str]) -> str:
-    """The entries of a table beside a block's module that this network uses, from their source."""
+    """Source of a table next to a block's module, with only the entries that this network uses."""
     file = inspect.getmodule(module)
     assert file is not None
     text = inspect.getsource(file)
@@ -191,7 +191,7 @@ def _network_sources(towers: list[Tower], mode: str) -> str:
 
 
 def _ends(towers: list[Tower]) -> str:
-    """What each tower makes of its part of a batch."""
+    """Code that runs each tower on its part of a batch."""
     if not any(b.kind == "recurrent" for t in towers for b in t.blocks):
         return templates.LOOP
     lines = (f"            through(towers[{i}], batch[{i}]),\n" for i in range(len(towers)))
@@ -199,13 +199,13 @@ def _ends(towers: list[Tower]) -> str:
 
 
 Call = tuple[str, list[Any]]
-"""A function's name and its arguments, which are texts or calls again."""
+"""A function's name and its arguments: each is text or another call."""
 
 
 def _call(placed: Placed, count: int) -> Call:
     module = KINDS[placed.kind].module
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
-    in_order = sorted(placed.config, key=list(defaults).index)  # the block's own, not that of a file
+    in_order = sorted(placed.config, key=list(defaults).index)  # the block's order, not that of a spec file
     arguments: list[Any] = [
         f"{name}={_literal(placed.config[name])}"
         for name in in_order
@@ -220,7 +220,7 @@ def _call(placed: Placed, count: int) -> Call:
 
 
 def _literal(value: Any) -> str:
-    """Source of a value of a configuration. Raises ValueError for what cannot be one."""
+    """Source of a configuration's value. Raises ValueError for any other value."""
     if isinstance(value, (tuple, list)):
         items = [_literal(v) for v in value]
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
@@ -236,7 +236,7 @@ def _flat(node: str | Call) -> str:
 
 
 def _lines(node: str | Call, indent: int) -> list[str]:
-    """A call laid out within WIDTH: on one line, its arguments on one, or as many lines as it takes."""
+    """A call laid out within WIDTH, on one line if it fits, else with its arguments on lines of their own."""
     pad = " " * indent
     if isinstance(node, str) or _fits(node, indent):
         return [f"{pad}{_flat(node)},"]

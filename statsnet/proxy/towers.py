@@ -1,4 +1,4 @@
-"""From repeat counts to a network: chains of blocks in which each reads what the one before it wrote."""
+"""Turns repeat counts into towers: chains of blocks that each read the output of the block before."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import torch
 from statsnet.blocks import KINDS, Config
 
 LONGEST_TOWER = 24
-"""Blocks in one tower at most: activations and gradients stay of sane size."""
+"""Most blocks in one tower, so that activations and gradients stay of sane size."""
 
 SMALLEST_SLICE = 0.5
-"""A block reads at least this share of what the one before it wrote; else a new tower begins. What is not read is
-computed all the same, but a compiler may leave the end of it out."""
+"""A block reads at least this share of the output before it; else a new tower begins. Unread output is computed too,
+but a compiler may leave out its end."""
 
 LARGEST_GRADIENT_SLICE = 100_000
-"""In training, a slice of more elements than this is none: its gradient is one more pass over all of them, which no
-model of the mix makes."""
+"""In training, outputs with more elements than this are read whole: a slice's gradient is one more pass over all of
+them, which no model of the mix makes."""
 
 MOST_UNSTEADY = 3
-"""Blocks in one tower at most that change the size of values or gradients much (see `BlockKind.steady`)."""
+"""Most blocks in one tower that change the size of values or gradients much (see `BlockKind.steady`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """Blocks in order: each reads what the one before it wrote."""
+    """Blocks in order: each reads the output of the block before."""
 
     blocks: tuple[Placed, ...]
 
@@ -72,8 +72,8 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
 
 
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
-    """Chain the blocks greedily, largest first: next comes the block that reads exactly what was written,
-    else the largest one that fits into it. Blocks that read indices can only begin a tower."""
+    """Chain the blocks greedily, largest first. The next block is one that reads exactly the shape written;
+    else the largest that reads no more elements. Blocks that read indices can only begin a tower."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:
@@ -114,7 +114,7 @@ def _writes(block: Placed) -> int:
 
 def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed | None:
     if chain[-1].config.get("joined"):
-        return None  # its gradient is that of a tower's end
+        return None  # its special gradient can only be given at a tower's end
     written, available = shapes(chain[-1])[1], _writes(chain[-1])
     smallest = SMALLEST_SLICE * available
     if training and available > LARGEST_GRADIENT_SLICE:
@@ -130,8 +130,8 @@ def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed |
 
 
 def _stays_sane(chain: list[Placed], following: Placed) -> bool:
-    """Whether values and gradients stay of sane size when a block follows a chain: no relu behind the
-    logarithm of a softmax, no row of cubes."""
+    """Whether values and gradients stay of sane size if a block follows a chain: no relu after the
+    logarithm of a softmax, no series of cubes."""
     steady = _is_steady(following)
     if _is_steady(chain[-1]) != steady and not KINDS[(chain[-1] if not steady else following).kind].mixes:
         return False

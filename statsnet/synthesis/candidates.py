@@ -14,46 +14,46 @@ from statsnet.synthesis.estimate import estimate_s
 from statsnet.synthesis.sources import Source, by_importance, sources
 
 DIVISORS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
-"""Of the safe axis. Those below 1 join several small calls, such as look-ups in many tables, into one."""
+"""Divisors of the safe axis. Those below 1 merge several small calls, such as look-ups in many tables, into one."""
 
 NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 PENALTIES = ((0.25, 0.05), (0.05, 0.25))
-"""Of narrowing a block (fewer channels) and of dividing its safe axis, by a half each: it is taken where it is nearer
-to a wanted time by this much in ln. A divided product keeps its weights, so that it reads more of them for each FLOP;
-a narrowed one runs a smaller kernel. Blocks with weights are candidates both ways, others the first."""
+"""For halving a block's width (channels) and for halving its safe axis, in ln: the block's time must be nearer to the
+wanted time by this much. A product divided on the safe axis keeps its weights and so reads more of them for each FLOP;
+a narrowed one runs a smaller kernel. Blocks with weights are chosen with both pairs, others with the first."""
 
 WITH_WEIGHTS = frozenset({"conv", "deconv", "linear", "recurrent"})
 COARSE = 3
-"""So many of SIZES are wanted the second way."""
+"""The second pair of penalties is used for this many of SIZES."""
 
 ROOM = 16.0
-"""A motif is wanted in sizes up to so many times its own share of the time, the leader of a family up to so many times
-the family's: what is larger would stand for something else."""
+"""A motif's candidates take up to so many times its own share of the time; a family's leader up to so many times the
+family's share. Anything larger would stand for something else."""
 
 FEWEST = 2
-"""But in so many sizes at least."""
+"""Every motif is tried in at least so many sizes."""
 
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
-"""Wanted times of a motif's candidates as shares of the budget: coarse ones to fill it, fine ones to balance it."""
+"""Wanted times of a motif's candidates, as shares of the budget. Coarse ones fill it, fine ones balance it."""
 
 PARTS = (2, 1, 1 / 2, 1 / 4, 1 / 10)
-"""Wanted times of parameters alone, as parts of what the optimizer takes: its operators are a dozen for each parameter
-of whatever size, with the interpreter between them, so that one parameter that takes it all is the best."""
+"""Wanted times of parameters alone, as parts of the optimizer's time. A parameter of any size costs a dozen operators,
+with the interpreter in between, so that one parameter that takes all the time is best."""
 
 LARGEST_SHARE = 1 / 6
-"""Of the budget that one block may take, the optimizer's step apart: what is peculiar to a block is not to become the
-network's. A motif at its own size is a candidate where it takes no more."""
+"""One block may take this share of the budget, without the optimizer's step, so that no block's quirks dominate the
+network. A motif at its own size is a candidate if it takes no more."""
 
 LARGE_S, LARGEST_OF_SHORT = {"inference": 4e-3, "training": 12e-3}, 1 / 3
-"""But so many seconds, as far as they are no more than this share of a short budget: of a convolution that takes one
-millisecond much is its call, and its maps' and weights' way into the library's layout. In training a block holds three:
-its own, its input's gradient and its weights'."""
+"""One block may always take this many seconds, up to this share of a short budget. In a convolution of one millisecond,
+the call and the reordering of maps and weights take a large part. In training a block has three convolutions: its own,
+its input's gradient and its weights' gradient."""
 
 LARGER = 1 / 4
-"""One more of SIZES, where a block may take so much."""
+"""One more of SIZES, if a block may take that much."""
 
 LIMIT = 360
-"""Candidates at most; each takes about a tenth of a second to measure."""
+"""Most candidates; measuring one takes about a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Candidate:
 
     @property
     def named(self) -> str:
-        """For people."""
+        """Kind and configuration, for messages."""
         return f"{self.kind} {json.dumps(self.config)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Candidate:
 
 
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
-    """Candidates for a target whose times were measured where the proxy is made, sorted by key."""
+    """Candidates for a target, sorted by key. Its times must have been measured on the machine that makes the proxy."""
     chosen: dict[str, Candidate] = {}
     for _, _, of_source in by_source(target, budget_s=budget_s):
         for candidate in of_source:
@@ -92,22 +92,22 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
 
 
 def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
-    """Each motif, the share of the time that it or its family has, and its candidates; the dearest first."""
+    """Each motif, its (or its family's) share of the time, and its candidates; the most expensive first."""
     mode = target.mode
     for source, share in by_importance(sources(target)):
         yield source, share, _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode)
 
 
 def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
-    """Of each of the `count` dearest families of motifs the block that is nearest to the family's share of `time_s`."""
+    """For each of the `count` most expensive families, the block nearest to the family's share of `time_s`."""
     ranked = by_importance(sources(target))
     at_work = [(source, share) for source, share in ranked if source.kind != "parameters"] or ranked
     return [_sizes(source, (share,), time_s, target.mode)[0] for source, share in at_work[:count]]
 
 
 def largest_share(budget_s: float, mode: str, kind: str = "") -> float:
-    """Of a budget that one block may take. All steps of a recurrent layer share its weights, so that two layers of half
-    the steps have twice as many in the same time."""
+    """The share of a budget that one block may take. Recurrent layers may take more: all steps share the weights, so
+    that splitting a layer would double them."""
     if kind == "recurrent":
         return LARGEST_OF_SHORT
     return max(LARGEST_SHARE, min(LARGE_S[mode] / budget_s, LARGEST_OF_SHORT))
@@ -118,7 +118,7 @@ def _usual(budget_s: float, mode: str, kind: str) -> tuple[float, ...]:
 
 
 def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[float, ...]:
-    """Shares of the budget that a source is wanted to take; `share` is what it or its family has of the target."""
+    """Wanted times of a source's candidates as shares of the budget; `share` is its (or its family's) of the target."""
     if source.kind == "parameters":
         return tuple(share * part for part in PARTS if share * part >= SIZES[-1]) or SIZES[-1:]
     usual = _usual(budget_s, mode, source.kind)
@@ -126,7 +126,7 @@ def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[f
 
 
 def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
-    """Those whose estimated times are nearest to `sizes`, shares of the budget; and the motif itself where it fits."""
+    """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits."""
     kind = KINDS[source.kind]
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
@@ -153,7 +153,7 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
             )
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:
-                break  # what is smaller still is of no use
+                break  # smaller ones are of no use
     usual = _usual(budget_s, mode, source.kind)
     chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:

@@ -1,4 +1,4 @@
-"""A rough time for a block that was not measured yet: enough to choose which sizes to measure."""
+"""A rough time for a block before it is measured: good enough to choose which sizes to measure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from statsnet.blocks.conv import output_map
 FLOP_RATE = 1e11
 BYTE_RATE = 1e10
 CALL_S = 5e-6
-"""An ordinary core or two; the candidates' own source corrects for the machine."""
+"""Rates of an ordinary core or two; the measured time of a candidate's source corrects for the machine."""
 
 OPTIMIZER_PASSES = {"sgd": 3, "sgd_momentum": 6, "adagrad": 8, "rmsprop": 10, "adam": 14, "adamw": 15}
-"""Times that an optimizer reads or writes each parameter, about."""
+"""About how often an optimizer reads or writes each parameter."""
 
 
 def estimate_s(
     kind_name: str, config: Config, *, training: bool, optimizer: str | None = None
 ) -> tuple[float, float]:
-    """Seconds of one use, of the block and of the optimizer's step: roofline of products plus traffic; training adds
-    backward and the optimizer's passes over the parameters."""
+    """Seconds of the block and of its optimizer's step: products at FLOP_RATE plus bytes at BYTE_RATE. Training adds the
+    backward pass and the optimizer's passes over the parameters."""
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
     module = kind.on_meta(config)

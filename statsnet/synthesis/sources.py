@@ -1,4 +1,4 @@
-"""What candidates are made from: the mix's motifs, and the parameters that its optimizers step."""
+"""The sources of candidates: the mix's motifs, and the parameters that its optimizers step."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PARAMETERS = ParametersKind()
 
 
 BATCHES = 8
-"""A table's rows count as read that so many batches read: as many as a workload and a proxy take in turn."""
+"""A table's row counts as read if one of this many batches reads it; a workload and a proxy take as many in turn."""
 
 MOST_DRAWN = 10**7
-"""Indices that are drawn to count them."""
+"""Most indices that are drawn to count the rows they read."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Source:
 
 
 def sources(target: Target) -> list[Source]:
-    """All of a target's, each once."""
+    """All sources of a target, each once."""
     return [*_motifs(target), *_parameters(target)]
 
 
@@ -63,8 +63,8 @@ def _motifs(target: Target) -> list[Source]:
 
 
 def _parameters(target: Target) -> list[Source]:
-    """What an optimizer's operators step, the dearest parameter of each class of shapes for all of the class: they are
-    the same operators on whatever shape."""
+    """Parameters that optimizers step. The most expensive one of each class of shapes stands for the whole class: the
+    operators are the same for any shape."""
     classes: dict[tuple[Any, ...], dict[str, Source]] = defaultdict(dict)
     read = _rows_read(target)
     optimizers = _optimizers(target)
@@ -88,7 +88,7 @@ def _parameters(target: Target) -> list[Source]:
 
 
 def _optimizers(target: Target) -> dict[str, str | None]:
-    """By member, None for one of the user's own, which no block can be stepped by."""
+    """Each member's optimizer; None for a user's own optimizer, because no block can be stepped by it."""
     names = {m.name: m.signature.optimizer for m in target.members}
     return {member: name if name in SETTINGS else None for member, name in names.items()}
 
@@ -109,12 +109,12 @@ def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
 
 
 def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
-    """(member, shape) of gradients that arrive as parts of wider ones, as from behind a concatenation."""
+    """(member, shape) of gradients that are slices of wider ones, as after a concatenation."""
     strided = set()
     for cluster in target.clusters:
         first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
         if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
-            continue  # a stride of 0: an expanded one, the gradient of a sum
+            continue  # a stride of 0 is an expanded gradient, that of a sum
         if first.layout == "strided":
             strided.add((cluster.member, first.shape))
     return strided
@@ -126,16 +126,16 @@ def _written(cluster: TargetCluster) -> tuple[int, ...]:
 
 
 def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
-    """The motif as a whole; what is left of it behind its first operators, which a compiler runs in one pass; and its
-    operators one by one: small change for the solver."""
+    """The whole motif; each rest of it after its first operators, which a compiler runs in one pass; and each operator
+    alone, as small change for the solver."""
     if len(clusters) == 1:
         return [clusters]
     return [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]
 
 
 def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
-    """The largest motif of every family (kind, functions, kernel) first, with its family's share of the time; then all
-    others with their own; each by share."""
+    """First the largest motif of every family (kind, functions, kernel), with its family's share of the time; then all
+    others with their own share. Both parts are sorted by share."""
     ordered = sorted(unordered, key=lambda s: (-s.share, json.dumps([s.kind, s.config], sort_keys=True)))
     families: dict[str, list[Source]] = defaultdict(list)
     for source in ordered:

@@ -52,7 +52,7 @@ class BuiltWorkload:
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
     def input_groups(self) -> list[list[int]]:
-        """Indices of the inputs, those of equal shapes together."""
+        """Indices of the inputs, grouped by equal shapes."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for index, entry in enumerate(self.inputs):
             groups.setdefault(shapes_of(entry), []).append(index)
@@ -77,7 +77,7 @@ def build(
 ) -> BuiltWorkload:
     """Build the model and inputs of a target: a registered name, "file.py:factory" or "module:factory".
 
-    `preset` defaults to "small" for a registered workload; a factory without presets takes None only.
+    `preset` defaults to "small" for a registered workload; a factory without presets only takes None.
     `overrides` become keyword arguments of the factory (text is parsed), `batch` its keyword `batch`.
     Device "meta" builds under a FakeTensorMode (the one given, or a new one): shapes without memory, as on
     a CPU.
@@ -225,7 +225,7 @@ def _check_device(device: str) -> None:
 
 
 def shapes_of(entry: Any) -> tuple[Any, ...]:
-    """What tells inputs (args, kwargs) of other shapes apart: each tensor's shape and dtype, anything else as it is."""
+    """A key for inputs (args, kwargs) of equal shapes: each tensor's shape and dtype, anything else as it is."""
     import torch
     from torch.utils._pytree import tree_leaves
 

@@ -50,8 +50,8 @@ def keyword_arguments(
 ) -> dict[str, Value]:
     """Preset, then batch, then overrides, as the factory takes them.
 
-    Raises UsageError for a keyword that it does not take, a value of another kind than its default, a batch
-    below 1 or given twice, and a required argument that nobody gave.
+    Raises UsageError for a keyword that the factory does not take, a value of another type than its default, a
+    batch below 1 or given twice, and a missing required argument.
     """
     signature = inspect.signature(target.factory)
     usual = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -85,14 +85,14 @@ def keyword_arguments(
 
 
 def batch_of(target: Target, keywords: Mapping[str, Value]) -> int | None:
-    """The batch that the factory was given or has as its default, None where it knows none."""
+    """The factory's batch, given or default; None if it takes no batch."""
     parameter = inspect.signature(target.factory).parameters.get("batch")
     value = keywords.get("batch", parameter.default if parameter else None)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def call(target: Target, keywords: Mapping[str, Value]) -> Made:
-    """Call the factory. Raises WorkloadError where it fails or returns something else than is documented."""
+    """Call the factory. Raises WorkloadError if it fails or does not return what docs ask for."""
     try:
         result = target.factory(**keywords)
     except StatsNetError:

@@ -1,4 +1,4 @@
-"""What every workload must do; a third party runs `check_workload` on its own in a test."""
+"""Checks what every workload must do. Third parties call `check_workload` on their own workloads in a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_workload(name: str, *, preset: str = "tiny") -> None:
     """Check a registered workload: its presets, its parameter count, and real steps at one preset.
 
     The count is taken on fake tensors at the preset "standard" (or "small"), so it costs no memory.
-    Raises WorkloadError with what is wrong.
+    Raises WorkloadError that says what is wrong.
     """
     entry = get(name)
     accepted = inspect.signature(resolve(entry.full_name).factory).parameters

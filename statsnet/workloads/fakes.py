@@ -1,4 +1,4 @@
-"""Fake tensors that keep what sparse gradients hold."""
+"""Fake tensors that keep the entries of sparse gradients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ aten = torch.ops.aten
 class SparseFakeTensorMode(FakeTensorMode):
     """FakeTensorMode that knows sparse gradients.
 
-    In torch's own (2.13) a copy of a sparse tensor has no entries, nor has the gradient of an embedding bag, and an
-    operator without a rule is run for real, on zeros of the whole table: 20 GB for one of DLRM-DCNv2. Which entries
-    coincide is not known here: a coalesced tensor has as many as there can be.
+    In torch's own mode (2.13), copies of a sparse tensor lose its entries, and so do gradients of embedding bags.
+    Operators without a rule really run, on zeros as large as the table: 20 GB for a table of DLRM-DCNv2. Which entries
+    coincide is unknown here: a coalesced tensor gets as many as possible.
     """
 
     def __torch_dispatch__(
@@ -63,7 +63,7 @@ def _embedding_bag_backward(grad: torch.Tensor, indices: torch.Tensor, *settings
 def _sparse(
     indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, is_coalesced: bool
 ) -> torch.Tensor:
-    """A tensor of its own with entries like these."""
+    """A new sparse tensor with entries like these."""
     return torch.sparse_coo_tensor(
         torch.empty_like(indices),
         torch.empty_like(values),

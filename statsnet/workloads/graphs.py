@@ -9,14 +9,14 @@ from typing import Any
 from statsnet.errors import DeviceError
 
 WARM_UPS = 3
-"""Runs before a step is recorded, on a stream of their own, as torch asks for: libraries choose their kernels there."""
+"""Runs on a side stream before recording, as torch requires: in them libraries choose their kernels."""
 
 
 def graphed(step: Callable[[], Any], device: str, count: int) -> Callable[[], None]:
-    """A step that launches `count` recordings of `step` in turn, each with the inputs that were its turn's.
+    """A step that launches `count` recordings of `step` in turn; each has the inputs of its own turn.
 
     Source: the notes on CUDA graphs in torch's documentation. A step that waits for the device, or an optimizer that
-    keeps its counters on the host, cannot be recorded: torch says so. Raises DeviceError without a GPU.
+    keeps its counters on the host, cannot be recorded; torch raises an error. Raises DeviceError without a GPU.
     """
     if not device.startswith("cuda"):
         raise DeviceError("CUDA graphs need a GPU", hint="give --device cuda, or leave graphs=cuda away")

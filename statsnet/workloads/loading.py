@@ -118,7 +118,7 @@ def _import_file(path: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UsageError(f"'{path}' is not a Python file", hint="give a file whose name ends with .py")
     module = importlib.util.module_from_spec(spec)
-    _search(str(file.parent))  # its own neighbours import as they do when it is run as a script
+    _search(str(file.parent))  # so that it can import its neighbours, as when it is run as a script
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

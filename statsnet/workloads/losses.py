@@ -1,4 +1,4 @@
-"""The loss of a training step where the workload brings none."""
+"""The loss of a training step for workloads without their own."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ProjectionLoss:
     """Projects every differentiable output onto a fixed random direction and adds the projections up.
 
     The gradient at an output of n elements is the direction over sqrt(n): dense, different for every element
-    and of norm about 1, so that no work of the backward pass can be skipped. A direction is made once per
-    shape; `prepare` makes those of some outputs ahead of time.
+    and of norm about 1, so that no part of the backward pass can be skipped. Each shape has one direction;
+    `prepare` makes those for some outputs ahead of time.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
 LEARNING_RATE = 1e-6
-"""A step's time does not depend on it; small, so that thousands of steps on one batch stay finite."""
+"""Small, so that thousands of steps on one batch stay finite. A step's time does not depend on it."""
 
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "sgd": ("SGD", {}),
@@ -31,8 +31,8 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """A torch optimizer from a name of `SETTINGS`, a function of the parameters, or itself.
 
-    Raises UsageError for an unknown name or one that cannot take sparse gradients where the model has them,
-    and WorkloadError where the user's function fails.
+    Raises UsageError for an unknown name, or if the model has sparse gradients and the optimizer cannot take them;
+    WorkloadError if the user's function fails.
     """
     import torch
 
@@ -47,7 +47,7 @@ def make_optimizer(
                 cause="the model has embeddings with sparse gradients",
                 hint=f"--optimizer {' or '.join(TAKES_SPARSE)}, or --set sparse=false where it takes that",
             )
-        if sparse:  # its default, said aloud: else torch warns once an optimizer makes a sparse tensor
+        if sparse:  # the default, set explicitly: else torch warns when an optimizer makes a sparse tensor
             torch.sparse.check_sparse_tensor_invariants.disable()
         kind, settings = SETTINGS[optimizer]
         named: torch.optim.Optimizer = getattr(torch.optim, kind)(parameters, lr=LEARNING_RATE, **settings)

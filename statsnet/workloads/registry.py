@@ -1,7 +1,7 @@
-"""Which workloads there are: metadata only, no torch.
+"""The known workloads: metadata only, no torch.
 
-Built-in workloads register themselves when the package `reference_workloads` is imported, a third
-party's when the module named by its entry point (group `statsnet.workloads`) is. Both happen on first use.
+Built-in workloads register themselves when the package `reference_workloads` is imported; those of third parties
+when the module of their entry point (group `statsnet.workloads`) is. Both are imported on first use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUITES = (
     "AI Matrix", "AIBench", "MLPerf", "DeepBench", "DNNMark", "Fathom", "TBD", "DAWNBench", "convnet-benchmarks",
     "TensorFlow benchmarks", "HPC workload analysis",
 )  # fmt: skip
-"""Published suites, as a workload's tags name them."""
+"""Published suites; workloads' tags use these names."""
 
 Factory = Callable[..., Any]
 FactoryT = TypeVar("FactoryT", bound=Factory)
@@ -32,11 +32,11 @@ FactoryT = TypeVar("FactoryT", bound=Factory)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is known of a model without building it.
+    """What is known about a model before it is built.
 
     `factory` is a function or its address "package.module:function"; presets are keyword arguments for it.
     `parameters` and `flops` are the published figures (None where nobody published one); `flops` counts a
-    forward pass with 2 per multiply-add, of the input that the keywords in `sample` give.
+    forward pass with 2 per multiply-add, for the input that the keywords in `sample` make.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Settings under which suite and proxy are both measured: `threads=1`, `onednn=sse41+mkl=compatible`.
 
-A setting is what can be changed on one machine; it stands in for other devices when fidelity is checked.
-Libraries read most of them once, at start, so that every setting gets a process of its own.
+A setting changes how one machine runs a step; fidelity checks use settings in place of other devices.
+Libraries read most of them only at start, so that every setting gets its own process.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ENVIRONMENT = {
     "mkl": ("MKL_CBWR", {name: name.upper() for name in _MKL_CBWR}),
     "aten": ("ATEN_CPU_CAPABILITY", {name: name for name in ("default", "avx2", "avx512")}),
 }
-"""Key -> environment variable and its value by the word used here."""
+"""Key -> environment variable, and the value for each word."""
 
 RUNTIME = "runtime"
-"""Names what runs the model in torch's place (running/runtimes.py)."""
+"""The key that names another runtime for the model (measure/runtimes.py)."""
 
 _IN_PROCESS: dict[str, dict[str, Any]] = {
     "mkldnn": {"off": False, "on": True},
@@ -41,15 +41,15 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "graphs": {"cuda": "cuda"},
     RUNTIME: {name: name for name in ("onnxruntime", "openvino", "openvino-bf16")},
 }
-"""Key -> value by word, for what is switched inside the process."""
+"""Key -> value for each word. These are switched inside the process."""
 
 assert _IN_PROCESS.keys() == {*STEP_SETTINGS, RUNTIME}, "a signature may name these, but for the runtime"
 
 GRAPHS = 8
-"""Recordings of a step, each with other inputs: as many as a workload and a proxy take in turn."""
+"""Recordings of a step, each with different inputs: a workload and a proxy have as many in turn."""
 
 _KERNEL_PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
-"""Has Inductor's C++ kernels name themselves to a profiler."""
+"""Makes Inductor's C++ kernels visible to a profiler by name."""
 
 _KEYS = ("threads", *_ENVIRONMENT, *_IN_PROCESS)
 _MAX_THREADS = 4096
@@ -73,11 +73,11 @@ class Setting:
 
 
 BASELINE = Setting(name="baseline")
-"""The machine as it is."""
+"""No setting changed."""
 
 
 def setting_of(job: Mapping[str, Any]) -> Setting:
-    """The setting that a job carries, with the job's own `threads` where the setting names none."""
+    """A job's setting, with the job's own `threads` if the setting names none."""
     setting = Setting.from_dict(job["setting"]) if job.get("setting") else BASELINE
     if setting.threads is None and job.get("threads"):
         threads = job["threads"]
@@ -180,8 +180,8 @@ def apply(setting: Setting) -> None:
 
 
 def convert_module(setting: Setting, module: Any) -> Any:
-    """The module in the setting's memory format (convolutions pass the format of their weights on), and compiled where
-    it says so."""
+    """The module in the setting's memory format (convolutions pass on the format of their weights), and compiled if the
+    setting says so."""
     if setting.in_process.get("layout") == "channels_last":
         import torch
 
@@ -192,8 +192,8 @@ def convert_module(setting: Setting, module: Any) -> Any:
 
 
 def wrap_step(setting: Setting, step: Callable[[], Any], device: str) -> Callable[[], Any]:
-    """The step under autocast where the setting names a dtype, and recorded as CUDA graphs where it asks for them: the
-    same for a workload and for a proxy."""
+    """The step under autocast if the setting names a dtype, and recorded as CUDA graphs if it asks for them. Workloads
+    and proxies are treated alike."""
 
     def autocast_step() -> Any:
         with autocast(setting, device):
@@ -204,7 +204,7 @@ def wrap_step(setting: Setting, step: Callable[[], Any], device: str) -> Callabl
 
 
 def autocast(setting: Setting, device: str) -> AbstractContextManager[Any]:
-    """Where the setting names a dtype, operators inside compute in it as torch's autocast has them."""
+    """torch's autocast for the operators inside, if the setting names a dtype."""
     if "dtype" not in setting.in_process:
         return nullcontext()
     import torch
@@ -213,5 +213,5 @@ def autocast(setting: Setting, device: str) -> AbstractContextManager[Any]:
 
 
 def record(setting: Setting) -> dict[str, str]:
-    """What is switched inside the process, as an environment record's `settings` name it."""
+    """The switches inside the process, as an environment record's `settings` spell them."""
     return {key: str(value) for key, value in setting.in_process.items()}

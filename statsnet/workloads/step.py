@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class Step:
     """`step(i)` runs the i-th step: inference gives the outputs, training the loss.
 
-    Steps go through the workload's inputs in turn. `on_phase`, where set, is called with "forward",
-    "backward" and "optimizer" as each begins. The first training step also makes the optimizer's state, so
-    it is a warm-up.
+    Steps go through the workload's inputs in turn. `on_phase`, if set, is called with "forward",
+    "backward" and "optimizer" as each begins. The first training step is a warm-up: it also makes the
+    optimizer's state.
     On a workload built for "meta" the step runs under its FakeTensorMode.
-    Raises WorkloadError where the model fails, DeviceError where the device's memory does not suffice.
+    Raises WorkloadError if the model fails, DeviceError if the device has too little memory.
     `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, "custom", or None.
     """
 
@@ -76,10 +76,10 @@ class Step:
 
 
 def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any = None) -> Step:
-    """A step in a mode (default: the one it was built for), with another optimizer where one is given.
+    """A step in a mode (default: the one it was built for), optionally with another optimizer.
 
-    Everything that a step needs but should not be timed is made here; for the default loss that takes one
-    forward pass for each distinct set of input shapes.
+    Whatever a step needs but should not time is made here. The default loss needs one forward pass for each
+    distinct set of input shapes.
     Raises UsageError for an unknown optimizer and WorkloadError where the model fails or cannot be trained.
     """
     mode = mode or built.mode
@@ -116,7 +116,7 @@ def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
 
 @contextlib.contextmanager
 def _running(built: BuiltWorkload) -> Iterator[None]:
-    """Under the workload's fake mode, if any; what its model raises becomes an error that names it."""
+    """Run under the workload's fake mode, if any. Errors of its model become errors that name the workload."""
     import torch
 
     try:

@@ -1,4 +1,4 @@
-"""Data arrangement: no FLOPs, bytes alone. Copies read and write, fills write."""
+"""Data arrangement: no FLOPs, only bytes. Copies read and write, fills write."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _fill_in_place(call: OperatorCall) -> Cost:
 
 @operator_cost("reshape", "flatten", "contiguous", "ravel", "reshape_as")
 def _maybe_copy(call: OperatorCall) -> Cost:
-    """A copy only where a strided input becomes contiguous; else a view."""
+    """A copy if a strided input becomes contiguous; else a view."""
     x, out = call.tensor(0), call.output()
     copied = x.strides is not None and out.strides is None
     return call.cost(read=x.nbytes) if copied else ZERO
@@ -57,7 +57,7 @@ def _maybe_copy(call: OperatorCall) -> Cost:
 
 @operator_cost("to", "type_as")
 def _convert(call: OperatorCall) -> Cost:
-    """A copy unless nothing about the tensor changes (a transfer between devices cannot be told)."""
+    """A copy unless nothing about the tensor changes (a transfer between devices is not recognised)."""
     x = call.tensor(0)
     return ZERO if x == call.output() else call.cost(read=x.nbytes)
 

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: the two products of the pairs of tokens that are needed.
+"""Scaled dot-product attention: two products for each pair of tokens that is needed.
 
 Forward 2 · pairs · (D + Dv) FLOPs, backward 2 · pairs · (3 D + 2 Dv), since the scores are computed again:
 2.5 times the forward pass where D = Dv. Softmax inside a fused kernel is not counted (FlashAttention's own
@@ -18,7 +18,7 @@ from statsnet.signatures.operators import TensorSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
-    """Where an operator keeps what matters: its first query index, its causal argument, its layout."""
+    """Positions in an operator's arguments: the first query, the causal flag; and its layout."""
 
     query: int
     causal: int
@@ -86,7 +86,7 @@ def _at_least(spec: TensorSpec, rank: int) -> tuple[int, ...]:
 def _packed_pairs(
     call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec, causal: bool
 ) -> float:
-    """Sequences of unknown lengths packed into [T, H, D]: taken as equally long, the least work possible."""
+    """Packed sequences [T, H, D] of unknown lengths: equal lengths are assumed, which is the least possible work."""
     offsets = call.tensor(schema.offsets) if schema.offsets is not None else query
     sequences = max(1, offsets.numel - 1)
     tokens, heads, _ = dimensions(query, 3)

@@ -14,7 +14,7 @@ _INDEX_BYTES = 8  # the coordinates of a sparse tensor are int64
 
 
 class MisfitError(StatsNetError):
-    """A call whose arguments are not those that the formula expects; `cost_of` then answers None."""
+    """A call's arguments are not those that the formula expects; `cost_of` then returns None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class OperatorCall:
         return name.endswith("_") and not name.endswith("__")
 
     def arg(self, index: int) -> Argument:
-        """An argument as it is; None where the call does not reach that far."""
+        """An argument as it is; None if the call has fewer."""
         return self.args[index] if index < len(self.args) else None
 
     def tensor(self, index: int) -> TensorSpec:
@@ -120,7 +120,7 @@ class OperatorCall:
         return tuple(t for t in argument if isinstance(t, TensorSpec))
 
     def number(self, index: int, default: float = 0.0) -> float:
-        """A scalar argument; `default` where it is absent or was not kept."""
+        """A scalar argument; `default` if it is absent or was not recorded."""
         argument = self.arg(index)
         return argument if isinstance(argument, (int, float)) else default
 
@@ -137,7 +137,7 @@ class OperatorCall:
         return tuple(argument)
 
     def mask(self, index: int, length: int) -> tuple[bool, ...]:
-        """An output mask, by whose absence everything is computed."""
+        """An output mask; without one everything is computed."""
         argument = self.arg(index)
         if isinstance(argument, list) and len(argument) == length:
             return tuple(bool(f) for f in argument)

@@ -1,4 +1,4 @@
-"""Convolutions: 2 FLOPs for each weight at each position, padding included, bias free.
+"""Convolutions: 2 FLOPs for each weight at each position, padding included; the bias is free.
 
 A plain convolution visits its weights once per output position, a transposed one once per input position;
 that covers strides, dilation and groups, because the weight's own shape carries the group's share.

@@ -38,13 +38,13 @@ _SEVERAL = {
 add; quantise: divide, round, clamp twice (fake: and subtract the zero point twice, multiply)."""
 
 _COMPLEX = {"mul": 6, "multiply": 6, "div": 11, "divide": 11, "reciprocal": 6, "abs": 4, "square": 6}
-"""FLOPs on complex numbers; what is not here counts double."""
+"""FLOPs on complex numbers; functions that are not listed here count double."""
 
 
 def pointwise(call: OperatorCall, per_element: float) -> Cost:
     """`per_element` FLOPs for each element of the output; inputs and outputs once.
 
-    With a sparse operand only its stored elements count, also in the dense ones it is combined with.
+    With a sparse operand only its stored elements count, even in dense operands.
     """
     if any(isinstance(t, SparseSpec) for t in call.inputs):
         return _sparse_pointwise(call, per_element)

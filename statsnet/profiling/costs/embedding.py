@@ -1,7 +1,7 @@
-"""Gathers and scatters of rows: what counts is the rows that are touched, not the table.
+"""Gathers and scatters of rows: the rows touched count, not the table.
 
 Rows read are as many as there are indices, but never more than the table has. Repeated indices within that
-bound count again: which they are depends on values, and the access skew of a signature tells it.
+bound count again: which indices repeat depends on values; a signature's access skew tells it.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _segment_reduce_backward(call: OperatorCall) -> Cost:
 
 @operator_cost("sparse_mask")
 def _sparse_mask(call: OperatorCall) -> Cost:
-    """The rows of a dense tensor that a sparse one has."""
+    """The rows of a dense tensor that are present in a sparse one."""
     dense, mask = call.tensor(0), call.tensor(1)
     rows = mask.entries if isinstance(mask, SparseSpec) else first_dimension(mask)
     return call.cost(read=_rows_bytes(dense, rows) + mask.nbytes)

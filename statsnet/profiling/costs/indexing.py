@@ -1,6 +1,6 @@
-"""Indexing by tensors: the positions that an index names are what is read or written.
+"""Indexing by tensors: the positions that an index names are read or written.
 
-A Boolean mask names an unknown number of positions; where no result or value tells it, all are assumed.
+A Boolean mask names an unknown number of positions; if no result or value tells how many, all are assumed.
 """
 
 from __future__ import annotations
@@ -104,5 +104,5 @@ def _put(call: OperatorCall) -> Cost:
 
 @operator_cost("masked_scatter")
 def _masked_scatter(call: OperatorCall) -> Cost:
-    """self, mask, source, of which an unknown part is used: all of it is assumed."""
+    """self, mask, source: an unknown part of the source is used, all of it is assumed."""
     return call.cost()

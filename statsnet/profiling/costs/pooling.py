@@ -38,7 +38,7 @@ def _average_pool(call: OperatorCall) -> Cost:
 
 @operator_cost("avg_pool2d_backward", "avg_pool3d_backward")
 def _average_pool_backward(call: OperatorCall) -> Cost:
-    """A division, and an addition per element of the window; the input gives its shape alone."""
+    """A division, and an addition per element of the window; the input only gives its shape."""
     grad = call.tensor(0)
     return call.cost(grad.numel * (_window(call, 2, _rank(call)) + 1), read=grad.nbytes)
 
@@ -47,7 +47,7 @@ def _average_pool_backward(call: OperatorCall) -> Cost:
                "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
                "fractional_max_pool2d_backward", "fractional_max_pool3d_backward")  # fmt: skip
 def _max_pool_backward(call: OperatorCall) -> Cost:
-    """One addition per gradient, where its index says; the input gives its shape alone."""
+    """One addition per gradient, at its index; the input only gives its shape."""
     return call.cost(call.tensor(0).numel, read=call.bytes_in - call.tensor(1).nbytes)
 
 
@@ -76,7 +76,7 @@ def _unpool(call: OperatorCall) -> Cost:
 
 
 _ROI_SAMPLES = 4
-"""Samples per output cell where the sampling ratio adapts to the box, which depends on values."""
+"""Assumed samples per output cell if the sampling ratio adapts to the box, which depends on values."""
 
 
 @operator_cost("torchvision.roi_align")

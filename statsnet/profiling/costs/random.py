@@ -1,4 +1,4 @@
-"""Random numbers: what is written, and distributions that are read. Drawing a number counts no FLOP."""
+"""Random numbers: bytes written, and those of parameters read. Drawing a number counts no FLOP."""
 
 from __future__ import annotations
 

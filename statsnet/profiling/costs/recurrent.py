@@ -1,8 +1,8 @@
 """Recurrent layers: the gates' matrix products over all steps, and the pointwise work of each hidden unit.
 
 Pointwise FLOPs per hidden unit and step: LSTM 9 (5 activations, f·c + i·g, o·tanh c), GRU 8, plain 1; biases
-and the sum of both products belong to the accumulation and are free, except in the fused cells, which are
-given both products. The backward pass has twice the products. Weights count as read once, not once per step.
+and the sum of both products belong to the accumulation and are free, except in fused cells, whose inputs
+are both products. The backward pass has twice the products. Weights count as read once, not once per step.
 """
 
 from __future__ import annotations
