@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, divided, held
+from statsnet.blocks.base import Block, BlockKind, Config, divided, side_input
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 
@@ -18,12 +18,12 @@ class Attention(Block):
     ) -> None:  # fmt: skip
         together = queries == keys
         super().__init__(3 if together else 1, batch, queries, heads, head_size)
-        self.kept = None if together else held(2, batch, keys, heads, head_size)
+        self.side_input_keys_values = None if together else side_input(2, batch, keys, heads, head_size)
         self.causal = causal
 
     def forward(self, x: Tensor) -> Tensor:
         q, *rest = self.enter(x).unbind(0)
-        k, v = rest if self.kept is None else self.kept.unbind(0)
+        k, v = rest if self.side_input_keys_values is None else self.side_input_keys_values.unbind(0)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2)
 
@@ -31,7 +31,7 @@ class Attention(Block):
 class AttentionKind(BlockKind):
     name = "attention"
     module = Attention
-    helpers = (held,)
+    helpers = (side_input,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -16,6 +16,9 @@ from torch.overrides import TorchFunctionMode
 
 from statsnet.signatures.model import Cluster
 
+SIDE_INPUTS = ("side_input", "side_input_keys_values")
+"""How names of operands begin that stand for another branch: they get gradients, but no optimizer steps them."""
+
 Config = dict[str, Any]
 """Constructor arguments of a block: integers, booleans, names and tuples of integers; nothing else."""
 
@@ -53,7 +56,7 @@ class Block(nn.Module):
         _, channels, _, width = self.shape
         self.last, self.strides = True, [self.strides[0], 1, width * channels, channels]
         for name, branch in (*self.named_parameters(recurse=False), *self.named_buffers(recurse=False)):
-            if name.startswith("other") and branch.dim() == 4:
+            if name.startswith(SIDE_INPUTS) and branch.dim() == 4:
                 branch.data = branch.data.to(memory_format=torch.channels_last)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -108,9 +111,9 @@ class BlockKind(ABC):
         may only be next to each other or to blocks that mix, and a tower has only a few of them."""
         return True
 
-    def joined(self, config: Config) -> Config | None:
-        """The same block with what it writes joined with other branches, so that its gradient arrives as a part of a
-        wider one (a strided tensor); None where no such block is needed."""
+    def with_concatenated_output(self, config: Config) -> Config | None:
+        """The same block with an output that is concatenated with other branches, so that its gradient is a slice of a
+        wider one (a strided tensor); None if no such block is needed."""
         return None
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
@@ -144,7 +147,7 @@ class _NoValues(TorchFunctionMode):
         return func(*args, **options)
 
 
-def held(*shape: int) -> nn.Parameter:
+def side_input(*shape: int) -> nn.Parameter:
     """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
 
     Of both signs and never near zero, so that products and quotients neither vanish nor grow.

@@ -7,7 +7,16 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from statsnet.blocks.base import SMALLEST_MAP, Block, BlockKind, Config, divided, held, per_axis, resized_map
+from statsnet.blocks.base import (
+    SMALLEST_MAP,
+    Block,
+    BlockKind,
+    Config,
+    divided,
+    per_axis,
+    resized_map,
+    side_input,
+)
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.shapes import MANY_IMAGES
@@ -32,15 +41,15 @@ class Conv(Block):
         self.norm = bn(filters) if norm else None
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
-        self.other = held(batch, filters, *out) if residual else None
+        self.side_input = side_input(batch, filters, *out) if residual else None
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv.forward(self.enter(x))
         if self.norm is not None:
             y = self.norm.forward(y)
-        if self.other is not None:
-            y = y + self.other
+        if self.side_input is not None:
+            y = y + self.side_input
         return y if self.activation is None else self.activation(y)
 
 
@@ -68,7 +77,7 @@ class ConvKind(BlockKind):
     name = "conv"
     module = Conv
     mixes = True
-    helpers = (held,)
+    helpers = (side_input,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

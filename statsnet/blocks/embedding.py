@@ -29,10 +29,11 @@ class Embedding(nn.Module):
 
     def __init__(
         self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False,
-        joined: bool = False,
+        output_is_concatenated: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.rows, self.indices, self.skew, self.joined = rows, indices, skew, joined
+        self.rows, self.indices, self.skew = rows, indices, skew
+        self.output_is_concatenated = output_is_concatenated
         self.table = nn.Embedding.from_pretrained(table_values(rows, width), freeze=False, sparse=sparse)
 
     def forward(self, indices: Tensor) -> Tensor:
@@ -58,11 +59,11 @@ class EmbeddingBag(nn.Module):
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
-        found = self.table.forward(indices, self.offsets)
-        if found.is_cpu:  # a product of one row is none of the library's
-            few = found.detach()[:1].expand(16, -1).sigmoid()
+        pooled = self.table.forward(indices, self.offsets)
+        if pooled.is_cpu:  # a product of one row is none of the library's
+            few = pooled.detach()[:1].expand(16, -1).sigmoid()
             F.linear(few, few)
-        return found
+        return pooled
 
 
 def _table(shape: list[int]) -> tuple[int, int]:
@@ -98,8 +99,8 @@ class EmbeddingKind(BlockKind):
         rows, scaled = divided(config["rows"], 1 / factor), self.scaled(config, 1 / factor)
         return None if rows is None or scaled is None else {**scaled, "rows": rows}
 
-    def joined(self, config: Config) -> Config | None:
-        return {**config, "joined": True}
+    def with_concatenated_output(self, config: Config) -> Config | None:
+        return {**config, "output_is_concatenated": True}
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
         return config["indices"], config["rows"]
@@ -126,7 +127,7 @@ class EmbeddingBagKind(EmbeddingKind):
             "sparse": first.args[5] is True,
         }
 
-    def joined(self, config: Config) -> Config | None:
+    def with_concatenated_output(self, config: Config) -> Config | None:
         return None
 
     def scaled(self, config: Config, divisor: float) -> Config | None:

@@ -21,11 +21,11 @@ class BatchedMatMul(Block):
         super().__init__(batch, rows, depth)
         self.transposed = transposed
         shape = (batch, columns, depth) if transposed else (batch, depth, columns)
-        self.other = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
+        self.side_input = nn.Parameter(torch.randn(shape) / math.sqrt(depth))
 
     def forward(self, x: Tensor) -> Tensor:
-        other = self.other.mT if self.transposed else self.other
-        return self.enter(x) @ other
+        side_input = self.side_input.mT if self.transposed else self.side_input
+        return self.enter(x) @ side_input
 
 
 class MatMulKind(BlockKind):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, held
+from statsnet.blocks.base import Block, BlockKind, Config, side_input
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -61,15 +61,17 @@ class Pointwise(Block):
 
     maps = True
 
-    def __init__(self, shape: tuple, functions: tuple, operand: tuple = (), joined: bool = False) -> None:
+    def __init__(
+        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False
+    ) -> None:
         super().__init__(*shape)
-        self.functions, self.joined = functions, joined
-        self.other = held(*operand) if operand else None
+        self.functions, self.output_is_concatenated = functions, output_is_concatenated
+        self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
         for name in self.functions:
-            x = FUNCTIONS[name](x, self.other)
+            x = FUNCTIONS[name](x, self.side_input)
         return x
 
 
@@ -96,7 +98,7 @@ def function_of(cluster: Cluster) -> str | None:
 class PointwiseKind(BlockKind):
     name = "pointwise"
     module = Pointwise
-    helpers = (held, FUNCTIONS)
+    helpers = (side_input, FUNCTIONS)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = next((o for o in motif[0].outputs if o is not None), None)
@@ -116,8 +118,8 @@ class PointwiseKind(BlockKind):
         config: Config = {"shape": tuple(first["shape"]), "functions": tuple(functions)}
         return {**config, "operand": operand} if operand else config
 
-    def joined(self, config: Config) -> Config | None:
-        return {**config, "joined": True}
+    def with_concatenated_output(self, config: Config) -> Config | None:
+        return {**config, "output_is_concatenated": True}
 
     def steady(self, config: Config) -> bool:
         steady = True

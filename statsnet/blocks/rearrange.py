@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from statsnet.blocks.base import Block, BlockKind, Config, held
+from statsnet.blocks.base import Block, BlockKind, Config, side_input
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
@@ -38,7 +38,7 @@ class Concat(Block):
         super().__init__(*first)
         self.axis = axis
         for number, piece in enumerate(others):
-            self.register_buffer(f"other{number}", held(*piece).detach())
+            self.register_buffer(f"side_input{number}", side_input(*piece).detach())
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([self.enter(x), *self.buffers()], self.axis)
@@ -126,7 +126,7 @@ def _moving(config: Config) -> Config | None:
 class ConcatKind(_ShapeKind):
     name = "concat"
     module = Concat
-    helpers = (held,)
+    helpers = (side_input,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -47,7 +47,7 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     """
     _require(runtime, network.MODE, str(network.DTYPE).removeprefix("torch."), device)
     state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
-    kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.KEPT)}
+    kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
     inputs = [((batch, kept), {}) for batch in network.batches(proxy, device)]
     return _in_turn(runtime, _WithBranches(proxy), inputs)
 

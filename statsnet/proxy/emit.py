@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import Block
+from statsnet.blocks.base import SIDE_INPUTS, Block
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.measure import timing as harness
 from statsnet.proxy import templates
@@ -37,6 +37,7 @@ def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, 
         mode=mode,
         dtype=dtype,
         seed=int(seed),
+        side_inputs=_literal(SIDE_INPUTS),
         constants=_optimizers(placed),
         blocks=_block_sources(placed),
         network=_network_sources(towers, mode),
@@ -65,8 +66,8 @@ def _reads_indices(placed: list[Placed]) -> bool:
     return any(KINDS[b.kind].index_range(b.config) is not None for b in placed)
 
 
-def _has_joined(placed: list[Placed]) -> bool:
-    return any(b.config.get("joined") for b in placed)
+def _has_concatenated_output(placed: list[Placed]) -> bool:
+    return any(b.config.get("output_is_concatenated") for b in placed)
 
 
 def _ends_in_relu(tower: Tower) -> bool:
@@ -79,12 +80,12 @@ def _steps(mode: str, placed: list[Placed]) -> str:
     if mode == "training":
         stepped = any(b.optimizer for b in placed)
         how = templates.WITH_OPTIMIZERS if stepped else templates.WITHOUT_OPTIMIZERS
-        joined = _has_joined(placed)
+        sliced = _has_concatenated_output(placed)
         gradients = "gradients_like(proxy(next(rotation)))"
         step = templates.TRAINING_STEP.substitute(
-            how, gradients=f"behind_joins(proxy, {gradients})" if joined else gradients
+            how, gradients=f"sliced_gradients(proxy, {gradients})" if sliced else gradients
         )
-        before = [templates.GRADIENTS, *([templates.JOINED] if joined else [])]
+        before = [templates.GRADIENTS, *([templates.SLICED_GRADIENTS] if sliced else [])]
     sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
     parts = [sample, templates.BATCHES, templates.WORKING_DTYPE, *before, step]
     return "\n\n".join(parts).strip()
@@ -183,10 +184,11 @@ def _network_sources(towers: list[Tower], mode: str) -> str:
         call = ("nn.Sequential", [_call(b, n) for b, n in runs])
         lines += _several(call, len(list(equal)), 8)
     parts.append("\n".join([*lines, "    ]"]) + "\n")
-    kept = mode == "training" and any(_ends_in_relu(t) for t in towers)
-    parts += [templates.KEPT] if kept else []
+    read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
+    parts += [templates.READ_ON] if read_on else []
     parts.append(templates.THROUGH)
-    parts.append(templates.PROXY.substitute(ends=_ends(towers), kept=templates.READ_ON if kept else ""))
+    applied = templates.APPLY_READ_ON if read_on else ""
+    parts.append(templates.PROXY.substitute(ends=_ends(towers), read_on=applied))
     return "\n\n".join(parts).strip()
 
 

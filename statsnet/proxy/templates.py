@@ -20,7 +20,7 @@ SPEC_ID = "$spec_id"
 MODE = "$mode"
 DTYPE = torch.$dtype
 SEED = $seed
-KEPT = ("other", "kept")  # operands that stand for another branch: they get gradients, but no step
+SIDE_INPUTS = $side_inputs  # operands from other branches: not stepped
 $constants
 
 # ---- blocks -----------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Proxy(nn.Module):
         self.towers = nn.ModuleList(towers())
 
     def forward(self, batch: list[Tensor]) -> list[Tensor]:
-$ends$kept        return ends
+$ends$read_on        return ends
 ''')
 
 LOOP = """\
@@ -88,7 +88,7 @@ UNROLLED = Template("""\
 $lines        ]
 """)
 
-KEPT = '''\
+READ_ON = '''\
 class ReadOn(torch.autograd.Function):
     """What a compiler is to see behind a tower that ends in a relu: a layer that keeps what it reads for its
     own backward pass, as in a model. With none, the signs are kept instead, and written besides."""
@@ -109,7 +109,7 @@ def ends_in_relu(tower: nn.Sequential) -> bool:
     return getattr(last, "activation", None) is F.relu or getattr(last, "functions", ("",))[-1] == "relu"
 '''
 
-READ_ON = """\
+APPLY_READ_ON = """\
         if torch.compiler.is_compiling():
             pairs = zip(self.towers, ends, strict=True)
             ends = [ReadOn.apply(x) if ends_in_relu(tower) else x for tower, x in pairs]
@@ -182,7 +182,7 @@ def working_dtype(device: str) -> torch.dtype:
 def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
     """What towers read, and the other branches that blocks hold, as layers before would hand them on."""
     for name, weight in proxy.named_parameters():
-        if name.rpartition(".")[2] in KEPT:
+        if name.rpartition(".")[2] in SIDE_INPUTS:
             weight.data = weight.data.to(dtype)
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
 '''
@@ -210,8 +210,8 @@ def backward(
 ) -> None:
     """Gradients of all parameters, and of what comes in: behind other layers, every tower gives one back."""
     heads = [x for x in batch if x.requires_grad]
-    found = torch.autograd.grad(outputs, heads + weights, gradients)
-    for weight, gradient in zip(weights, found[len(heads) :], strict=True):
+    computed = torch.autograd.grad(outputs, heads + weights, gradients)
+    for weight, gradient in zip(weights, computed[len(heads) :], strict=True):
         weight.grad = gradient
 
 
@@ -220,10 +220,10 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 '''
 
-JOINED = '''\
-def behind_joins(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
+SLICED_GRADIENTS = '''\
+def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
     """Where a tower's end is joined with other branches, its gradient comes back as a part of a wider one."""
-    wide = [getattr(tower[-1], "joined", False) for tower in proxy.towers]
+    wide = [getattr(tower[-1], "output_is_concatenated", False) for tower in proxy.towers]
     pairs = zip(wide, gradients, strict=True)
     return [torch.cat([g, g], -1)[..., : g.shape[-1]] if w else g for w, g in pairs]
 '''
@@ -258,7 +258,7 @@ WITH_OPTIMIZERS = {
     optimizers = []
     for name, make in OPTIMIZERS.items():
         blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
-        optimizers.append(make([p for b in blocks for n, p in b.named_parameters() if n not in KEPT]))
+        optimizers.append(make([p for b in blocks for n, p in b.named_parameters() if n not in SIDE_INPUTS]))
 """,
     "update": """\
         for optimizer in optimizers:

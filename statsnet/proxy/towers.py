@@ -113,7 +113,7 @@ def _writes(block: Placed) -> int:
 
 
 def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed | None:
-    if chain[-1].config.get("joined"):
+    if chain[-1].config.get("output_is_concatenated"):
         return None  # its special gradient can only be given at a tower's end
     written, available = shapes(chain[-1])[1], _writes(chain[-1])
     smallest = SMALLEST_SLICE * available

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from statsnet.blocks import KINDS, Config
+from statsnet.blocks.base import SIDE_INPUTS
 from statsnet.blocks.conv import output_map
 
 FLOP_RATE = 1e11
@@ -20,13 +21,13 @@ OPTIMIZER_PASSES = {"sgd": 3, "sgd_momentum": 6, "adagrad": 8, "rmsprop": 10, "a
 def estimate_s(
     kind_name: str, config: Config, *, training: bool, optimizer: str | None = None
 ) -> tuple[float, float]:
-    """Seconds of the block and of its optimizer's step: products at FLOP_RATE plus bytes at BYTE_RATE. Training adds the
-    backward pass and the optimizer's passes over the parameters."""
+    """Seconds of the block and of its optimizer's step: products at FLOP_RATE, bytes at BYTE_RATE. Training adds
+    the backward pass and the optimizer's passes over the parameters."""
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
-    parameters = sum(p.numel() for n, p in module.named_parameters() if n not in ("other", "kept"))
-    kept = sum(p.numel() for n, p in module.named_parameters() if n in ("other", "kept"))
+    parameters = sum(p.numel() for n, p in module.named_parameters() if n not in SIDE_INPUTS)
+    kept = sum(p.numel() for n, p in module.named_parameters() if n in SIDE_INPUTS)
     kept += 2 * sum(b.numel() for b in module.buffers())
     if kind_name == "parameters":
         return 4 * CALL_S, _optimizer_s(optimizer, parameters)

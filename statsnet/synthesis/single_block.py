@@ -9,6 +9,7 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet.blocks import KINDS
+from statsnet.blocks.base import SIDE_INPUTS
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.workloads.optimizers import make_optimizer
 
@@ -43,9 +44,9 @@ class BlockBench:
         with torch.no_grad():
             y = self.module(self._input())
         self.grad = torch.randn_like(y) / y.numel() ** 0.5
-        if getattr(self.module, "joined", False):
+        if getattr(self.module, "output_is_concatenated", False):
             self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
-        stepped = [p for name, p in self.module.named_parameters() if name not in ("other", "kept")]
+        stepped = [p for name, p in self.module.named_parameters() if name not in SIDE_INPUTS]
         if self.training and stepped and row["optimizer"]:
             self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))
 

@@ -54,8 +54,9 @@ def _motifs(target: Target) -> list[Source]:
         for run in _splits(clusters):
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             for kind, config in readings(run):
-                joined = KINDS[kind].joined(config) if (motif.member, _written(run[-1])) in strided else None
-                for variant in (config, *([joined] if joined else [])):
+                is_sliced = (motif.member, _written(run[-1])) in strided
+                concatenated = KINDS[kind].with_concatenated_output(config) if is_sliced else None
+                for variant in filter(None, (config, concatenated)):
                     key = json.dumps([kind, variant, optimizer], sort_keys=True)
                     source = by_key.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
                     source.share += per_call * motif.count_per_s
@@ -146,8 +147,8 @@ def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
 
 
 def _family(source: Source) -> str:
-    what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function", "joined",
-            "weight_first_axis_in", "transposed")  # fmt: skip
+    what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function",
+            "output_is_concatenated", "weight_first_axis_in", "transposed")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,

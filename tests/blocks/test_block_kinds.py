@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import Block, BlockKind
+from statsnet.blocks.base import SIDE_INPUTS, Block, BlockKind
 from statsnet.blocks.conformance import block_input, check_block_kind
 from statsnet.blocks.pointwise import BINARY, FUNCTIONS, SQUASHING, UNSTEADY
 from statsnet.errors import StatsNetError
@@ -417,8 +417,9 @@ def test_other_branches_of_maps_are_kept_channels_last(kind: str) -> None:
     }[kind]
     block = KINDS[kind].build(config)
     block.read_channels_last()
-    held = [t for name, t in (*block.named_parameters(), *block.named_buffers()) if name.startswith("other")]
-    assert held
-    assert all(t.is_contiguous(memory_format=torch.channels_last) for t in held)
+    named = (*block.named_parameters(), *block.named_buffers())
+    side_inputs = [t for name, t in named if name.startswith(SIDE_INPUTS)]
+    assert side_inputs
+    assert all(t.is_contiguous(memory_format=torch.channels_last) for t in side_inputs)
     x = torch.randn(block.shape).to(memory_format=torch.channels_last)
     assert block(x).is_contiguous(memory_format=torch.channels_last)

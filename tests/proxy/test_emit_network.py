@@ -202,7 +202,7 @@ def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: A
         for path, block in proxy.named_modules()
         if hasattr(block, "optimizer")
         for name, _ in block.named_parameters()
-        if name not in network.KEPT
+        if name not in network.SIDE_INPUTS
     }
     changed = {name for name, p in proxy.named_parameters() if not torch.equal(p.detach(), before[name])}
     assert changed <= owned
@@ -210,11 +210,11 @@ def test_optimizers_step_what_they_own(write_source: Callable[..., str], load: A
     assert all(p.grad is not None for p in proxy.parameters())
 
 
-@pytest.mark.parametrize(("joined", "strides"), [(False, (4, 1)), (True, (8, 1))])
-def test_behind_a_join_a_gradient_is_part_of_a_wider_one(
-    joined: bool, strides: tuple[int, ...], write_source: Callable[..., str], load: Any
+@pytest.mark.parametrize(("concatenated", "strides"), [(False, (4, 1)), (True, (8, 1))])
+def test_the_gradient_of_a_concatenated_output_is_a_slice_of_a_wider_one(
+    concatenated: bool, strides: tuple[int, ...], write_source: Callable[..., str], load: Any
 ) -> None:
-    config = {"rows": 50, "width": 4, "indices": 16, **({"joined": True} if joined else {})}
+    config = {"rows": 50, "width": 4, "indices": 16, "output_is_concatenated": concatenated}
     towers = build_towers([(Placed(kind="embedding", config=config, optimizer="adam"), 1)])
     network = load(write_source("training", towers))
     proxy = network.build()
@@ -309,9 +309,10 @@ def test_under_autocast_activations_come_in_its_dtype(
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
             outputs = step()
         assert {d for d in seen if d.is_floating_point} == {dtype}
-        held = [p for n, p in proxy.named_parameters() if n.rpartition(".")[2] in network.KEPT]
-        assert held
-        assert {p.dtype for p in held} == {dtype}
+        parameters = proxy.named_parameters()
+        side_inputs = [p for n, p in parameters if n.rpartition(".")[2] in network.SIDE_INPUTS]
+        assert side_inputs
+        assert {p.dtype for p in side_inputs} == {dtype}
         assert all(torch.isfinite(y.float()).all() for y in outputs)
 
 
@@ -338,10 +339,11 @@ def test_where_convolutions_are_channels_last_so_is_what_is_handed_to_them(
     mapped = [b for b in proxy.modules() if getattr(b, "maps", False)]
     heads = [tower[0] for tower in proxy.towers]
     given = [x for x, head in zip(batch, heads, strict=True) if head in mapped and x.dim() == 4]
-    held = [b.other for b in mapped if getattr(b, "other", None) is not None and b.other.dim() == 4]
+    branches = [getattr(b, "side_input", None) for b in mapped]
+    side_inputs = [x for x in branches if x is not None and x.dim() == 4]
     assert given
-    assert held
-    assert all(channels_last(x) for x in (*given, *held))
+    assert side_inputs
+    assert all(channels_last(x) for x in (*given, *side_inputs))
     convolutions = [m for m in proxy.modules() if isinstance(m, torch.nn.Conv2d)]
     assert all(m.weight.is_contiguous() for m in convolutions) == (how != "weights")
     assert all(y.isfinite().all() for y in network.make_step(proxy)())

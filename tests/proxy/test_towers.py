@@ -114,7 +114,7 @@ def test_no_blocks_no_towers() -> None:
 
 def test_what_is_joined_ends_a_chain() -> None:
     """Its gradient is to arrive as a part of a wider one: only a chain's end is handed such a gradient."""
-    table = Placed(kind="embedding", config={**POOL[9][1], "joined": True})
+    table = Placed(kind="embedding", config={**POOL[9][1], "output_is_concatenated": True})
     towers = build_towers([(table, 1), (linear(8, 4, 4), 1)])
     assert [t.blocks for t in towers] == [(table,), (linear(8, 4, 4),)]
 

@@ -395,8 +395,8 @@ def test_gradients_that_arrive_strided_make_joined_candidates(
     )
     signature = small_signature(mode="training", clusters=(GEMM, RELU, backward), measurements=(measured,))
     found = candidates(target_of(signature), budget_s=0.02)
-    assert any(c.config.get("joined") for c in found) == wanted
-    assert any(c.kind == "pointwise" and "joined" not in c.config for c in found)
+    assert any(c.config.get("output_is_concatenated") for c in found) == wanted
+    assert any(c.kind == "pointwise" and "output_is_concatenated" not in c.config for c in found)
 
 
 def test_nothing_can_stand_for_unknown_operators() -> None:
