@@ -106,9 +106,7 @@ def characteristics_of(signature: Signature) -> Characteristics:
     )
 
 
-def hotspots_by_category(
-    characteristics: Sequence[Characteristics], signatures: Sequence[Signature]
-) -> dict[str, int]:
+def hotspots_by_category(steps: Sequence[Characteristics], signatures: Sequence[Signature]) -> dict[str, int]:
     """How many hotspots (functions of some workload) there are in each category: AIBench's table 7."""
     category_of: dict[str, str] = {}
     for signature in signatures:
@@ -116,8 +114,8 @@ def hotspots_by_category(
         for cluster, function in zip(signature.clusters, names, strict=True):
             category_of.setdefault(function or cluster.op, cluster.category)
     counts: dict[str, int] = defaultdict(int)
-    for one in characteristics:
-        for name in one.hotspots:
+    for step in steps:
+        for name in step.hotspots:
             counts[category_of[name]] += 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

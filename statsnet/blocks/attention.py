@@ -11,7 +11,7 @@ from statsnet.signatures.model import Cluster
 
 
 class Attention(Block):
-    """Heads attend over `keys` positions; queries, keys and values come in together where lengths agree."""
+    """Attention over `keys` positions. If lengths agree, keys and values come in with the queries."""
 
     def __init__(
         self, batch: int, heads: int, queries: int, keys: int, head_size: int, causal: bool = False
@@ -45,14 +45,8 @@ class AttentionKind(BlockKind):
             "_scaled_dot_product_cudnn_attention": 6,
         }.get(base_name(first.op), 4)
         causal = len(first.args) > causal_position and first.args[causal_position] is True
-        return {
-            "batch": q[0],
-            "heads": q[1],
-            "queries": q[2],
-            "keys": k[2],
-            "head_size": q[3],
-            "causal": causal,
-        }
+        lengths = {"queries": q[2], "keys": k[2]}
+        return {"batch": q[0], "heads": q[1], **lengths, "head_size": q[3], "causal": causal}
 
     def steady(self, config: Config) -> bool:
         """If the block has its own keys and values, its input only changes how they are weighted."""

@@ -36,9 +36,9 @@ SMALLEST_MAP = 12
 
 
 class Block(nn.Module):
-    """A piece of the network. It reads the first elements of whatever comes in as a tensor of `shape`.
+    """A piece of the network. It reads the first elements of its input as a tensor of `shape`.
 
-    What reads `maps` can be told that the convolutions around it write theirs channels last.
+    Blocks that read `maps` can be told that the convolutions around them write maps channels last.
     """
 
     maps = False
@@ -50,7 +50,7 @@ class Block(nn.Module):
         self.strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
     def read_channels_last(self) -> None:
-        """From now on maps come in channels last, and other branches are kept so."""
+        """From now on input maps are channels last, and side inputs are stored so too."""
         if not self.maps or len(self.shape) != 4:
             return
         _, channels, _, width = self.shape
@@ -62,11 +62,11 @@ class Block(nn.Module):
     def enter(self, x: Tensor) -> Tensor:
         if x.shape == self.shape:
             return x
-        if not x.requires_grad:  # one view: what lies between operators is part of the step's time
+        if not x.requires_grad:  # a single view, because time between operators counts too
             return x.as_strided(self.shape, self.strides)
         last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
         flat, count = (x.permute(0, 2, 3, 1) if last else x).reshape(-1), math.prod(self.shape)
-        if flat.numel() > count:  # even of all elements, a slice's gradient is one more pass over them
+        if flat.numel() > count:  # even a slice of all elements costs one more pass backward
             flat = flat[:count]
         if not self.last:
             return flat.view(self.shape)
@@ -148,9 +148,9 @@ class _NoValues(TorchFunctionMode):
 
 
 def side_input(*shape: int) -> nn.Parameter:
-    """A second operand that the block keeps: the other branch of an addition, the keys of an attention.
+    """A block's second operand, in place of another branch: for example one side of an addition.
 
-    Of both signs and never near zero, so that products and quotients neither vanish nor grow.
+    Its values have both signs and are never near zero, so products and quotients neither vanish nor grow.
     """
     values = torch.randn(shape)
     return nn.Parameter(0.8 * values.sign() + 0.25 * values)

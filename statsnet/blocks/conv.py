@@ -23,7 +23,7 @@ from statsnet.signatures.shapes import MANY_IMAGES
 
 
 class Conv(Block):
-    """Convolution over 1, 2 or 3 axes; then, where asked for, batch norm, an addition and an activation."""
+    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation."""
 
     maps = True
 

@@ -14,7 +14,7 @@ from statsnet.signatures.model import Cluster
 
 
 class Deconv(Block):
-    """Transposed convolution over 1, 2 or 3 axes; then, where asked for, batch norm and an activation."""
+    """Transposed convolution over 1, 2 or 3 axes, with optional batch norm and activation."""
 
     maps = True
 
@@ -28,7 +28,7 @@ class Deconv(Block):
         deconv = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)[axes - 1]
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
         self.deconv = deconv(channels, filters, kernel, stride, padding, longer or 0, groups, bias)
-        summed = channels / groups * math.prod(kernel) / math.prod(stride)  # terms of one output, about
+        summed = channels / groups * math.prod(kernel) / math.prod(stride)  # about so many terms per output
         nn.init.normal_(self.deconv.weight, std=math.sqrt(2 / summed))
         self.norm = bn(filters) if norm else None
         self.activation = getattr(F, activation) if activation else None

@@ -15,7 +15,7 @@ LARGEST_TABLE_ELEMENTS = 2**26
 
 
 def table_values(rows: int, width: int) -> Tensor:
-    """Random rows, repeated: to draw new ones for gigabytes takes longer than the whole measurement."""
+    """Random rows, repeated: drawing gigabytes of new ones would take longer than the whole measurement."""
     drawn = torch.randn(min(rows, 2**16), width)
     values = torch.empty(rows, width)
     for part in values.split(len(drawn)):
@@ -24,8 +24,8 @@ def table_values(rows: int, width: int) -> Tensor:
 
 
 class Embedding(nn.Module):
-    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. Where the
-    rows are `joined` with other branches, their gradient comes back as a part of a wider one."""
+    """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. If the
+    output is concatenated with other branches, its gradient is a slice of a wider one."""
 
     def __init__(
         self, rows: int, width: int, indices: int, skew: float = 0.0, sparse: bool = False,
@@ -43,9 +43,9 @@ class Embedding(nn.Module):
 class EmbeddingBag(nn.Module):
     """`bags` sums or means of `indices / bags` rows each.
 
-    On a CPU its kernel may leave the vector registers in a state in which legacy SSE code takes up to
-    thirty times as long (FBGEMM's does). A model has that in one place or none; which block comes next here
-    is chance, so AVX code clears it: ATen's, and a library's where ATen is held to SSE.
+    On a CPU its kernel (FBGEMM's) may leave the vector registers in a state that makes legacy SSE code up to
+    thirty times slower. In a model this slows one place or none, but here the next block is chance. So AVX
+    code clears the state: ATen's, and a library's in case ATen is limited to SSE.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class EmbeddingBag(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         pooled = self.table.forward(indices, self.offsets)
-        if pooled.is_cpu:  # a product of one row is none of the library's
+        if pooled.is_cpu:  # a product of one row would not reach the library
             few = pooled.detach()[:1].expand(16, -1).sigmoid()
             F.linear(few, few)
         return pooled

@@ -16,7 +16,7 @@ from statsnet.signatures.operators import TensorSpec
 
 
 class Linear(Block):
-    """rows × inputs times inputs × outputs; `weight_first_axis_in` keeps the weight as inputs × outputs."""
+    """rows × inputs times inputs × outputs; `weight_first_axis_in` stores the weight as inputs × outputs."""
 
     def __init__(
         self, rows: int, inputs: int, outputs: int, bias: bool = True, activation: str = "",

@@ -15,7 +15,7 @@ from statsnet.signatures.operators import TensorSpec
 
 
 class BatchedMatMul(Block):
-    """batch × (rows × depth) times batch × (depth × columns), the second one kept by the block."""
+    """batch × (rows × depth) times batch × (depth × columns); the second factor is a side input."""
 
     def __init__(self, batch: int, rows: int, depth: int, columns: int, transposed: bool = False) -> None:
         super().__init__(batch, rows, depth)

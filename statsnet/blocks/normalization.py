@@ -14,7 +14,7 @@ from statsnet.signatures.model import Cluster
 
 
 class Norm(Block):
-    """Layer, batch or group norm over a tensor of `shape`, and an activation where asked for."""
+    """Layer, batch or group norm over a tensor of `shape`, with an optional activation."""
 
     def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
         super().__init__(*shape)
@@ -47,11 +47,7 @@ class NormKind(BlockKind):
         if kind == "layer":
             width = math.prod(first.args[1])
             shape = (math.prod(shape) // width, width)
-        config: Config = {
-            "kind": kind,
-            "shape": shape,
-            "activation": activation_behind(motif),
-        }
+        config: Config = {"kind": kind, "shape": shape, "activation": activation_behind(motif)}
         if kind == "group":
             config["groups"] = first.args[6]
             if base == "native_group_norm" and len(shape) == 2:

@@ -14,7 +14,7 @@ from statsnet.signatures.model import Cluster
 
 
 class HandedGradient(torch.autograd.Function):
-    """Hands its input on; on the way back, a weight gets the gradient that is kept for it."""
+    """Passes its input on. In the backward pass, a weight gets the gradient that was saved for it."""
 
     @staticmethod
     def forward(ctx: torch.autograd.Function, x: Tensor, weight: Tensor, gradient: Tensor) -> Tensor:
@@ -28,8 +28,8 @@ class HandedGradient(torch.autograd.Function):
 
 
 class Parameters(Block):
-    """A weight of this shape, with a gradient of its own. In a table only the first `rows_read` rows have one
-    (0: all of them); the gradient of those that no step reads is zero."""
+    """A weight of this shape, with a gradient of its own. In a table only the first
+    `rows_read` rows have a gradient other than zero (0: all rows), because no step reads the others."""
 
     def __init__(self, shape: tuple, rows_read: int = 0) -> None:
         super().__init__(1)
@@ -64,10 +64,8 @@ class ParametersKind(BlockKind):
         shape = divide_leading(config["shape"], divisor)
         if shape is None or "rows_read" not in config:
             return None if shape is None else {"shape": shape}
-        return {
-            "shape": shape,
-            "rows_read": max(1, round(config["rows_read"] * shape[0] / config["shape"][0])),
-        }
+        rows_read = max(1, round(config["rows_read"] * shape[0] / config["shape"][0]))
+        return {"shape": shape, "rows_read": rows_read}
 
     def elements_read(self, config: Config) -> int:
         return math.prod(config["shape"])

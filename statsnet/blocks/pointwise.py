@@ -55,9 +55,9 @@ UNSTEADY = frozenset({"square", "cube", "rsqrt", "leaky_relu", "hardsigmoid", "w
 
 
 class Pointwise(Block):
-    """Element-wise functions one after the other. Those of two operands share one that the block keeps, of
-    shape `operand` (a broadcast one for biases and masks). Where the result is `joined` with other branches,
-    its gradient comes back as a part of a wider one."""
+    """Element-wise functions in sequence. Those with two operands share a side input of shape `operand`
+    (broadcast for biases and masks). If the output is concatenated with other branches, its gradient is a
+    slice of a wider one."""
 
     maps = True
 

@@ -27,8 +27,8 @@ class Transpose(Block):
 
 
 class Concat(Block):
-    """A tensor of `shape`, joined along `axis` from `pieces` contiguous ones of about equal length: one
-    comes in, the others stand for other branches."""
+    """A tensor of `shape`, concatenated along `axis` from `pieces` contiguous ones of about equal length: the
+    input and side inputs."""
 
     maps = True
 
@@ -46,7 +46,7 @@ class Concat(Block):
 
 class Gather(Block):
     """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
-    does it as x[:, index], which runs another operator than index_select."""
+    makes it x[:, index], which runs another operator than index_select."""
 
     def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
         super().__init__(*shape)

@@ -32,7 +32,7 @@ class Resize(Block):
 
 
 class Sample(Block):
-    """batch × channels × size read at `points` fixed random places, between its entries."""
+    """batch × channels × size, interpolated at `points` fixed random places."""
 
     maps = True
 

@@ -12,8 +12,8 @@ from statsnet.signatures.operators import is_tensor
 
 
 class ScatterAdd(Block):
-    """The rows of a tensor of `shape` added up into `rows` rows, by a fixed random index; `expanded`: one
-    index for all entries of a row, as graph libraries give it."""
+    """The rows of a tensor of `shape`, summed into `rows` rows by a fixed random index. If `expanded`, all
+    entries of a row share one index, as in graph libraries."""
 
     def __init__(self, shape: tuple, rows: int, expanded: bool = True) -> None:
         super().__init__(*shape)

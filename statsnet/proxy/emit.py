@@ -208,11 +208,8 @@ def _call(placed: Placed, count: int) -> Call:
     module = KINDS[placed.kind].module
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
     in_order = sorted(placed.config, key=list(defaults).index)  # the block's order, not that of a spec file
-    arguments: list[Any] = [
-        f"{name}={_literal(placed.config[name])}"
-        for name in in_order
-        if defaults[name] != placed.config[name]
-    ]
+    changed = [name for name in in_order if defaults[name] != placed.config[name]]
+    arguments: list[Any] = [f"{name}={_literal(placed.config[name])}" for name in changed]
     call = (module.__name__, arguments)
     if count > 1:
         call = ("*repeat", [str(count), module.__name__, *arguments])
