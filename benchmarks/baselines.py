@@ -1,6 +1,6 @@
-"""Other ways to make something small that stands for a suite, to be compared with: each at the same step time.
+"""Other ways to make something small that stands for a suite, each at the same step time, to compare a proxy with.
 
-They get the same signatures, blocks and budget; what differs is how blocks, or workloads, are chosen.
+They get the same signatures, blocks and budget. They differ in how they choose blocks or workloads.
 """
 
 from __future__ import annotations
@@ -26,20 +26,24 @@ MOST_TRIES = 10_000
 
 
 def expensive_operators(problem: Problem) -> list[tuple[Placed, int]]:
-    """DeepBench's way: the most expensive operators at full size, each standing alone, as many as the budget holds."""
+    """DeepBench's way: the most expensive operators at full size, each alone, as many as fit the budget."""
     target, left_s = problem.target, problem.budget_s
     chosen: dict[str, Placed] = {}
     forward = [c for c in target.clusters if c.phase == "forward" and c.timed]
     optimizers = {m.name: m.signature.optimizer for m in target.members}
     for cluster in sorted(forward, key=lambda c: (-c.time_share, c.op, str(c.args))):
-        found = recognise([cluster])  # type: ignore[list-item]
-        if found is None:
+        recognised = recognise([cluster])  # type: ignore[list-item]
+        if recognised is None:
             continue
-        block = Placed(kind=found[0], config=found[1], optimizer=optimizers[cluster.member])
+        kind, config = recognised
+        block = Placed(kind=kind, config=config, optimizer=optimizers[cluster.member])
         time_s = cluster.time_per_call_s or 0.0
-        if problem.bench.mode == "training":
-            both = [sum(estimate_s(*found, training=t, optimizer=block.optimizer)) for t in (False, True)]
-            time_s *= both[1] / both[0]
+        if problem.bench.setup.mode == "training":
+            forward_s, step_s = (
+                sum(estimate_s(kind, config, training=training, optimizer=block.optimizer))
+                for training in (False, True)
+            )
+            time_s *= step_s / forward_s
         if block.key not in chosen and time_s <= left_s:
             chosen[block.key] = block
             left_s -= time_s
@@ -47,17 +51,17 @@ def expensive_operators(problem: Problem) -> list[tuple[Placed, int]]:
 
 
 def layer_histogram(problem: Problem) -> list[tuple[Placed, int]]:
-    """The 2018 StatsNet's way: how many layers of each kind, the multiply-accumulates and the parameters in total."""
-    columns, target = problem.columns, problem.target
-    blocks = columns.placed
+    """The 2018 StatsNet's way: match the number of layers of each kind, total multiply-accumulates and parameters."""
+    costs, target = problem.costs, problem.target
+    blocks = costs.placed
     layers: Counter[str] = Counter()
     for motif in target.motifs:
-        found = recognise([target.clusters[i] for i in motif.clusters])  # type: ignore[misc]
-        if found is not None:
-            layers[found[0]] += motif.count_per_s * problem.budget_s  # type: ignore[assignment]
+        recognised = recognise([target.clusters[i] for i in motif.clusters])  # type: ignore[misc]
+        if recognised is not None:
+            layers[recognised[0]] += motif.count_per_s * problem.budget_s  # type: ignore[assignment]
     kinds = sorted(layers)
     total = sum(layers.values())
-    matrix = columns.matrix(problem.rows, problem.budget_s)
+    matrix = costs.matrix(problem.rows, problem.budget_s)
     parameters = np.array([parameter_count(b) for b in blocks], dtype=float)
     wanted_parameters = sum(m.weight * m.signature.memory.parameter_count for m in target.members)
     share = problem.budget_s / sum(m.weight * m.latency_s for m in target.members)
@@ -76,10 +80,10 @@ def layer_histogram(problem: Problem) -> list[tuple[Placed, int]]:
 
 
 def random_blocks(problem: Problem, seed: int = 0) -> list[tuple[Placed, int]]:
-    """Blocks of the mix drawn at random until the budget is full."""
+    """Blocks of the mix, drawn at random until the budget is full."""
     generator = np.random.default_rng(seed)
-    blocks = problem.columns.placed
-    times = problem.columns.matrix(problem.rows, problem.budget_s)[problem.rows.index("total")]
+    blocks = problem.costs.placed
+    times = problem.costs.matrix(problem.rows, problem.budget_s)[problem.rows.index("total")]
     counts: Counter[int] = Counter()
     left = 1.0
     for _ in range(MOST_TRIES):
@@ -99,17 +103,15 @@ NETWORKS: dict[str, Callable[[Problem], list[tuple[Placed, int]]]] = {
 
 def baseline_source(problem: Problem, choose: Callable[[Problem], list[tuple[Placed, int]]]) -> str:
     """The network that one of NETWORKS chooses."""
-    mode = problem.bench.mode
-    towers = build_towers(choose(problem), training=mode == "training")
+    setup = problem.bench.setup
+    towers = build_towers(choose(problem), training=setup.mode == "training")
     title = f"{choose.__name__} for {problem.mix_text}"
-    return network_source(towers, title=title, spec_id="", mode=mode, dtype=problem.bench.dtype, seed=0)
+    return network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=0)
 
 
-def representatives(
-    signatures: Sequence[Signature], weights: Sequence[float], count: int
-) -> dict[int, float]:
-    """AIBench's way: workloads clustered by their shares of time over kernel classes; of each cluster the one nearest
-    to its centre, with the whole cluster's weight."""
+def representatives(signatures: Sequence[Signature], weights: Sequence[float], count: int) -> dict[int, float]:
+    """AIBench's way: cluster workloads by their shares of time over kernel classes, and take from each cluster the one
+    nearest to its centre, with the whole cluster's weight."""
     shares = [target_of(s).kernel_class_shares for s in signatures]
     names = sorted({name for s in shares for name in s})
     points = np.array([[s.get(name, 0.0) for name in names] for s in shares])

@@ -1,8 +1,8 @@
-"""What a convolution's call takes whatever its work: one image so small that it hardly counts.
+"""The fixed cost of a convolution's call, whatever its work: one image, so small that it hardly counts.
 
     python benchmarks/calls.py [--threads 2] [--calls 60]
 
-Caches are swept before each call, as by a large operator before it. Times are medians in microseconds, forward and
+Caches are swept before each call, as a large operator would sweep them. Times are medians in microseconds, forward and
 backward (the gradients of input and weights), in float32 and bfloat16.
 """
 
@@ -35,9 +35,7 @@ def main() -> None:
             name = f"{channels}, {filters}, {window} x {window}"
             weights = channels * filters * window**2
             dtype_name = str(dtype).removeprefix("torch.")
-            print(
-                f"{name:26} {weights:8} {dtype_name:>9} {1e6 * forward_s:5.0f} us {1e6 * backward_s:6.0f} us"
-            )
+            print(f"{name:26} {weights:8} {dtype_name:>9} {1e6 * forward_s:5.0f} us {1e6 * backward_s:6.0f} us")
 
 
 def _times_s(

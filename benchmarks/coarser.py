@@ -1,4 +1,4 @@
-"""Coarser signatures: what a proxy loses where less is known of its suite. Each gives a coarser target."""
+"""Coarser signatures: what does a proxy lose if less is known of its suite? Each function returns a coarser target."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DEAREST = 20
 
 
 def rounded(target: Target) -> Target:
-    """Every dimension of SMALL and more as the nearest power of two: equal ones stay equal."""
+    """Every dimension of SMALL or more becomes the nearest power of two, so that equal ones stay equal."""
     clusters = (replace(c, args=_rounded(c.args), outputs=_rounded(c.outputs)) for c in target.clusters)
     return replace(target, clusters=tuple(clusters))
 
 
 def dearest(target: Target, count: int = DEAREST) -> Target:
-    """The `count` dearest clusters of each member, which stand for all of its time."""
+    """Keeps the `count` most expensive clusters of each member, which stand for all of its time."""
     kept: dict[int, float] = {}
     for member in target.members:
         own = [i for i, c in enumerate(target.clusters) if c.member == member.name]
@@ -62,17 +62,18 @@ def _rounded(value: Any) -> Any:
         return value if value < SMALL else 2 ** round(math.log2(value))
     if isinstance(value, list | tuple):
         return type(value)(_rounded(v) for v in value)
-    found = {key: v if key == "strides" else _rounded(v) for key, v in value.items()}
-    if "strides" in found:
-        found["strides"] = _dense(found["shape"], found["strides"])
-    return found
+    encoded = {key: v if key == "strides" else _rounded(v) for key, v in value.items()}
+    if "strides" in encoded:
+        encoded["strides"] = _dense(encoded["shape"], encoded["strides"])
+    return encoded
 
 
 def _dense(shape: list[int], strides: list[int]) -> list[int]:
-    """Strides of a tensor without gaps, its dimensions in memory in the order of these; expanded ones stay so."""
-    found, reach = [0] * len(shape), 1
+    """Strides of a tensor without gaps whose dimensions lie in memory in the order of `strides`. Expanded dimensions
+    stay expanded."""
+    dense, reach = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda i: (strides[i], shape[i])):
         if strides[axis]:
-            found[axis] = reach
+            dense[axis] = reach
             reach *= shape[axis]
-    return found
+    return dense

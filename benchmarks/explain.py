@@ -3,10 +3,10 @@
     python benchmarks/explain.py PROXY SETTINGS [--rounds 2]
 
 Suite and proxy are profiled at the baseline and under each setting, in turn, in fresh processes. With shares q (suite)
-and p (proxy) of the baseline's step and factors g and f of each kernel class, F_P − F_S = Σ (p − q) g + Σ p (f − g):
-the first sum is what the shares are off by, the second what the proxy's own operators do otherwise than the suite's.
-Classes are those of the baseline. What lies between operators is the class "framework". Then the proxy's blocks, by
-how much of the factor is theirs beyond the suite's.
+and p (proxy) of the baseline's step and factors g and f of each kernel class, F_P − F_S = Σ (p − q) g + Σ p (f − g).
+The first sum is the error of the shares, the second is what the proxy's own operators do differently from the suite's.
+Classes are those of the baseline. The time between operators is the class "framework". A second table shows how far
+the factors of the proxy's blocks are beyond the suite's.
 """
 
 from __future__ import annotations
@@ -14,19 +14,28 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
-from statsnet.cli.output import progress
+from core import report
+
 from statsnet.evaluation.suite import suite_of
-from statsnet.measure.rounds import interleave
+from statsnet.measure.control import Control, Job
+from statsnet.measure.rounds import run_in_rounds
+from statsnet.profiling.tasks import Profile, Replayed
 from statsnet.proxy.folder import open_proxy
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.documents import SpecTower
+from statsnet.signatures.model import Measurement
+from statsnet.synthesis.tasks import NetworkTrace, TraceNetwork
 from statsnet.workloads.settings import BASELINE, parse_settings
 
 SHOWN = 18
 
 Times = Mapping[str, tuple[float, float]]
 """Kernel class -> its time at the baseline and under the setting, as shares of the baseline's step."""
+
+Outcome = Profile | Replayed | NetworkTrace
 
 
 def main() -> None:
@@ -41,54 +50,56 @@ def main() -> None:
     for setting in settings:
         if setting.in_process:
             raise SystemExit(f"{setting.name}: only what is set before a process starts can be explained")
-    traced = {
-        "kind": "trace_proxy",
-        "folder": str(proxy.path.resolve()),
-        "dtype": proxy.spec["dtype"],
-        "device": "cpu",
-    }
-    subjects = (*(m.profile_job(proxy.spec, "cpu") for m in members), traced)
-    jobs = [{**job, "setting": e.to_dict()} for e in (BASELINE, *settings) for job in subjects]
-    with progress() as show:
-        outcomes = interleave(jobs, options.rounds, on_progress=show)
+    trace = TraceNetwork(folder=str(proxy.path.resolve()), dtype=proxy.spec.dtype)
+    subjects: list[Job[Any]] = [
+        *(m.profile_job(proxy.spec, "cpu") for m in members),
+        Job(trace, Control(label="the proxy")),
+    ]
+    jobs = [
+        replace(job, control=replace(job.control, setting=e, label=f"{job.label} ({e.name})"))
+        for e in (BASELINE, *settings)
+        for job in subjects
+    ]
+    outcomes = run_in_rounds(jobs, options.rounds, report=report)
     before, *others = (outcomes[i : i + len(subjects)] for i in range(0, len(outcomes), len(subjects)))
     for setting, after in zip(settings, others, strict=True):
         times = [_times(a, b) for a, b in zip(before, after, strict=True)]
-        suite = _together(times[:-1], [m.weight for m in members])
+        suite = merge_times(times[:-1], [m.weight for m in members])
         print(f"\n{setting.name}")
         _print(suite, times[-1])
         factor = sum(there for _, there in suite.values())
-        _print_blocks(proxy.spec["towers"], before[-1], after[-1], factor)
+        _print_blocks(proxy.spec.towers, before[-1], after[-1], factor)
 
 
-def _times(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Times:
+def _times(before: Sequence[Outcome], after: Sequence[Outcome]) -> Times:
     """Of one model, from the profiles of several rounds: their means."""
-    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for a, b in zip(before, after, strict=True):
-        here, there = (Signature.from_dict(outcome["signature"]).measurements[0] for outcome in (a, b))
-        for name, x, y in _classes(here, there):
-            found[name][0] += x / here.latency_s / len(before)
-            found[name][1] += y / here.latency_s / len(before)
-    return {name: (x, y) for name, (x, y) in found.items()}
+    rounds = [_classes(_measurement(a), _measurement(b)) for a, b in zip(before, after, strict=True)]
+    return merge_times(rounds, [1.0 / len(rounds)] * len(rounds))
 
 
-def _classes(here: Measurement, there: Measurement) -> list[tuple[str, float, float]]:
-    """(baseline's kernel class, seconds at the baseline, seconds under the setting) of every cluster, and the rest."""
-    rows = [
-        (name or "unknown", x or 0.0, y or 0.0)
-        for name, x, y in zip(here.kernel_class, here.cluster_time_s, there.cluster_time_s, strict=True)
-    ]
-    rest = [m.latency_s - sum(t or 0.0 for t in m.cluster_time_s) for m in (here, there)]
-    return [*rows, ("framework", *rest)]
+def _measurement(outcome: Outcome) -> Measurement:
+    return outcome.measurement if isinstance(outcome, Replayed) else outcome.signature.measurements[0]
 
 
-def _together(parts: Sequence[Times], weights: Sequence[float]) -> Times:
-    found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+def _classes(here: Measurement, there: Measurement) -> Times:
+    """By the baseline's kernel classes; what lies between operators is one more."""
+    times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for name, x, y in zip(here.kernel_class, here.cluster_time_s, there.cluster_time_s, strict=True):
+        times[name or "unknown"][0] += (x or 0.0) / here.latency_s
+        times[name or "unknown"][1] += (y or 0.0) / here.latency_s
+    spent = [sum(x) for x in zip(*times.values(), strict=True)] or [0.0, 0.0]
+    rest = (1.0 - spent[0], there.latency_s / here.latency_s - spent[1])
+    return {**{name: (x, y) for name, (x, y) in times.items()}, "framework": rest}
+
+
+def merge_times(parts: Sequence[Times], weights: Sequence[float]) -> Times:
+    """The weighted sums of several models' times, or of several rounds'."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for times, weight in zip(parts, weights, strict=True):
         for name, (x, y) in times.items():
-            found[name][0] += weight * x
-            found[name][1] += weight * y
-    return {name: (x, y) for name, (x, y) in found.items()}
+            sums[name][0] += weight * x
+            sums[name][1] += weight * y
+    return {name: (x, y) for name, (x, y) in sums.items()}
 
 
 def _print(suite: Times, proxy: Times) -> None:
@@ -108,12 +119,12 @@ def _print(suite: Times, proxy: Times) -> None:
 
 
 def _print_blocks(
-    towers: Sequence[Mapping[str, Any]],
-    before: Sequence[Mapping[str, Any]],
-    after: Sequence[Mapping[str, Any]],
+    towers: Sequence[SpecTower],
+    before: Sequence[NetworkTrace],
+    after: Sequence[NetworkTrace],
     suite_factor: float,
 ) -> None:
-    """Blocks of which a copy has a factor far from the suite's."""
+    """The blocks whose factors are furthest from the suite's, to both sides."""
     here, there = _block_times(before), _block_times(after)
     total_s = sum(here.values())
     rows = sorted(
@@ -123,18 +134,17 @@ def _print_blocks(
     )
     print(f"\n{'tower, block':12} {'share':>6} {'factor':>7} {'beyond':>7}")
     for beyond, share, factor, (i, j) in [*rows[: SHOWN // 3], *rows[-SHOWN // 3 :]][::-1]:
-        block = towers[i]["blocks"][j]
-        print(f"{f'{i}, {j}':12} {share:6.1%} {factor:7.2f} {beyond:+7.3f} {block['kind']} {block['config']}")
+        block = towers[i].blocks[j]
+        print(f"{f'{i}, {j}':12} {share:6.1%} {factor:7.2f} {beyond:+7.3f} {block.kind} {block.config}")
 
 
-def _block_times(outcomes: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], float]:
+def _block_times(traces: Sequence[NetworkTrace]) -> dict[tuple[int, int], float]:
     """(tower, block) -> seconds of its operators, the mean over rounds."""
-    found: dict[tuple[int, int], float] = defaultdict(float)
-    for outcome in outcomes:
-        for i, tower in enumerate(outcome["blocks"]):
-            for j, part in enumerate(tower):
-                found[i, j] += sum(row["time_s"] for row in part["operators"]) / len(outcomes)
-    return found
+    return {
+        (i, j): fmean(trace.blocks[i][j].operator_time_s for trace in traces)
+        for i, tower in enumerate(traces[0].blocks)
+        for j in range(len(tower))
+    }
 
 
 if __name__ == "__main__":

@@ -1,34 +1,35 @@
-"""Fit: how near a proxy comes to its target where it was made, and how long it takes to make one from nothing.
+"""Fit: how near does a proxy come to its target where it was made, and how long does it take to make one?
 
     python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--compression 53] [--proxies DIR] [--kept]
                              [-o FILE]
 
-Every proxy is made with an empty cache of measurements and kept in DIR; what FILE holds already is not made again. With
---kept those that fidelity.py has left in DIR are read instead. Prints a table in Markdown. Run nothing else meanwhile.
+Every proxy is made with an empty cache of measurements and kept in DIR. What FILE holds already is not made again. With
+--kept, the proxies that fidelity.py has left in DIR are read instead. Prints a table in Markdown. Run nothing else
+meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from core import MIXES, spelled_out
-from timings import results_file
+from core import MIXES, report, results_file, spelled_out
 
-from statsnet.cli.synthesize import mix_slug
+from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import measuring_environment
+from statsnet.progress import Progress
 from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.canonical import write_json_atomically
+from statsnet.signatures.mix import mix_slug
 from statsnet.signatures.storage import load_document
-from statsnet.synthesis.problem import DEFAULT_COMPRESSION
-from statsnet.synthesis.synthesize import synthesize
+from statsnet.synthesis.problem import DEFAULT_COMPRESSION, ProxyRequest
 
 Row = dict[str, Any]
 
@@ -54,7 +55,7 @@ LINES: dict[str, tuple[str, Callable[[Row], str]]] = {
         lambda r: f"{r['synthesis_s']:.0f}" if "synthesis_s" in r else "–",
     ),
 }
-"""What a line of the table is called, what is wanted, and how it reads."""
+"""Name of each line of the table -> the goal, and how its figure is printed."""
 
 
 def main() -> None:
@@ -73,10 +74,10 @@ def main() -> None:
             wanted = {"mix": mix, "mode": mode, "wanted_compression": options.compression}
             if any(wanted.items() <= row.items() for row in rows):
                 continue
-            print(f"{mode} {mix}", file=sys.stderr, flush=True)
+            report(Progress(stage=f"{mode} {mix}"))
             folder = options.proxies / f"{mix_slug(mix)}.{mode}.{options.compression:g}"
-            found = _read(folder) if options.kept else _made(mix, mode, options.compression, folder)
-            rows.append({**wanted, **found})
+            fit = _read(folder) if options.kept else _made(mix, mode, options.compression, folder)
+            rows.append({**wanted, **fit})
             output.parent.mkdir(parents=True, exist_ok=True)
             write_json_atomically(output, {"environment": measuring_environment(), "rows": rows})
     _print(rows)
@@ -87,14 +88,13 @@ def _read(folder: Path) -> Row:
 
 
 def _made(mix: str, mode: str, compression: float, folder: Path) -> Row:
+    request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()
-        proxy = synthesize(
-            spelled_out(mix), mode=mode, compression=compression, cache=MeasurementCache(Path(cache))
-        )
+        proxy = synthesize(request, MakeOptions(mode=mode, cache=MeasurementCache(Path(cache))))
         synthesis_s = time.perf_counter() - begin
-    write_proxy(proxy, folder, mix_text=spelled_out(mix))
-    return {"synthesis_s": synthesis_s, **proxy.fit()["summary"]}
+    write_proxy(proxy, folder, mix_text=request.mix_text)
+    return {"synthesis_s": synthesis_s, **asdict(proxy.fit().summary)}
 
 
 def _print(rows: list[Row]) -> None:

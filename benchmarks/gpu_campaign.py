@@ -1,13 +1,15 @@
-"""All that is to be measured on a GPU, in one go, on a machine that has torch and StatsNet's few other requirements.
+"""Measures everything that needs a GPU in one go. The machine needs torch and StatsNet's few other requirements.
 
     python benchmarks/gpu_campaign.py [--device cuda] [--limit 20min] [-o build/campaign]
 
-Profiles workloads' `standard` sizes in float32 and bfloat16, both modes, in float32 inference with hardware counters,
-and one under settings that run a step in one piece; makes two proxies there, one with counters among what is matched,
-measures their fit again, and their fidelity across the device's settings; records the device. Each step is a command of
-StatsNet in a process of its own, whose files appear whole or not at all: started again, it goes on behind what is
-there. A step that fails is named, and the others go on. No step is begun after the limit. Last, a table is printed. The
-files are small.
+It profiles workloads in their `standard` sizes, in float32 and bfloat16 and both modes (in float32 inference with
+hardware counters), and one workload under settings that run a step in one piece. It makes two proxies, one of them with
+counters among what is matched, and measures their fit and their fidelity across the device's settings. It records the
+device. Last, it prints a table.
+
+Each step is a StatsNet command in its own process, whose files appear whole or not at all: started again, the campaign
+goes on with the steps that are missing. A step that fails is named, and the others go on. No step begins after the
+limit. The files are small.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ MIXES = {
     "all": "recsys:1,cv:1,nlp:1,speech:1,detection:1,generation:1",
 }
 COUNTED = "recsys-cv"
-"""Of its candidates the kernels are counted too, which takes minutes."""
+"""The mix whose candidates' kernels are counted too, which takes minutes."""
 
 COMPRESSION = 100
 SETTINGS = "precision=high,dtype=bfloat16,graphs=cuda,compile=inductor"
@@ -50,7 +52,7 @@ PROFILES = "profiles"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`arguments` of the program `statsnet`; done where `makes` is there."""
+    """The `arguments` of one `statsnet` command. It is done once the file `makes` exists."""
 
     name: str
     arguments: tuple[str, ...]
@@ -68,7 +70,7 @@ class Outcome:
 
 
 def plan(folder: Path, device: str) -> list[Step]:
-    """What matters most first: a run that ends early has profiles of every domain, then proxies, then more."""
+    """The most important steps first: profiles of every domain, then proxies, then the rest."""
     profiles = [_profile(folder, device, w, mode, "float32") for mode in MODES for w in WORKLOADS]
     lower = [_profile(folder, device, w, mode, "bfloat16") for mode in MODES for w in WORKLOADS]
     record = Step(
@@ -90,7 +92,7 @@ def _piece(folder: Path, device: str, setting: str) -> Step:
 
 
 def _profile(folder: Path, device: str, workload: str, mode: str, dtype: str) -> Step:
-    """Profiles of float32 are a database, from which proxies are made; those of other dtypes lie beside it."""
+    """Proxies are made from the float32 profiles; those of other dtypes are kept in a folder of their own."""
     base = folder / (PROFILES if dtype == "float32" else f"{PROFILES}-{dtype}")
     makes = base / "here" / f"{workload}.{mode}.json"
     counters = "auto" if (mode, dtype) == ("inference", "float32") else "off"
@@ -133,7 +135,7 @@ def run(
     say: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Outcome]:
-    """Every step in turn; `call` gives its exit code and what it said last."""
+    """Run every step in turn. `call` runs a command and returns its exit code and the last line that it printed."""
     begin = clock()
     outcomes = []
     for number, step in enumerate(steps, 1):
@@ -149,24 +151,20 @@ def run(
         code, said = call(step.arguments)
         status = "done" if code == 0 and step.makes.exists() else "failed"
         took_s = clock() - before
-        outcomes.append(
-            Outcome(step=step, status=status, took_s=took_s, said=said if status == "failed" else "")
-        )
+        outcomes.append(Outcome(step=step, status=status, took_s=took_s, said=said if status == "failed" else ""))
     return outcomes
 
 
 def statsnet(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run one command; what it says goes to this program's stderr too."""
-    done = subprocess.run(
-        [sys.executable, "-m", "statsnet", *arguments], capture_output=True, text=True, check=False
-    )
+    """Run one command. Its messages go to this program's stderr too."""
+    done = subprocess.run([sys.executable, "-m", "statsnet", *arguments], capture_output=True, text=True, check=False)
     sys.stderr.write(done.stderr)
     lines = done.stderr.strip().splitlines()
     return done.returncode, lines[-1] if lines else ""
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """What was done, how long it took, and what the proxies' files say."""
+    """What was done, how long it took, and the figures in the files."""
     lines = ["| step | | seconds | |", "|---|---|---|---|"]
     for outcome in outcomes:
         there = outcome.status in ("done", "there")
@@ -179,15 +177,13 @@ def _result(path: Path) -> str:
     """The figures of a file, in one line."""
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if data["kind"] == "statsnet.fit":
-        found = data["summary"]
-        off, rate = 100 * found["category_total_variation"], 100 * found["flops_per_s_error"]
-        text = f"categories {off:.1f} points, FLOP/s {rate:+.1f} %, compression {found['compression']:.0f}"
+        fit = data["summary"]
+        off, rate = 100 * fit["category_total_variation"], 100 * fit["flops_per_s_error"]
+        text = f"categories {off:.1f} points, FLOP/s {rate:+.1f} %, compression {fit['compression']:.0f}"
         return ", ".join([text, *_of_the_device(data["characteristics"])])
     fidelity = (data.get("validation") or {}).get("fidelity")
     if fidelity:
-        return ", ".join(
-            f"{row['name']} {100 * row['error']['value']:+.1f} %" for row in fidelity["settings"]
-        )
+        return ", ".join(f"{row['name']} {100 * row['error']['value']:+.1f} %" for row in fidelity["settings"])
     if data["kind"] == "statsnet.signature" and data["measurements"]:
         (measurement,) = data["measurements"]
         steps = sorted(measurement["step_latency_s"])

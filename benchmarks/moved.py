@@ -1,28 +1,30 @@
-"""From one machine to another: has a proxy that was made elsewhere changed by its suite's factor?
+"""From one machine to another: does the time of a proxy made elsewhere change by its suite's factor?
 
     python benchmarks/moved.py PROXY [PROXY ...] [--rounds 4] [--times build/moved/times.jsonl] [-o FILE]
 
-Every workload and every proxy runs here in fresh processes, in turn, with everything at its default; the times there
-are those in the proxies' folders. Nothing of this machine was used to make them: the hardest setting that there is.
-Run nothing else meanwhile; started again, it goes on where it was stopped.
+Every workload and every proxy runs here in fresh processes, one after the other, with all settings at their defaults.
+The times of the other machine are those in the proxies' folders. Nothing of this machine was used to make the proxies,
+so this is the hardest setting that there is. Run nothing else meanwhile. Started again, it goes on where it was
+stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
-from contests import member_subject, network_subject
+from contests import LIMITS, network_subject
+from core import report
 from tables import spread
-from timings import Timings, run_rounds
 
-from statsnet.evaluation.factors import moved_row
+from statsnet.evaluation.factors import moved_row, subjects_of
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.process import measuring_environment
+from statsnet.measure.rounds_log import RoundsLog, measure_until_known
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.canonical import write_json_atomically
+from statsnet.signatures.conversion import plain
 from statsnet.signatures.storage import load_document
 from statsnet.workloads.settings import BASELINE
 
@@ -34,45 +36,34 @@ def main() -> None:
     parser.add_argument("--times", type=Path, default=Path("build/moved/times.jsonl"))
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    timings = Timings(options.times)
+    log = RoundsLog(options.times)
     suites = {}
     for folder in options.proxies:
-        spec = open_proxy(folder).spec
-        members = suite_of(spec)
-        suites[folder] = (
-            members,
-            [member_subject(m, spec) for m in members],
-            network_subject(folder, folder.name),
-        )
-    subjects = {s.identity: s for _, workloads, network in suites.values() for s in (*workloads, network)}
-    run_rounds(
-        timings,
-        list(subjects.values()),
-        [],
-        fewest=options.rounds,
-        most=options.rounds,
-        uncertain=set,
-        say=lambda text: print(text, file=sys.stderr, flush=True),
-    )
+        proxy = open_proxy(folder)
+        members = suite_of(proxy.spec)
+        workloads = subjects_of(proxy, members, "cpu", LIMITS)[:-1]
+        suites[folder] = (members, [*workloads, network_subject(folder, folder.name)])
+    subjects = list({s.identity: s for _, of_suite in suites.values() for s in of_suite}.values())
+    measure_until_known(log, subjects, [], fewest=options.rounds, most=options.rounds, uncertain=set, report=report)
     rows = []
-    for folder, (members, workloads, network) in suites.items():
-        outcomes = [timings.of(subject, BASELINE) for subject in (*workloads, network)]
+    for folder, (members, of_suite) in suites.items():
+        timings = [log.of(subject, BASELINE) for subject in of_suite]
         there_s = load_document(folder / "fit.json", "statsnet.fit")["summary"]["step_latency_s"]
-        rows.append({"proxy": folder.name, **moved_row(members, outcomes, there_s)})
-    report = {
-        "from": open_proxy(options.proxies[0]).spec["reference_environment"],
+        rows.append({"proxy": folder.name, **plain(moved_row(members, timings, there_s))})
+    document = {
+        "from": open_proxy(options.proxies[0]).spec.reference_environment,
         "to": measuring_environment(),
         "rows": rows,
     }
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_json_atomically(options.output, report)
+        write_json_atomically(options.output, document)
     print(table(rows))
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line a proxy: the suite's factor, the proxy's, the error ± half its 95 % interval, and the factors of the
-    single workloads that the suite consists of."""
+    """One line for each proxy: the suite's factor, the proxy's, the error ± half its 95 % interval, and the range
+    of the single workloads' factors."""
     lines = ["| proxy | suite | proxy | error | single workloads |", "|---|---|---|---|---|"]
     for row in rows:
         suite, proxy, error = (row[key]["value"] for key in ("suite_factor", "proxy_factor", "error"))

@@ -1,10 +1,10 @@
-"""What a step's time in oneDNN goes into, primitive by primitive: its kernels, and the reorders around them.
+"""Where a step's time in oneDNN goes, primitive by primitive: its kernels, and the reorders around them.
 
     python benchmarks/primitives.py TARGET ... [--setting compile=inductor] [--steps 30]
 
-Each target, a workload's name or a proxy's folder, makes as many steps (inference) while oneDNN logs what it runs and
-how long each takes. Reorders bring maps and weights into the layout, or the dtype, that a kernel wants. Run nothing
-else meanwhile.
+A target is a workload's name or a proxy's folder. Each makes so many inference steps while oneDNN logs what it runs and
+how long that takes. Reorders convert maps and weights to the layout or dtype that a kernel needs. Run nothing else
+meanwhile.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def step_times_s(step: Callable[[], Any], steps: int) -> dict[str, tuple[float, 
 
 def primitives_s(text: str) -> dict[str, tuple[int, float]]:
     """From oneDNN's log: calls and seconds by primitive and implementation; all reorders are one."""
-    found: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    sums: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for line in text.splitlines():
         fields = line.split(",")
         if line.startswith("onednn_verbose") and len(fields) > 6 and fields[3] == "exec":
             name = fields[5] if fields[5] == "reorder" else f"{fields[5]} {fields[6]}"
-            calls, seconds = found[name]
-            found[name] = (calls + 1, seconds + 1e-3 * float(fields[-1]))
-    return dict(found)
+            calls, seconds = sums[name]
+            sums[name] = (calls + 1, seconds + 1e-3 * float(fields[-1]))
+    return dict(sums)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Whether blocks of other sizes follow the motif that they stand for, where a setting changes.
+"""When a setting changes, does a block of another size follow the motif that it stands for?
 
     python benchmarks/scaling.py --mix cv:1 --settings threads=1,onednn=sse41 [--mode training] [--leaders 12] [-o FILE]
     python benchmarks/scaling.py --kept FILE
 
-Of each of a mix's dearest motifs the block at its own size and all of its candidates run alone, at the baseline and
-under each setting, in fresh processes in turn. A candidate's error is its factor (operators' time under the setting
-over that at the baseline) over the motif's, less one. The settings judge candidates here; no proxy is made from this.
+For each of a mix's most expensive motifs, the block at its own size and all of its candidates run alone, at the
+baseline and under each setting, in fresh processes in turn. A candidate's error is its factor (its operators' time
+under the setting over that at the baseline) over the motif's, less one. No proxy is made: the settings only judge
+candidates here.
 """
 
 from __future__ import annotations
@@ -15,28 +16,36 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from statsnet.cli.output import progress
+from core import report
+
+from statsnet.measure.control import Control, Job
 from statsnet.measure.process import measuring_environment
-from statsnet.measure.rounds import interleave
+from statsnet.measure.rounds import run_in_rounds
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis.candidates import Candidate, by_source
+from statsnet.synthesis.candidates import by_source
 from statsnet.synthesis.problem import budget_of
+from statsnet.synthesis.tasks import MeasureBlocks
 from statsnet.workloads.settings import BASELINE, parse_settings
 
 COMPRESSION = 100
 
 TIMES_S = (0.5e-3, 1e-3, 2e-3, 5e-3, math.inf)
-"""Blocks of one kind are told apart by how long they take at the baseline: up to so many seconds."""
+"""Blocks of one kind are summed up by how long they take at the baseline: up to so many seconds."""
 
-Family = Mapping[str, Any]
-"""`share` of the mix's time, and `blocks`: the motif at its own size, then its candidates; each with its kind, config
-and `times_s` in the order of the settings, the baseline first."""
+Family = tuple[float, list[Placed]]
+"""A share of the mix's time, and the blocks that may stand for it: the motif at its own size, then its candidates."""
+
+Measured = Mapping[str, Any]
+"""The same as it is kept: `share` and `blocks`, each block with its kind, config and `times_s` in the order of the
+settings, the baseline first."""
 
 
 def main() -> None:
@@ -44,7 +53,7 @@ def main() -> None:
     parser.add_argument("--mix")
     parser.add_argument("--settings", default="threads=1,onednn=sse41", help="as validate's")
     parser.add_argument("--mode", default="inference")
-    parser.add_argument("--leaders", type=int, default=12, help="motifs, the dearest first")
+    parser.add_argument("--leaders", type=int, default=12, help="so many motifs, the most expensive first")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--kept", type=Path, help="a file that -o has written, instead of measuring")
     parser.add_argument("-o", "--output", type=Path)
@@ -59,58 +68,50 @@ def main() -> None:
         options.output.write_text(json.dumps(document), encoding="utf-8")
     for place, name in enumerate(document["settings"][1:], 1):
         print(f"\n{name}")
-        report(document["families"], place)
+        print_families(document["families"], place)
 
 
 def _measured(options: argparse.Namespace) -> dict[str, Any]:
     settings = (BASELINE, *parse_settings(options.settings))
     families = families_of(options.mix, options.mode, options.leaders)
-    blocks = [block for family in families for block in family["blocks"]]
-    job = {"kind": "measure_candidates", "mode": options.mode, "dtype": "float32", "device": "cpu",
-           "candidates": blocks}  # fmt: skip
-    with progress() as show:
-        outcomes = interleave(
-            [{**job, "setting": s.to_dict()} for s in settings], options.rounds, on_progress=show
-        )
-    by_setting = [[median(t) for t in zip(*map(_times, results), strict=True)] for results in outcomes]
-    for block, times_s in zip(blocks, zip(*by_setting, strict=True), strict=True):
-        block["times_s"] = times_s
+    blocks = tuple(block for _, of_family in families for block in of_family)
+    task = MeasureBlocks(blocks=blocks, mode=options.mode, dtype="float32")
+    jobs = [Job(task, Control(setting=s, label=s.name)) for s in settings]
+    by_setting = [
+        [median(block.operator_time_s for block in of_block) for of_block in zip(*runs, strict=True)]
+        for runs in run_in_rounds(jobs, options.rounds, report=report)
+    ]
+    times_s = zip(*by_setting, strict=True)
     return {
         "environment": measuring_environment(),
         "mix": options.mix,
         "mode": options.mode,
         "settings": [s.name for s in settings],
-        "families": families,
+        "families": [
+            {"share": share, "blocks": [{**asdict(block), "times_s": next(times_s)} for block in of_family]}
+            for share, of_family in families
+        ],
     }
 
 
 def families_of(mix: str, mode: str, leaders: int) -> list[Family]:
-    """From the profiles that ship, whichever machine's. Parameters alone have no smaller sizes that stand for them."""
+    """From the signatures that ship, whichever machine's. Parameters alone are left out: no smaller size stands for
+    them."""
     target = target_of_mix(resolve_mix(mix, mode, ProfilesDB()), {})
-    found = []
+    families: list[Family] = []
     for source, share, candidates in by_source(target, budget_s=budget_of(target, COMPRESSION, mode)):
-        full = Candidate(
-            kind=source.kind, config=source.config, optimizer=source.optimizer, scale=1.0, time_s=0.0
-        )
-        others = [c for c in candidates if c.key != full.key]
+        motif = Placed(kind=source.kind, config=source.config, optimizer=source.optimizer)
+        others = [c.placed for c in candidates if c.placed != motif]
         if source.kind != "parameters" and others:
-            found.append({"share": share, "blocks": [c.to_dict() for c in (full, *others)]})
-        if len(found) == leaders:
+            families.append((share, [motif, *others]))
+        if len(families) == leaders:
             break
-    return found
+    return families
 
 
-def _times(outcome: Mapping[str, Any]) -> list[float]:
-    """Seconds of each candidate's operators."""
-    parts = ("block", "optimizer")
-    return [
-        sum(row["time_s"] for p in parts for row in column[p]["operators"]) for column in outcome["columns"]
-    ]
-
-
-def report(families: Sequence[Family], place: int) -> None:
-    """Every family with its candidates' errors under the setting at `place`; then, by kind and time of block, their
-    number, the median error and the mean of |ln(1 + error)|."""
+def print_families(families: Sequence[Measured], place: int) -> None:
+    """Every family with its candidates' errors under the setting at `place`. Then, for each kind of block and range of
+    times, the number of blocks, their median error and the mean of |ln(1 + error)|."""
     bins: dict[tuple[str, float], list[float]] = defaultdict(list)
     for family in families:
         motif, *others = family["blocks"]

@@ -1,11 +1,11 @@
-"""How much longer a step takes in the states that a virtual machine is found in.
+"""How much longer does a step take in the different states of a virtual machine?
 
     python benchmarks/states.py TARGET ... [--time 60] [--threads N] [-o FILE]
 
-Each target, a workload's name or a proxy's folder, makes windows of steps (inference) for so many seconds. Before
-and behind each the machine is looked at (profiling/steady.py), which tells windows at its best from those with cores
-far from each other, and from those in which computing was slow. A window that is in one state at its begin and in
-another at its end is left out. Run nothing else meanwhile.
+A target is a workload's name or a proxy's folder. Each makes windows of inference steps for so many seconds. Before and
+after each window the machine is probed (statsnet/measure/quiet_machine.py): it is at its best, or its cores are far
+from each other, or it computes slowly. A window that begins in one state and ends in another is left out. Run nothing
+else meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BEST = "at its best"
 T = TypeVar("T")
 Look = tuple[float, float]
 Window = tuple[Look, Look, float]
-"""What was seen before and behind it, and its median step in seconds."""
+"""The probes before and after it, and its median step in seconds."""
 
 
 def main() -> None:
@@ -45,14 +45,12 @@ def main() -> None:
     relaunch_with_allocator()
     look = _with_threads(Probes(), torch.get_num_threads())
     threads = options.threads or torch.get_num_threads()
-    found = {t: _windows(_with_threads(step_of(t), threads), look, options.time) for t in options.targets}
-    looks = [seen for windows in found.values() for window in windows for seen in window[:2]]
+    windows_of = {t: _windows(_with_threads(step_of(t), threads), look, options.time) for t in options.targets}
+    looks = [seen for windows in windows_of.values() for window in windows for seen in window[:2]]
     best = (min(a for a, _ in looks), min(b for _, b in looks))
-    rows = [_row(Path(target).name, windows, best) for target, windows in found.items()]
+    rows = [_row(Path(target).name, windows, best) for target, windows in windows_of.items()]
     handing_over, computing = (1e6 * s for s in best)
-    print(
-        f"at best {handing_over:.0f} µs to hand over, {computing:.0f} to compute; steps of {threads} threads"
-    )
+    print(f"at best {handing_over:.0f} µs to hand over, {computing:.0f} to compute; steps of {threads} threads")
     for row in rows:
         print(_line(row))
     if options.output:
@@ -71,7 +69,7 @@ def _with_threads(run: Callable[[], T], threads: int) -> Callable[[], T]:
 def _windows(step: Callable[[], Any], look: Callable[[], Look], time_s: float) -> list[Window]:
     for _ in range(WARM_UPS):
         step()
-    found: list[Window] = []
+    measured: list[Window] = []
     end = time.perf_counter() + time_s
     before = look()
     while time.perf_counter() < end:
@@ -81,9 +79,9 @@ def _windows(step: Callable[[], Any], look: Callable[[], Look], time_s: float) -
             step()
             times.append(time.perf_counter() - begin)
         behind = look()
-        found.append((before, behind, median(times)))
+        measured.append((before, behind, median(times)))
         before = behind
-    return found
+    return measured
 
 
 def _state(seen: Look, best: Look) -> str:

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from timings import results_file
+from core import results_file
 
+from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.process import measuring_environment
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.signatures.categories import base_name
@@ -28,7 +29,7 @@ from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.shapes import weight_bytes
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.synthesize import synthesize
+from statsnet.synthesis.problem import ProxyRequest
 from statsnet.units import parse_duration_s
 
 MODELS = ("cv/alexnet", "cv/vgg16", "cv/googlenet")
@@ -38,8 +39,8 @@ KERNELS = (1, 3, 5, 7, 11)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """Of all convolutions of one step. MACs by size of the map, by length of its rows and by kernel size; activations
-    where they are known."""
+    """All convolutions of one step: MACs by size of the map, by length of its rows and by kernel size; output
+    activations by size of the map, None where not known."""
 
     macs_by_map: Mapping[int, float]
     macs_by_row: Mapping[int, float]
@@ -66,11 +67,11 @@ STATSNET_3C = Layers(
     parameters=25.6e6,
     flops_per_byte=123.0,
 )
-"""As its published layers give them, for one image of 224 x 224, float32."""
+"""Worked out from its published layers, for one image of 224 x 224, in float32."""
 
 
 def layers_of(clusters: Iterable[tuple[Cluster, float]]) -> Layers:
-    """From forward clusters and how often each runs."""
+    """Of forward clusters, each with how often it runs."""
     maps: dict[int, float] = defaultdict(float)
     rows: dict[int, float] = defaultdict(float)
     kernels: dict[int, float] = defaultdict(float)
@@ -103,7 +104,7 @@ def layers_of(clusters: Iterable[tuple[Cluster, float]]) -> Layers:
 
 
 def earth_movers_distance(a: Mapping[int, float], b: Mapping[int, float]) -> float:
-    """Of two histograms over sizes, each taken as shares; moving a share to twice the size costs 1."""
+    """Between two histograms over sizes, each taken as shares. Moving a share to twice the size costs 1."""
     sizes = sorted({*a, *b})
     total_a, total_b = sum(a.values()), sum(b.values())
     held, cost = 0.0, 0.0
@@ -120,30 +121,28 @@ def _nearest(value: float, sizes: Iterable[int]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--budgets", default="1ms,10ms")
-    parser.add_argument(
-        "-o", "--output", type=Path, help="benchmarks/results/<environment>/statsnet_2018.json"
-    )
+    parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/statsnet_2018.json")
     options = parser.parse_args()
     output = options.output or results_file("statsnet_2018.json")
     mix, suite = one_image_each()
     columns = {"three models": suite, "StatsNet-3c": STATSNET_3C}
     time_tv = {}
     for text in options.budgets.split(","):
-        proxy = synthesize(mix, budget_s=parse_duration_s(text))
+        proxy = synthesize(ProxyRequest(mix_text=mix, budget_s=parse_duration_s(text)), MakeOptions())
         name = f"our proxy, {text}"
         columns[name] = layers_of((c, c.calls) for c in proxy.signature.clusters)
-        time_tv[name] = proxy.fit()["summary"]["category_total_variation"]
+        time_tv[name] = proxy.fit().summary.category_total_variation
     rows = {label: {n: value(c, suite) for n, c in columns.items()} for label, value in ROWS.items()}
     rows["time shares by category, total variation in points"] = {n: 100 * tv for n, tv in time_tv.items()}
     write_json_atomically(output, {"environment": measuring_environment(), "mix": mix, "rows": rows})
     print("| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
-    for label, found in rows.items():
-        cells = (f"{found[n]:.3g}" if found.get(n) is not None else "–" for n in columns)
+    for label, figures in rows.items():
+        cells = (f"{figures[n]:.3g}" if figures.get(n) is not None else "–" for n in columns)
         print(f"| {label} | " + " | ".join(cells) + " |")
 
 
 def one_image_each() -> tuple[str, Layers]:
-    """The mix in which each model sees as many images, and what its three steps hold for one image."""
+    """The mix in which each model sees as many images, and the layers of its three steps for one image."""
     equal = target_of_mix(resolve_mix(",".join(f"{name}:1" for name in MODELS), "inference", ProfilesDB()))
     per_image = {m.name: m.latency_s / (m.signature.batch or 1) for m in equal.members}
     mix = ",".join(f"{name}:{1e3 * per_image[name]:.4g}" for name in per_image)
@@ -152,11 +151,11 @@ def one_image_each() -> tuple[str, Layers]:
 
 def _one_image(target: Target) -> Layers:
     """Weights are read once for each image, as at batch 1."""
-    found: list[tuple[Cluster, float]] = []
-    for member in target.members:
-        batch = member.signature.batch or 1
-        found += [(_at_batch_one(c, batch), c.calls) for c in member.signature.clusters]
-    return layers_of(found)
+    return layers_of(
+        (_at_batch_one(cluster, member.signature.batch or 1), cluster.calls)
+        for member in target.members
+        for cluster in member.signature.clusters
+    )
 
 
 def _at_batch_one(cluster: Cluster, batch: int) -> Cluster:
@@ -176,9 +175,7 @@ def _at_batch_one(cluster: Cluster, batch: int) -> Cluster:
 
 ROWS: dict[str, Callable[[Layers, Layers], float | None]] = {
     "convolutions' GMAC in a step": lambda c, _: c.macs / 1e9,
-    "MACs by map size, earth mover's distance": lambda c, s: earth_movers_distance(
-        c.macs_by_map, s.macs_by_map
-    ),
+    "MACs by map size, earth mover's distance": lambda c, s: earth_movers_distance(c.macs_by_map, s.macs_by_map),
     "MACs by length of a map's rows, earth mover's distance": lambda c, s: earth_movers_distance(
         c.macs_by_row, s.macs_by_row
     ),
@@ -186,9 +183,7 @@ ROWS: dict[str, Callable[[Layers, Layers], float | None]] = {
         c.macs_by_kernel, s.macs_by_kernel
     ),
     "activations by map size, earth mover's distance": lambda c, s: (
-        earth_movers_distance(c.activations_by_map, s.activations_by_map or {})
-        if c.activations_by_map
-        else None
+        earth_movers_distance(c.activations_by_map, s.activations_by_map or {}) if c.activations_by_map else None
     ),
     "activations ÷ MACs": lambda c, _: c.conv_activations / c.macs,
     "convolutions' FLOP/byte": lambda c, _: c.flops_per_byte,

@@ -1,4 +1,4 @@
-"""An inference step of a workload or of a proxy, by name or folder, for what times it by itself."""
+"""An inference step of a workload (by name) or of a proxy (by folder), for benchmarks that time steps themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from statsnet.workloads.settings import BASELINE, Setting, convert_module, wrap_
 
 
 def step_of(target: str, setting: Setting = BASELINE) -> Callable[[], Any]:
-    """Of what a setting asks for, what is switched inside a process. Successive steps take their inputs in turn."""
+    """Only the part of a setting that is switched inside a process is applied. Successive steps take their inputs in
+    turn."""
     if Path(target).is_dir():
         network = load_network(target)
         step: Callable[[], Any] = network.make_step(convert_module(setting, network.build("cpu")), "cpu")

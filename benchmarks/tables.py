@@ -2,8 +2,8 @@
 
     python benchmarks/tables.py FILE ... [--mixes MIX ...] [--settings threads=1,...]
 
-A FILE is a benchmarks/results/<environment>/fidelity*.json. Of several, what a later one has of the same mix, method
-and setting replaces what an earlier one has: so a newer proxy stands beside other ways that were measured before.
+A FILE is a benchmarks/results/<environment>/fidelity*.json. Where several files hold the same mix, method and setting,
+the last one counts: so a newer proxy stands beside other ways that were measured before.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import numpy as np
 Row = dict[str, Any]
 
 BARS = {20.0: (0.02, 0.07), 100.0: (0.03, 0.10)}
-"""Compression -> median and 95th percentile of the error that are wanted; for more compression, the last."""
+"""Compression -> the goals for the error's median and 95th percentile; for more compression, the last."""
 
 
 def merged(reports: Iterable[Sequence[Row]]) -> list[Row]:
     """Rows of several runs, each mix, method and setting once: as the last run has it."""
     what = ("mix", "mode", "wanted_compression", "method", "state", "setting")
-    found = {tuple(row.get(name) for name in what): row for rows in reports for row in rows}
-    return list(found.values())
+    latest = {tuple(row.get(name) for name in what): row for rows in reports for row in rows}
+    return list(latest.values())
 
 
 def factors(rows: Sequence[Row]) -> list[str]:
-    """One line a mix, one column a setting: the suite's factor, that of what stands for it, the error ± half its 95 %
-    interval, and in brackets by how many percent the suite's own factor differed between odd and even rounds. Where
-    rows are of several compressions, a line for each of these."""
+    """One line for each mix (and compression, if there are several), one column for each setting: the suite's factor,
+    its stand-in's factor, the error ± half its 95 % interval, and in brackets by how many percent the suite's own
+    factor differed between odd and even rounds."""
     settings = list(dict.fromkeys(row["setting"] for row in rows))
     at = _compressions_named(rows)
     lines = ["| | " + " | ".join(settings) + " |", "|---|" + "---|" * len(settings)]
@@ -49,14 +49,14 @@ def _name(row: Row, at: dict[float, str]) -> str:
 
 
 def _compressions_named(rows: Sequence[Row]) -> dict[float, str]:
-    """What tells lines of each compression apart: nothing, where there is one alone."""
-    found = sorted({row["wanted_compression"] for row in rows})
-    return {c: f" at {c:g}" if len(found) > 1 else "" for c in found}
+    """What the lines of each compression are marked with: nothing, if there is only one."""
+    compressions = sorted({row["wanted_compression"] for row in rows})
+    return {c: f" at {c:g}" if len(compressions) > 1 else "" for c in compressions}
 
 
 def _cell(row: Row) -> str:
-    suite, found, error = row["suite_factor"]["value"], row["factor"]["value"], row["error"]
-    text = f"{suite:.2f}, {found:.2f}: **{_signed(error['value'])}**"
+    suite, stand_in, error = row["suite_factor"]["value"], row["factor"]["value"], row["error"]
+    text = f"{suite:.2f}, {stand_in:.2f}: **{_signed(error['value'])}**"
     text += spread(error)
     if row["suite_noise"] is not None:
         text += f" ({100 * row['suite_noise']:.1f})"
@@ -67,15 +67,15 @@ def _cell(row: Row) -> str:
 
 
 def spread(error: Row) -> str:
-    """Half of an error's 95 % interval in percent; nothing where it is not known."""
+    """Half of an error's 95 % interval in percent; empty where it is not known."""
     if error["low"] is None:
         return ""
     return f" ± {50 * math.log((1 + error['high']) / (1 + error['low'])):.1f}"
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """For each mode and compression a line for the proxy over all its mixes; then, for each set of mixes that other
-    methods stand for, one for the proxy and one for each of them."""
+    """For each mode and compression, a line for the proxy over all its mixes. Then, for each set of mixes that other
+    methods were measured on, a line for the proxy and one for each of these methods."""
     lines = [
         "| | errors | median | 95th percentile | mean | worst | reach the median's bar | reach the other |",
         "|---|---|---|---|---|---|---|---|",
@@ -88,10 +88,10 @@ def summary(rows: Sequence[Row]) -> list[str]:
                 by_method[row["method"]].append(row)
         ours, *others = by_method.items()
         lines.append(_summary(f"{mode}{at[compression]}, {ours[0]}", ours[1]))
-        for mixes in dict.fromkeys(tuple(sorted({r["mix"] for r in found})) for _, found in others):
+        for mixes in dict.fromkeys(tuple(sorted({r["mix"] for r in theirs})) for _, theirs in others):
             same = [other for other in others if {r["mix"] for r in other[1]} == {*mixes}]
-            for method, found in (ours, *same):
-                there = [row for row in found if row["mix"] in mixes]
+            for method, theirs in (ours, *same):
+                there = [row for row in theirs if row["mix"] in mixes]
                 name = f"{mode}{at[compression]}, {' and '.join(mixes)}: {method}"
                 lines.append(_summary(name, there))
     return lines
@@ -109,7 +109,7 @@ def _summary(name: str, rows: Sequence[Row]) -> str:
 
 
 def document(rows: Sequence[Row]) -> str:
-    """Factors method by method, then the summary; rows of other states of the method apart."""
+    """Factors method by method, then the summary; rows that name another state of the method stand apart."""
     parts = []
     for state in dict.fromkeys(row.get("state", "") for row in rows):
         here = [row for row in rows if row.get("state", "") == state]
@@ -127,9 +127,7 @@ def _signed(value: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument(
-        "--mixes", nargs="+", help="these alone, spelled as the files have them (default: all)"
-    )
+    parser.add_argument("--mixes", nargs="+", help="these alone, spelled as the files have them (default: all)")
     parser.add_argument("--settings", type=lambda text: text.split(","), help="these alone (default: all)")
     options = parser.parse_args()
     if missing := [str(path) for path in options.files if not path.is_file()]:

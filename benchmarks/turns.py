@@ -3,12 +3,13 @@
     python benchmarks/turns.py PROXY [--groups 6]
     python benchmarks/turns.py --kept benchmarks/results/ENVIRONMENT/times.jsonl
 
-With a proxy each group is two fresh processes at the baseline that take turns, so that every ratio should be 1. Printed
-are the standard deviation of the ratios in turns, and that of single processes' medians times √2, by which two
-processes differ that run one after the other. Run nothing else meanwhile. With --kept nothing runs: printed is by how
-much the factor of one and the same workload or proxy, in one setting, differs from one group of the file to another,
-and whether that is more than the scatter of their turns explains (of 95 % intervals, 5 % would be): if not, turns may
-stand for groups.
+With a proxy, each group is two fresh processes at the baseline that take turns, so that every ratio should be 1.
+Printed are the standard deviation of the ratios in turns, and √2 times that of single processes' medians: two processes
+that run one after the other differ by that much. Run nothing else meanwhile.
+
+With --kept nothing runs. The factor of the same workload or proxy in the same setting differs from one group of the
+file to another. Printed is by how much, and how often that is more than the scatter of their turns explains (for 95 %
+intervals, 5 % would be). If it is rarely more, turns may stand for groups.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, stdev
 
 import numpy as np
 from contests import network_subject
-from timings import Group, Timings
+from core import report
 
 from statsnet.evaluation.factors import relative_error
+from statsnet.measure.control import Failure
+from statsnet.measure.rounds_log import Group, RoundsLog
 from statsnet.measure.side_by_side import side_by_side
+from statsnet.progress import Progress
 from statsnet.signatures.intervals import Interval, paired_ratio
 from statsnet.workloads.settings import BASELINE
 
@@ -42,7 +46,7 @@ def main() -> None:
     if options.kept is None:
         against_itself(options.proxy, options.groups)
     elif options.kept.is_file():
-        between_groups(options.kept)
+        between_groups(RoundsLog(options.kept))
     else:
         parser.error(f"--kept: {options.kept} is no file")
 
@@ -52,40 +56,36 @@ def against_itself(proxy: Path, groups: int) -> None:
     ratios: list[float] = []
     first: list[float] = []
     for number in range(groups):
-        a, b = side_by_side({"jobs": [job, job]})["outcomes"]
+        a, b = (outcome.timing for outcome in side_by_side([job, job]) if not isinstance(outcome, Failure))
         ratios.append(paired_ratio([a], [b]).value)
-        first.append(median(a["latency_s"]))
-        print(
-            f"group {number + 1}: ratio {ratios[-1]:.3f}, {1e3 * first[-1]:.1f} ms",
-            file=sys.stderr,
-            flush=True,
-        )
+        first.append(median(a.latency_s))
+        stage = f"group {number + 1}: ratio {ratios[-1]:.3f}, {1e3 * first[-1]:.1f} ms"
+        report(Progress(stage=stage))
     print(f"in turns:            {stdev(map(math.log, ratios)):.1%}")
     print(f"one after the other: {math.sqrt(2) * stdev(map(math.log, first)):.1%}")
 
 
-def between_groups(path: Path) -> None:
+def between_groups(log: RoundsLog) -> None:
     rows = sorted(
-        (math.expm1(abs(math.log1p(found.value))), _explained(found), subject, setting)
-        for subject, groups in Timings(path).found.items()
+        (math.expm1(abs(math.log1p(off.value))), _explained(off), subject, setting)
+        for subject, groups in log.groups.items()
         for setting in {*itertools.chain(*groups)} - {BASELINE.name}
-        for found in _differences(groups, setting)
+        for off in _differences(groups, setting)
     )
     if not rows:
-        raise SystemExit(f"{path}: nothing of this environment was measured more than once")
-    found = [difference for difference, *_ in rows]
-    print(
-        f"{len(found)} pairs of groups: median {median(found):.1%}, 95th percentile {np.quantile(found, 0.95):.1%}"
-    )
+        raise SystemExit(f"{log.path}: nothing of this environment was measured more than once")
+    sizes = [size for size, *_ in rows]
+    print(f"{len(sizes)} pairs of groups: median {median(sizes):.1%}, 95th percentile {np.quantile(sizes, 0.95):.1%}")
     beyond = sum(not explained for _, explained, *_ in rows)
     print(f"{beyond} of them are further apart than the scatter of their turns explains")
-    for difference, _, subject, setting in rows[:-4:-1]:
-        print(f"{difference:6.1%}  {subject} {setting}")
+    for size, _, subject, setting in rows[:-4:-1]:
+        print(f"{size:6.1%}  {subject} {setting}")
 
 
-def _differences(groups: list[Group], setting: str) -> list[Interval]:
+def _differences(groups: Sequence[Group], setting: str) -> list[Interval]:
     """The factor from one group ÷ that from another − 1, of every two that hold the setting."""
-    factors = [paired_ratio([group[BASELINE.name]], [group[setting]]) for group in groups if setting in group]
+    pairs = [(group[BASELINE.name].timing, group[setting].timing) for group in groups if setting in group]
+    factors = [paired_ratio([a], [b]) for a, b in pairs if a is not None and b is not None]
     return [relative_error(a, b) for a, b in itertools.combinations(factors, 2)]
 
 

@@ -12,14 +12,14 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 def parse_duration_s(text: str) -> float:
     """`"10ms"` -> 0.01. Raises UsageError unless it is a positive number followed by a unit of time."""
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-zµ]+)\s*", text)
-    if not found or found[2] not in _TIME_UNITS or float(found[1]) <= 0:
+    parts = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*([a-zµ]+)\s*", text)
+    if not parts or parts[2] not in _TIME_UNITS or float(parts[1]) <= 0:
         raise UsageError(
             f"'{text}' is not a duration",
             cause="a positive number with a unit is expected",
             hint="for example 10ms, 0.5s or 800us",
         )
-    return float(found[1]) * _TIME_UNITS[found[2]]
+    return float(parts[1]) * _TIME_UNITS[parts[2]]
 
 
 def format_duration(seconds: float | None) -> str:

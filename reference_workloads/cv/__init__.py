@@ -113,8 +113,7 @@ register(
     name="resnet152",
     domain="cv",
     title="ResNet-152 v1.5 (stride in the 3x3 convolution)",
-    source="He et al., Deep residual learning for image recognition, arXiv 1512.03385; stride as in MLPerf's "
-    "v1.5",
+    source="He et al., Deep residual learning for image recognition, arXiv 1512.03385; stride as in MLPerf's v1.5",
     parameters=60_192_808,  # published: 60,192,808 (torchvision)
     flops=2 * 11.51e9,  # torchvision's documentation: 11.51 G multiply-adds (the paper, v1: 11.3)
     sample={"batch": 1},

@@ -69,7 +69,5 @@ def build(
         image_size=image,
         patch_size=PATCH,
     )
-    config = CLIPConfig(
-        text_config=text, vision_config=vision, projection_dim=narrow, attn_implementation="sdpa"
-    )
+    config = CLIPConfig(text_config=text, vision_config=vision, projection_dim=narrow, attn_implementation="sdpa")
     return Clip(config), (images(batch, image), texts(vocabulary, batch, sequence))

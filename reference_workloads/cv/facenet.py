@@ -46,9 +46,7 @@ def factorised(width: int, hidden: int, size: int, scale: float, last: bool = Fa
     """For the 8 x 8 and 3 x 3 maps: a convolution along each side."""
     branches = Branches(
         conv(width, hidden, 1),
-        nn.Sequential(
-            conv(width, hidden, 1), conv(hidden, hidden, (1, size)), conv(hidden, hidden, (size, 1))
-        ),
+        nn.Sequential(conv(width, hidden, 1), conv(hidden, hidden, (1, size)), conv(hidden, hidden, (size, 1))),
     )
     return Residual(branches, 2 * hidden, width, scale, last)
 

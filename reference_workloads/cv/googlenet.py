@@ -27,9 +27,7 @@ INCEPTIONS = {
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2), nn.ReLU(inplace=True)
-    )
+    return nn.Sequential(nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2), nn.ReLU(inplace=True))
 
 
 class LocalResponseNorm(nn.Module):

@@ -13,9 +13,7 @@ from reference_workloads.initial import he_normal
 from reference_workloads.synthetic import images
 
 
-def conv(
-    inputs: int, outputs: int, size: int | tuple[int, int], stride: int = 1, same: bool = True
-) -> nn.Sequential:
+def conv(inputs: int, outputs: int, size: int | tuple[int, int], stride: int = 1, same: bool = True) -> nn.Sequential:
     """Convolution, batch normalisation, rectifier; padded to keep the map's size unless not `same`."""
     height, width = (size, size) if isinstance(size, int) else size
     padding = (height // 2, width // 2) if same else (0, 0)
@@ -93,9 +91,7 @@ def to_8(inputs: int, shrink: int) -> Branches:
     a, b = 192 // shrink, 320 // shrink
     return Branches(
         nn.Sequential(conv(inputs, a, 1), conv(a, b, 3, stride=2, same=False)),
-        nn.Sequential(
-            conv(inputs, a, 1), conv(a, a, (1, 7)), conv(a, a, (7, 1)), conv(a, a, 3, stride=2, same=False)
-        ),
+        nn.Sequential(conv(inputs, a, 1), conv(a, a, (1, 7)), conv(a, a, (7, 1)), conv(a, a, 3, stride=2, same=False)),
         nn.MaxPool2d(3, stride=2),
     )
 
@@ -124,9 +120,7 @@ class InceptionV3(nn.Module):
             fans(h, shrink),
             fans(i, shrink),
         )
-        self.classifier = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.5), nn.Linear(i, classes)
-        )
+        self.classifier = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.5), nn.Linear(i, classes))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x))

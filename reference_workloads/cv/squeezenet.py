@@ -54,9 +54,7 @@ class SqueezeNet(nn.Module):
             if number in POOLED[minor]:
                 layers.append(nn.MaxPool2d(3, stride=2, ceil_mode=True))
         self.features = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(
-            nn.Dropout(0.5), conv(width, classes, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-        )
+        self.classifier = nn.Sequential(nn.Dropout(0.5), conv(width, classes, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.features(x))

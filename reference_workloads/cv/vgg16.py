@@ -15,9 +15,7 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 class VGG16(nn.Module):
     """`shrink` divides every channel count but the classes'."""
 
-    def __init__(
-        self, shrink: int = 1, classes: int = 1000, stages: tuple[tuple[int, int], ...] = STAGES
-    ) -> None:
+    def __init__(self, shrink: int = 1, classes: int = 1000, stages: tuple[tuple[int, int], ...] = STAGES) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width = 3

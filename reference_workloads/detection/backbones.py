@@ -101,9 +101,7 @@ class Bottleneck(nn.Module):
             nn.Conv2d(inputs, width, size, stride=first, bias=False),
             norm(width),
             nn.ReLU(inplace=True),
-            nn.Conv2d(
-                width, width, 3, stride=second, padding=dilation, dilation=dilation, groups=groups, bias=False
-            ),
+            nn.Conv2d(width, width, 3, stride=second, padding=dilation, dilation=dilation, groups=groups, bias=False),
             norm(width),
             nn.ReLU(inplace=True),
             nn.Conv2d(width, outputs, 1, bias=False),

@@ -19,9 +19,7 @@ KEYPOINTS = 17
 
 
 def conv(inputs: int, outputs: int, size: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, size, padding=size // 2, bias=False), nn.BatchNorm2d(outputs)
-    )
+    return nn.Sequential(nn.Conv2d(inputs, outputs, size, padding=size // 2, bias=False), nn.BatchNorm2d(outputs))
 
 
 def resize(x: Tensor, size: Sequence[int]) -> Tensor:
@@ -38,8 +36,7 @@ class GlobalNet(nn.Module):
         )
         self.merge = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in inputs[:-1])
         self.heat = nn.ModuleList(
-            nn.Sequential(conv(width, width, 1), nn.ReLU(inplace=True), conv(width, KEYPOINTS, 3))
-            for _ in inputs
+            nn.Sequential(conv(width, width, 1), nn.ReLU(inplace=True), conv(width, KEYPOINTS, 3)) for _ in inputs
         )
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:

@@ -70,9 +70,7 @@ class FasterRCNN(nn.Module):
         return detections(torch.softmax(classes, dim=-1)[..., 1:], boxes, 1000, 100, 0.3)
 
 
-def build(
-    batch: int = 1, image: int = 300, proposals: int = 100, shrink: int = 1
-) -> tuple[nn.Module, Tensor]:
+def build(batch: int = 1, image: int = 300, proposals: int = 100, shrink: int = 1) -> tuple[nn.Module, Tensor]:
     """`image` is the height, a multiple of 12; the width has 4/3 of it, as most photographs of VOC."""
     size = (image, image * 4 // 3)
     return FasterRCNN(size, proposals, shrink), torch.randn(batch, 3, *size)

@@ -145,9 +145,7 @@ class MaskRCNN(nn.Module):
         return best, label.gather(1, index), pick(boxes, index)
 
 
-def build(
-    batch: int = 1, image: int = 320, proposals: int = 250, shrink: int = 1
-) -> tuple[nn.Module, Tensor]:
+def build(batch: int = 1, image: int = 320, proposals: int = 250, shrink: int = 1) -> tuple[nn.Module, Tensor]:
     """`image` is the shorter side, a multiple of 32; the longer one has 5/3 of it, rounded up to such."""
     size = (image, (image * 5 // 3 + 31) // 32 * 32)
     return MaskRCNN(size, proposals, shrink), torch.randn(batch, 3, *size)

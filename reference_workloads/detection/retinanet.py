@@ -69,10 +69,7 @@ class RetinaNet(nn.Module):
         self.backbone.stem.requires_grad_(False)
         self.backbone.stages[0].requires_grad_(False)
         cells = [-(-image // stride) for stride in STRIDES]
-        grids = [
-            anchor_grid((side, side), stride, shapes(stride))
-            for side, stride in zip(cells, STRIDES, strict=True)
-        ]
+        grids = [anchor_grid((side, side), stride, shapes(stride)) for side, stride in zip(cells, STRIDES, strict=True)]
         self.register_buffer("anchors", torch.cat(grids), persistent=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:

@@ -63,8 +63,7 @@ class SegLink(nn.Module):
         backbone.lower[:FROZEN].requires_grad_(False)
         cells = [-(-image // stride) for stride in STRIDES]
         anchors = [
-            anchor_grid((side, side), image / side, [(size, size)])
-            for side, size in zip(cells, ANCHORS, strict=True)
+            anchor_grid((side, side), image / side, [(size, size)]) for side, size in zip(cells, ANCHORS, strict=True)
         ]
         self.register_buffer("anchors", torch.cat(anchors), persistent=False)
 

@@ -66,9 +66,7 @@ class EntropyCoder(nn.Module):
         super().__init__()
         self.hidden = 2 * bits
         self.predictors = nn.ModuleList(BitPredictor(bits) for _ in range(iterations))
-        self.summaries = nn.ModuleList(
-            two_convolutions(bits, self.hidden, bits, 3) for _ in range(iterations - 1)
-        )
+        self.summaries = nn.ModuleList(two_convolutions(bits, self.hidden, bits, 3) for _ in range(iterations - 1))
         self.of_input = nn.Conv2d(bits, 4 * self.hidden, 1)
         self.of_hidden = nn.Conv2d(self.hidden, 4 * self.hidden, 1, bias=False)
         self.context = two_convolutions(self.hidden, self.hidden, bits, 1)

@@ -92,9 +92,7 @@ class PerspectiveTransformerNet(nn.Module):
         places = torch.matmul(self.points, camera.flatten(0, 1).transpose(1, 2))
         # Volumes are stored with the height first, cameras look along the first axis.
         volumes = volume.transpose(2, 3).repeat_interleave(views, dim=0)
-        rays = nn.functional.grid_sample(
-            volumes, places.reshape(-1, SIDE, SIDE, SIDE, 3), align_corners=False
-        )
+        rays = nn.functional.grid_sample(volumes, places.reshape(-1, SIDE, SIDE, SIDE, 3), align_corners=False)
         return rays.amax(2).flip(2).reshape(-1, views, SIDE, SIDE)
 
 

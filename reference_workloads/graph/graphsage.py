@@ -36,9 +36,7 @@ class GraphSAGE(nn.Module):
         return self.second((x, x[: self.batch]), inner)
 
 
-def build(
-    batch: int = 256, features: int = FEATURES, hidden: int = HIDDEN, batches: int = 4
-) -> dict[str, object]:
+def build(batch: int = 256, features: int = FEATURES, hidden: int = HIDDEN, batches: int = 4) -> dict[str, object]:
     """`batches` is the number of sets of edges that steps go through."""
     x = torch.randn(ALL * batch, features)
     inputs: list[object] = []

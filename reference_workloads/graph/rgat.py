@@ -63,9 +63,7 @@ class RGAT(nn.Module):
         return self.classes(vectors["paper"][: self.batch])
 
 
-def build(
-    batch: int = 8, features: int = FEATURES, hidden: int = HIDDEN, batches: int = 2
-) -> dict[str, object]:
+def build(batch: int = 8, features: int = FEATURES, hidden: int = HIDDEN, batches: int = 2) -> dict[str, object]:
     """`batches` is the number of sets of edges that steps go through."""
     counts = {kind: batch * number for kind, number in NODES.items()}
     nodes = tuple(torch.randn(number, features) for number in counts.values())

@@ -16,9 +16,7 @@ def operator(row: Row, shrink: int) -> Operator:
     batch = size(row["batch"], shrink)
     inputs, outputs = (size(row[name], shrink, 4) for name in ("in_channels", "out_channels"))
     height, width = (size(row[name], shrink, 8) for name in ("height", "width"))
-    kernel, pad, stride = (
-        (int(row[f"{name}_h"]), int(row[f"{name}_w"])) for name in ("kernel", "pad", "stride")
-    )
+    kernel, pad, stride = ((int(row[f"{name}_h"]), int(row[f"{name}_w"])) for name in ("kernel", "pad", "stride"))
     layer = nn.Conv2d(inputs, outputs, kernel, stride, pad, bias=False)
     return Operator(layer, batch, inputs, height, width)
 

@@ -33,9 +33,7 @@ class Child(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, hidden)
         self.first = nn.Parameter(torch.empty(2 * hidden, 2 * hidden))
-        self.pairs = nn.ParameterList(
-            torch.empty(nodes, hidden, 2 * hidden) for nodes in range(1, len(NODES) + 1)
-        )
+        self.pairs = nn.ParameterList(torch.empty(nodes, hidden, 2 * hidden) for nodes in range(1, len(NODES) + 1))
         for weight in (self.embedding.weight, self.first, *self.pairs):
             nn.init.uniform_(weight, -0.04, 0.04)
         self.norms = nn.ModuleList(nn.BatchNorm1d(2 * hidden) for _ in range(len(NODES) + 1))

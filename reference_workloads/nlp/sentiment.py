@@ -37,8 +37,6 @@ class Sentiment(nn.Module):
         return torch.softmax(self.classes(torch.cat(pooled, dim=-1)), dim=-1)
 
 
-def build(
-    batch: int = 8, sequence: int = 230, hidden: int = 1024, vocabulary: int = 5147
-) -> tuple[nn.Module, Tensor]:
+def build(batch: int = 8, sequence: int = 230, hidden: int = 1024, vocabulary: int = 5147) -> tuple[nn.Module, Tensor]:
     """`sequence` is the number of words in a review, the data set's average by default."""
     return Sentiment(vocabulary, hidden), tokens(vocabulary, batch, sequence)

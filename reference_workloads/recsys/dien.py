@@ -124,9 +124,7 @@ class DIEN(nn.Module):
         return torch.log_softmax(scores, dim=-1) * real[:, 1:, None]
 
 
-def build(
-    batch: int = 512, history: int = 100, max_rows: int | None = None, batches: int = 8
-) -> dict[str, object]:
+def build(batch: int = 512, history: int = 100, max_rows: int | None = None, batches: int = 8) -> dict[str, object]:
     """`history` is the padded length, `max_rows` cuts the tables, `batches` is the number of batches."""
     users, items, categories = (min(n, max_rows or n) for n in (USERS, ITEMS, CATEGORIES))
     inputs: list[object] = []

@@ -17,9 +17,7 @@ WIDTH = 2 * HALF
 
 
 def scorer(inputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(inputs, 80), nn.Sigmoid(), nn.Linear(80, 40), nn.Sigmoid(), nn.Linear(40, 1)
-    )
+    return nn.Sequential(nn.Linear(inputs, 80), nn.Sigmoid(), nn.Linear(80, 40), nn.Sigmoid(), nn.Linear(40, 1))
 
 
 class DIN(nn.Module):

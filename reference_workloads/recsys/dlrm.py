@@ -57,9 +57,7 @@ class DLRM(nn.Module):
         return self.top(torch.cat([x, products[:, self.pairs[0], self.pairs[1]]], dim=1))
 
 
-def build(
-    batch: int = 512, max_rows: int | None = None, sparse: bool = True, batches: int = 8
-) -> dict[str, object]:
+def build(batch: int = 512, max_rows: int | None = None, sparse: bool = True, batches: int = 8) -> dict[str, object]:
     """`max_rows` cuts the tables, `batches` is the number of batches of indices that steps go through."""
     rows = ROWS if max_rows is None else tuple(min(n, max_rows) for n in ROWS)
     offsets = torch.arange(batch)

@@ -38,9 +38,7 @@ class Caser(nn.Module):
         self.target_bias = nn.Embedding(items, 1)
         nn.init.zeros_(self.target_bias.weight)
         self.vertical = nn.Conv2d(1, VERTICAL, (LENGTH, 1))
-        self.horizontal = nn.ModuleList(
-            nn.Conv2d(1, HORIZONTAL, (window, width)) for window in range(1, LENGTH + 1)
-        )
+        self.horizontal = nn.ModuleList(nn.Conv2d(1, HORIZONTAL, (window, width)) for window in range(1, LENGTH + 1))
         self.dropout = nn.Dropout(0.5)
         self.mix = nn.Linear(VERTICAL * width + HORIZONTAL * LENGTH, width)
 
@@ -99,9 +97,7 @@ class RankingDistillation(nn.Module):
         return torch.tanh(SHARPNESS * lower).clamp(min=0) * self.position
 
 
-def build(
-    batch: int = 512, width: int = 50, max_rows: int | None = None, batches: int = 8
-) -> dict[str, object]:
+def build(batch: int = 512, width: int = 50, max_rows: int | None = None, batches: int = 8) -> dict[str, object]:
     """`width` is the student's, `max_rows` cuts the tables, `batches` is the number of batches of indices."""
     users, items = (min(n, max_rows or n) for n in (USERS, ITEMS))
     inputs: list[object] = []

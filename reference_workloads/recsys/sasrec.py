@@ -77,9 +77,7 @@ class SASRec(nn.Module):
         return scores[..., 0], scores[..., 1]
 
 
-def build(
-    batch: int = 128, history: int = 200, max_rows: int | None = None, batches: int = 8
-) -> dict[str, object]:
+def build(batch: int = 128, history: int = 200, max_rows: int | None = None, batches: int = 8) -> dict[str, object]:
     """`history` is the padded length, `max_rows` cuts the table, `batches` is the number of batches."""
     items = min(ITEMS, max_rows or ITEMS)
     inputs: list[object] = []

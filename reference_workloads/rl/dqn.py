@@ -37,9 +37,7 @@ class DQN(nn.Module):
         self.online = network(shrink)
         self.target = network(shrink).requires_grad_(False)
 
-    def forward(
-        self, state: Tensor, action: Tensor, reward: Tensor, ended: Tensor, following: Tensor
-    ) -> Tensor:
+    def forward(self, state: Tensor, action: Tensor, reward: Tensor, ended: Tensor, following: Tensor) -> Tensor:
         """state, following: (batch, 4, 84, 84); others (batch,). Values (batch, 4), or errors (batch,)."""
         values = self.online(state)
         if not self.training:

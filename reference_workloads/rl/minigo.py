@@ -42,9 +42,7 @@ class MiniGo(nn.Module):
         super().__init__()
         self.trunk = nn.Sequential(conv(PLANES, width), nn.ReLU(), *(Block(width) for _ in range(blocks)))
         self.policy = head(width, 2, POINTS + 1)
-        self.value = nn.Sequential(
-            head(width, 1, VALUE_HIDDEN), nn.ReLU(), nn.Linear(VALUE_HIDDEN, 1), nn.Tanh()
-        )
+        self.value = nn.Sequential(head(width, 1, VALUE_HIDDEN), nn.ReLU(), nn.Linear(VALUE_HIDDEN, 1), nn.Tanh())
 
     def forward(self, board: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, 13, 19, 19) -> log probabilities of moves and pass, (batch, 362), and values, (batch,)."""

@@ -7,8 +7,7 @@ register(
     name="deepspeech2",
     domain="speech",
     title="DeepSpeech 2, 2 convolutions and 5 bidirectional GRUs of 800",
-    source="Amodei et al., Deep Speech 2, arXiv 1512.02595; layers and sizes as in "
-    "SeanNaren/deepspeech.pytorch",
+    source="Amodei et al., Deep Speech 2, arXiv 1512.02595; layers and sizes as in SeanNaren/deepspeech.pytorch",
     parameters=41_187_968,  # what the published sizes give
     sample={"batch": 1, "frames": 200},
     presets={

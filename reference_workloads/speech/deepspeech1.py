@@ -23,9 +23,7 @@ def dense(inputs: int, outputs: int) -> nn.Sequential:
 class DeepSpeech(nn.Module):
     def __init__(self, hidden: int = 2048) -> None:
         super().__init__()
-        self.before = nn.Sequential(
-            dense(WINDOW * COEFFICIENTS, hidden), dense(hidden, hidden), dense(hidden, hidden)
-        )
+        self.before = nn.Sequential(dense(WINDOW * COEFFICIENTS, hidden), dense(hidden, hidden), dense(hidden, hidden))
         self.recurrent = nn.RNN(hidden, hidden, nonlinearity="relu", bidirectional=True)
         self.after = nn.Sequential(dense(hidden, hidden), nn.Linear(hidden, CHARACTERS))
 

@@ -47,9 +47,7 @@ class DeepSpeech2(nn.Module):
             nn.Hardtanh(0, 20, inplace=True),
         )
         width = CHANNELS * ((FREQUENCIES + 3) // 4)
-        self.recurrent = nn.Sequential(
-            *(Recurrent(hidden if i else width, hidden, norm=i > 0) for i in range(layers))
-        )
+        self.recurrent = nn.Sequential(*(Recurrent(hidden if i else width, hidden, norm=i > 0) for i in range(layers)))
         self.norm = SequenceNorm(hidden)
         self.characters = nn.Linear(hidden, CHARACTERS, bias=False)
 

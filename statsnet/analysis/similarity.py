@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -56,9 +56,7 @@ class Similarity:
                 {"name": name, "place": [float(x) for x in place]}
                 for name, place in zip(self.names, self.places, strict=True)
             ],
-            "clusters": [
-                {"members": list(c.members), "representative": c.representative} for c in self.clusters
-            ],
+            "clusters": [{"members": list(c.members), "representative": c.representative} for c in self.clusters],
             "silhouette": self.silhouette,
             "subset_cost": self.cost,
             "subset_total_variation": dict(self.missed),
@@ -93,9 +91,7 @@ def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, 
         tree=tree,
         places=_in_the_plane(points, seed),
         clusters=tuple(
-            Cluster(
-                members=tuple(names[j] for j in np.flatnonzero(labels == labels[i])), representative=names[i]
-            )
+            Cluster(members=tuple(names[j] for j in np.flatnonzero(labels == labels[i])), representative=names[i])
             for i in chosen
         ),
         silhouette=quality,
@@ -104,18 +100,24 @@ def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, 
     )
 
 
+Key = TypeVar("Key", str, int)
+
+
 def positions(targets: Sequence[Target]) -> np.ndarray:
     """Workloads × features, as the module's docstring defines them."""
-    halves = []
-    for distributions in ([t.kernel_class_shares for t in targets], [t.intensity_histogram for t in targets]):
-        keys = sorted({key for d in distributions for key in d})  # type: ignore[type-var]
-        halves.append(np.sqrt([[d.get(key, 0.0) for key in keys] for d in distributions]))
-    return np.concatenate(halves, axis=1) / np.sqrt(2.0)
+    kernels, intensities = [t.kernel_class_shares for t in targets], [t.intensity_histogram for t in targets]
+    halves = [np.sqrt(_table(kernels)), np.sqrt(_table(intensities))]
+    scaled: np.ndarray = np.concatenate(halves, axis=1) / np.sqrt(2.0)
+    return scaled
 
 
-def representatives(
-    points: np.ndarray, labels: np.ndarray, weights: Sequence[float] | None = None
-) -> dict[int, float]:
+def _table(distributions: Sequence[Mapping[Key, float]]) -> list[list[float]]:
+    """A row for each distribution, a column for each key that any of them has."""
+    keys = sorted({key for d in distributions for key in d})
+    return [[d.get(key, 0.0) for key in keys] for d in distributions]
+
+
+def representatives(points: np.ndarray, labels: np.ndarray, weights: Sequence[float] | None = None) -> dict[int, float]:
     """The point nearest to each cluster's centre -> the cluster's weight. By default all points weigh the same."""
     shares = np.full(len(points), 1.0 / len(points)) if weights is None else np.asarray(weights)
     chosen: dict[int, float] = {}

@@ -37,7 +37,7 @@ def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
             continue
         size = Size(
             name=signature.name,
-            preset=signature.workload.preset if signature.workload else "",
+            preset=(signature.workload.preset if signature.workload else None) or "",
             batch=signature.batch,
             input_bytes=memory.input_bytes,
             activation_bytes=memory.activation_bytes,

@@ -125,7 +125,8 @@ class BlockKind(ABC):
         index_range = self.index_range(config)
         if index_range is not None:
             return index_range[0]
-        return math.prod(self.on_meta(config).shape)
+        shape: tuple[int, ...] = self.on_meta(config).shape  # type: ignore[assignment]
+        return math.prod(shape)
 
     def build(self, config: Config) -> nn.Module:
         return self.module(**config)

@@ -54,16 +54,14 @@ def _check_forward(kind: BlockKind, config: Config) -> None:
         _require(low < size < high, kind, f"its output is of size {size:.1e}")
         if kind.index_range(config) is None and "dropout" not in str(config):
             longer = torch.cat([x.reshape(-1), torch.randn(5)])
-            _require(
-                torch.equal(module(longer), y), kind, "it does not take the first elements of a larger input"
-            )
+            _require(torch.equal(module(longer), y), kind, "it does not take the first elements of a larger input")
 
 
 def _check_backward(kind: BlockKind, config: Config) -> None:
     torch.manual_seed(0)
     module = kind.build(config).train()
     x = block_input(kind, config, module)
-    leaves = dict(module.named_parameters())
+    leaves: dict[str, Tensor] = dict(module.named_parameters())
     if kind.index_range(config) is None:
         leaves["its input"] = x.requires_grad_()
     y = module(x)
@@ -71,7 +69,8 @@ def _check_backward(kind: BlockKind, config: Config) -> None:
     for name, leaf in leaves.items():
         gradient = leaf.grad
         _require(gradient is not None, kind, f"{name} gets no gradient")
-        values = gradient.coalesce().values() if gradient.is_sparse else gradient  # type: ignore[union-attr]
+        assert gradient is not None
+        values = gradient.coalesce().values() if gradient.is_sparse else gradient
         _require(bool(values.isfinite().all()), kind, f"the gradient of {name} is not finite")
         _require(bool(values.any()), kind, f"the gradient of {name} is zero")
 

@@ -114,9 +114,7 @@ class ConvKind(BlockKind):
 
     def resized(self, config: Config, factor: float) -> Config | None:
         lower = config["batch"] * factor < MANY_IMAGES <= config["batch"] and _pointwise(config)
-        return (
-            self.scaled(config, 1 / factor) if lower else _same_library(config, resized_map(config, factor))
-        )
+        return self.scaled(config, 1 / factor) if lower else _same_library(config, resized_map(config, factor))
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         """Lower maps of the same width, down to SMALLEST_MAP and a window; then fewer filters, down to FEWEST_FILTERS.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -48,6 +50,8 @@ class EmbeddingBag(nn.Module):
     code clears the state: ATen's, and a library's in case ATen is limited to SSE.
     """
 
+    offsets: Tensor
+
     def __init__(
         self, rows: int, width: int, indices: int, bags: int, mode: str = "sum", skew: float = 0.0,
         sparse: bool = False,
@@ -72,8 +76,8 @@ def _table(shape: list[int]) -> tuple[int, int]:
 
 class EmbeddingKind(BlockKind):
     name = "embedding"
-    module: type[nn.Module] = Embedding
-    helpers = (table_values,)
+    module: ClassVar[type[nn.Module]] = Embedding
+    helpers: ClassVar[tuple[Any, ...]] = (table_values,)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
@@ -108,7 +112,7 @@ class EmbeddingKind(BlockKind):
 
 class EmbeddingBagKind(EmbeddingKind):
     name = "embedding_bag"
-    module: type[nn.Module] = EmbeddingBag
+    module = EmbeddingBag
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -19,6 +19,7 @@ class Norm(Block):
     def __init__(self, kind: str, shape: tuple, groups: int = 1, activation: str = "") -> None:
         super().__init__(*shape)
         self.maps = kind != "layer"
+        self.norm: nn.Module
         if kind == "layer":
             self.norm = nn.LayerNorm(shape[-1])
         elif kind == "group":

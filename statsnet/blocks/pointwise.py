@@ -13,7 +13,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import TensorSpec, is_tensor
 
-FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "relu": lambda x, _: F.relu(x),
     "gelu": lambda x, _: F.gelu(x),
     "silu": lambda x, _: F.silu(x),
@@ -158,9 +158,7 @@ def _operand(cluster: Cluster) -> tuple[int, ...]:
     spec = TensorSpec.from_dict(second)
     strides = spec.strides or (1,) * len(spec.shape)
     stored = tuple(1 if s == 0 else n for n, s in zip(spec.shape, strides, strict=True))
-    fits = len(stored) <= len(shape) and all(
-        a in (1, b) for a, b in zip(stored[::-1], shape[::-1], strict=False)
-    )
+    fits = len(stored) <= len(shape) and all(a in (1, b) for a, b in zip(stored[::-1], shape[::-1], strict=False))
     return (stored or (1,)) if fits else shape
 
 

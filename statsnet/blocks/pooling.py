@@ -24,7 +24,7 @@ class Pool(Block):
         padding: tuple = (0, 0), ceil_mode: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(batch, channels, *size)
-        self.pool = {"max": F.max_pool2d, "avg": F.avg_pool2d}[kind]
+        self.pool = F.max_pool2d if kind == "max" else F.avg_pool2d
         self.window = (kernel, stride, padding)
         self.ceil_mode = ceil_mode
 

@@ -48,6 +48,8 @@ class Gather(Block):
     """`count` entries along `axis` of a tensor of `shape`, picked by a fixed random index. `subscript`
     makes it x[:, index], which runs another operator than index_select."""
 
+    index: Tensor
+
     def __init__(self, shape: tuple, axis: int, count: int, subscript: bool = False) -> None:
         super().__init__(*shape)
         self.axis, self.subscript = axis, subscript

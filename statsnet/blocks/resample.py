@@ -20,9 +20,7 @@ class Resize(Block):
 
     maps = True
 
-    def __init__(
-        self, batch: int, channels: int, size: tuple, out: tuple, mode: str, corners: bool = False
-    ) -> None:
+    def __init__(self, batch: int, channels: int, size: tuple, out: tuple, mode: str, corners: bool = False) -> None:
         super().__init__(batch, channels, *size)
         self.out, self.mode = out, mode
         self.corners = corners if mode != "nearest" else None
@@ -35,6 +33,7 @@ class Sample(Block):
     """batch × channels × size, interpolated at `points` fixed random places."""
 
     maps = True
+    places: Tensor
 
     def __init__(self, batch: int, channels: int, size: tuple, points: tuple, corners: bool = False) -> None:
         super().__init__(batch, channels, *size)

@@ -15,6 +15,8 @@ class ScatterAdd(Block):
     """The rows of a tensor of `shape`, summed into `rows` rows by a fixed random index. If `expanded`, all
     entries of a row share one index, as in graph libraries."""
 
+    index: Tensor
+
     def __init__(self, shape: tuple, rows: int, expanded: bool = True) -> None:
         super().__init__(*shape)
         self.rows, self.expanded = rows, expanded

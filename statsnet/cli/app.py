@@ -22,8 +22,7 @@ _DEBUG = "STATSNET_DEBUG"
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with: statsnet synthesize --mix recsys:0.5,cv:0.5\n\n"
-    "Then statsnet run with the folder it names.",
+    epilog="Start with: statsnet synthesize --mix recsys:0.5,cv:0.5\n\nThen statsnet run with the folder it names.",
 )
 @click.version_option(__version__, message="statsnet %(version)s")
 @click.option("--debug", is_flag=True, help=f"Show the traceback of an unexpected error (also: {_DEBUG}=1).")
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return 0
     except (KeyboardInterrupt, click.Abort):
-        click.echo("statsnet: interrupted; nothing was written", err=True)
+        click.echo("statsnet: interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,9 +12,7 @@ from statsnet.cli import options, output
 @options.mode
 @options.profiles
 @options.environment
-@click.option(
-    "-o", "--output", "folder", metavar="DIR", help="Write categories.svg, costs.svg and memory.svg there."
-)
+@click.option("-o", "--output", "folder", metavar="DIR", help="Write categories.svg, costs.svg and memory.svg there.")
 @options.json_flag
 def characterize(
     pattern: str,
@@ -36,21 +34,20 @@ def characterize(
 
     output.check_pictures(folder)
     name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
-    found = [characteristics_of(s) for s in signatures]
+    of_workloads = [characteristics_of(s) for s in signatures]
     sizes = memory_by_size([*signatures, *counted_signatures(pattern, mode, profiles=profiles)])
     if as_json:
-        listed = [size.to_dict() for each in sizes.values() for size in each]
-        output.print_json(
-            {"environment": name, "mode": mode, "workloads": [c.to_dict() for c in found], "sizes": listed}
-        )
+        workloads = [c.to_dict() for c in of_workloads]
+        listed = [size.to_dict() for of_workload in sizes.values() for size in of_workload]
+        output.print_json({"environment": name, "mode": mode, "workloads": workloads, "sizes": listed})
     else:
-        output.print_report(characteristics_report(found, signatures, sizes, name, mode))
+        output.print_report(characteristics_report(of_workloads, signatures, sizes, name, mode))
     if folder is not None:
         from statsnet.reporting.pictures import categories_svg, costs_svg, memory_svg
 
         pictures = {
-            "categories.svg": categories_svg(found),
-            "costs.svg": costs_svg(found),
+            "categories.svg": categories_svg(of_workloads),
+            "costs.svg": costs_svg(of_workloads),
             "memory.svg": memory_svg(sizes),
         }
         output.write_pictures(folder, pictures, say=not as_json)

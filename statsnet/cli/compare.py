@@ -22,10 +22,10 @@ def compare(first: str, second: str, json_path: str | None) -> None:
     from statsnet.evaluation.compare import compare as compare_results
     from statsnet.reporting.results import comparison_report
     from statsnet.signatures.canonical import write_json_atomically
-    from statsnet.signatures.storage import load_document
+    from statsnet.signatures.storage import load_result
 
     output.check_file(json_path)
-    a, b = (load_document(path, "statsnet.result") for path in (first, second))
+    a, b = load_result(first), load_result(second)
     comparison = compare_results(a, b)
     if json_path == output.STDOUT:
         output.print_json(comparison.to_dict())

@@ -1,4 +1,4 @@
-"""`statsnet device`: devices that were recorded, to make proxies for them where they are not."""
+"""`statsnet device`: record a device, to make proxies for it on other machines."""
 
 from __future__ import annotations
 
@@ -48,14 +48,7 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
     target = Path(path) if path else record_path(db, slug(measuring_environment(device)))
     output.check_folder(target.parent)
     with output.progress() as show:
-        signature = record_device(
-            db,
-            device=device,
-            count=count,
-            counters=counters,
-            note=notes.append,
-            report=lambda stage, done: show({"stage": stage, "done": done}),
-        )
+        signature = record_device(db, device=device, count=count, counters=counters, note=notes.append, report=show)
     save_signature(target, signature)
     output.print_notes(notes)
     from statsnet.reporting.device import device_report
@@ -78,7 +71,7 @@ def show(name: str, profiles: str | None) -> None:
     from statsnet.devices.recorded_bench import PREFIX, recorded_device
     from statsnet.signatures.database import ProfilesDB
 
-    found = recorded_device(name.removeprefix(PREFIX), ProfilesDB(profiles))
+    recorded = recorded_device(name.removeprefix(PREFIX), ProfilesDB(profiles))
     from statsnet.reporting.device import device_report
 
-    output.print_report(device_report(found))
+    output.print_report(device_report(recorded))

@@ -70,16 +70,15 @@ def _profiles(pattern: str, folder: str | None) -> list[dict[str, Any]]:
 
 def _proxies(pattern: str) -> Iterator[dict[str, Any]]:
     from statsnet.reporting.listings import damaged_proxy_row, proxy_row
-    from statsnet.signatures.storage import load_document
+    from statsnet.signatures.storage import load_fit, load_spec
 
-    found = [path.parent for root in (Path(), Path("generated")) for path in sorted(root.glob("*/spec.json"))]
-    for folder in found:
+    specs = [path for root in (Path(), Path("generated")) for path in sorted(root.glob("*/spec.json"))]
+    for folder in (path.parent for path in specs):
         if not any(fnmatch.fnmatchcase(name, pattern) for name in (str(folder), folder.name)):
             continue
         try:
-            spec = load_document(folder / "spec.json", "statsnet.proxy")
-            has_fit = (folder / "fit.json").is_file()
-            fit = load_document(folder / "fit.json", "statsnet.fit") if has_fit else None
+            spec = load_spec(folder / "spec.json")
+            fit = load_fit(folder / "fit.json") if (folder / "fit.json").is_file() else None
         except FileFormatError as error:
             yield damaged_proxy_row(str(folder), error.cause or error.message)
         else:

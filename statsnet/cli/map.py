@@ -44,13 +44,13 @@ def map_(
 
     output.check_pictures(folder)
     name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
-    found = similarity(signatures, clusters=clusters, seed=seed)
+    groups = similarity(signatures, clusters=clusters, seed=seed)
     if as_json:
-        output.print_json({"environment": name, "mode": mode, **found.to_dict()})
+        output.print_json({"environment": name, "mode": mode, **groups.to_dict()})
     else:
-        output.print_report(similarity_report(found, name, mode))
+        output.print_report(similarity_report(groups, name, mode))
     if folder is not None:
         from statsnet.reporting.pictures import map_svg, tree_svg
 
-        pictures = {"map.svg": map_svg(found), "tree.svg": tree_svg(found)}
+        pictures = {"map.svg": map_svg(groups), "tree.svg": tree_svg(groups)}
         output.write_pictures(folder, pictures, say=not as_json)

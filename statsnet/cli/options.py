@@ -6,16 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from statsnet.errors import DeviceError, UsageError
+from statsnet.signatures.database import MODES
 from statsnet.signatures.gpu import COUNTING
 from statsnet.units import parse_duration_s
-
-MODES = ("inference", "training")
 
 mode = click.option(
     "--mode", type=click.Choice(MODES), default="inference", show_default=True, help="What a step does."
 )
+MIX = "NAME:WEIGHT,...|FILE"
+MIX_HELP = "Domains, workloads or signature files; or a YAML file that lists them."
 profiles = click.option(
     "--profiles", metavar="DIR", help="Folder of signatures (default: those that come with StatsNet)."
 )
@@ -26,12 +28,8 @@ seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-json_file = click.option(
-    "--json", "json_path", metavar="FILE|-", help="Write the result as JSON; - is stdout."
-)
-trust = click.option(
-    "--trust", is_flag=True, help="Run a network.py that was changed after it was generated."
-)
+json_file = click.option("--json", "json_path", metavar="FILE|-", help="Write the result as JSON; - is stdout.")
+trust = click.option("--trust", is_flag=True, help="Run a network.py that was changed after it was generated.")
 
 
 def device(*, meta: bool = False, recorded: bool = False) -> Callable[[Any], Any]:
@@ -90,6 +88,11 @@ max_time = click.option(
 )
 
 
+def was_given(name: str) -> bool:
+    """Whether this option of the running command stands on the command line; otherwise it has its default."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def given(**values: Any) -> dict[str, Any]:
     """Those that were given on the command line."""
     return {key: value for key, value in values.items() if value is not None}
@@ -117,6 +120,4 @@ def require_device(name: str, *, meta: bool = False) -> None:
             hint="use --device cpu" + (", or --device meta to count without a device" if meta else ""),
         )
     if int(index or 0) >= torch.cuda.device_count():
-        raise DeviceError(
-            f"there is no {name}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices"
-        )
+        raise DeviceError(f"there is no {name}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices")

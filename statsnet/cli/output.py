@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.progress import Progress
+from statsnet.progress import Report as ReportProgress
 
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
+    from statsnet.signatures.documents import Result
 
 PIPE_WIDTH = 200
 STDOUT = "-"
@@ -44,15 +47,16 @@ def print_json(data: Any) -> None:
     sys.stdout.write(canonical_json(data))
 
 
-def deliver(result: dict[str, Any], json_path: str | None, report: Callable[[], Report]) -> None:
+def deliver(result: Result, json_path: str | None, report: Callable[[], Report]) -> None:
     """A result as JSON to stdout (`-`), or as tables to stdout and, where a path is given, to that file."""
-    from statsnet.signatures.storage import save_document
+    from statsnet.signatures.conversion import plain
+    from statsnet.signatures.storage import save
 
     if json_path == STDOUT:
-        print_json(result)
+        print_json(plain(result))
         return
     if json_path:
-        save_document(json_path, result)
+        save(json_path, result)
     print_report(report())
     if json_path:
         print_written(json_path)
@@ -77,14 +81,12 @@ def check_file(path: str | Path | None) -> None:
         return
     target = Path(path)
     if target.is_dir():
-        raise UsageError(
-            f"'{path}' is a folder", cause="a file is expected", hint=f"for example {target / 'out.json'}"
-        )
+        raise UsageError(f"'{path}' is a folder", cause="a file is expected", hint=f"for example {target / 'out.json'}")
     if target.exists() and not target.is_file():
         raise UsageError(
             f"'{path}' is not a regular file",
-            cause="the file is replaced as a whole",
-            hint="use - for stdout",
+            cause="a regular file is expected",
+            hint="name another; what goes to stdout is -",
         )
     check_folder(target.parent)
 
@@ -133,8 +135,8 @@ QUIET_S = 60.0
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A function that shows events {stage, done, remaining_s} on stderr.
+def progress() -> Iterator[ReportProgress]:
+    """A function that shows progress on stderr.
 
     On a terminal that is one live line with an estimate; elsewhere a plain line for each new stage, and every
     QUIET_S what is being done.
@@ -146,13 +148,13 @@ def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
         yield _plain_lines()
 
 
-def _plain_lines() -> Callable[[Mapping[str, Any]], None]:
+def _plain_lines() -> ReportProgress:
     seen: set[str] = set()
     last = time.monotonic()
 
-    def show(event: Mapping[str, Any]) -> None:
+    def show(progress: Progress) -> None:
         nonlocal last
-        stage = str(event.get("stage", ""))
+        stage = progress.stage
         kind = re.sub(r"\d+", "#", stage)  # `block 3 of 40` and `block 4 of 40` are one stage
         if stage and (kind not in seen or time.monotonic() > last + QUIET_S):
             seen.add(kind)
@@ -163,45 +165,44 @@ def _plain_lines() -> Callable[[Mapping[str, Any]], None]:
 
 
 @contextmanager
-def _live_line() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def _live_line() -> Iterator[ReportProgress]:
+    from rich import progress as rich_progress
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(file=sys.stderr, markup=False, highlight=False)
     estimate = _Estimate()
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[estimate]}", markup=False),
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(bar_width=24),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TextColumn("{task.fields[estimate]}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=1.0, estimate="")
 
-        def show(event: Mapping[str, Any]) -> None:
-            done = float(event.get("done") or 0.0)
-            text = estimate.text(event, done)
-            bar.update(task, description=str(event.get("stage", "")), completed=done, estimate=text)
+        def show(progress: Progress) -> None:
+            text = estimate.text(progress)
+            bar.update(task, description=progress.stage, completed=progress.done, estimate=text)
 
         yield show
 
 
 class _Estimate:
-    """The time left: what the event says, or what the present stage's speed says."""
+    """The time left: what is reported, or what the present stage's speed says."""
 
     def __init__(self) -> None:
         self._stage = ""
         self._begin = 0.0
 
-    def text(self, event: Mapping[str, Any], done: float) -> str:
-        stage = re.sub(r"\d+", "#", str(event.get("stage", "")))
+    def text(self, progress: Progress) -> str:
+        stage, done = re.sub(r"\d+", "#", progress.stage), progress.done
         if stage != self._stage:
             self._stage, self._begin = stage, time.monotonic()
-        remaining = event.get("remaining_s")
+        remaining = progress.remaining_s
         if remaining is None and done > 0.02:
             remaining = (time.monotonic() - self._begin) * (1 - done) / done
-        return "" if remaining is None else f"about {_rounded(float(remaining))} left"
+        return "" if remaining is None else f"about {_rounded(remaining)} left"
 
 
 def _rounded(seconds: float) -> str:

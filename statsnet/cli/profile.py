@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from statsnet.cli import options, output
 from statsnet.errors import UsageError
 
+if TYPE_CHECKING:
+    from statsnet.signatures.model import Signature
+    from statsnet.workloads.settings import Setting
+
 
 @click.command(short_help="Measure a workload and write its signature.")
-@click.argument("workload")
+@click.argument("workload", required=False)
+@click.option("--mix", metavar=options.MIX, help="Profile the members of a mix that are missing in the folder -o DIR.")
 @options.mode
 @options.device(meta=True)
 @click.option("--batch", type=click.IntRange(1), metavar="N", help="Samples in a step.")
@@ -28,10 +33,11 @@ from statsnet.errors import UsageError
 @options.counters
 @options.seed
 @options.min_time("2s")
-@click.option("-o", "--output", "path", metavar="FILE", help="Where to write the signature.")
+@click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
 @options.json_flag
 def profile(
-    workload: str,
+    workload: str | None,
+    mix: str | None,
     mode: str,
     device: str,
     batch: int | None,
@@ -51,66 +57,57 @@ def profile(
     WORKLOAD is a name that `statsnet list` shows, or a factory of your own, path/to/file.py:factory, which
     returns (model, args).
 
+    With --mix its members are profiled that have no signature of this machine yet, into a folder that
+    `statsnet synthesize --profiles DIR` reads. Each member's sizes stand in the mix's file.
+
     Under torchrun all processes run the step together, and the first one's signature is written.
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
-    if path is None and not as_json:
-        raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
-    output.check_file(path)
-    if counters == "ncu" and "TORCHELASTIC_RUN_ID" in os.environ:
-        raise UsageError(
-            "hardware counters were asked for under torchrun",
-            cause="counting makes a step in one process alone, and this one's processes wait for each other",
-            hint="leave --counters away",
-        )
-    if path == output.STDOUT:
-        raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
-    options.check_counters(counters, device)
-    if setting is not None and device == "meta":
-        raise UsageError(
-            f"the setting '{setting}' was given for counting",
-            cause="settings change times alone",
-            hint="leave --setting or --device meta away",
-        )
+    _check_arguments(workload, mix, path, as_json)
+    if mix is None:
+        output.check_file(path)
+    _check_counting(counters, device, setting)
+    if mix is not None:
+        from statsnet.cli.profile_mix import profile_mix
+
+        profile_mix(
+            mix, mode=mode, folder=str(path), device=device, counters=counters, seed=seed, min_time_s=min_time_s,
+            notes_of=_throttling,
+        )  # fmt: skip
+        return
+    assert workload is not None
     overrides = dict(_assignment(text) for text in settings)
     if ":" not in workload and not workload.endswith(".py"):
         from statsnet.workloads import get
 
-        get(workload)  # a mistyped name is found out before a process is started
-    from statsnet.measure.process import run_job
-    from statsnet.profiling.hardware_counters import counted_signature
-    from statsnet.signatures.model import Signature
-    from statsnet.signatures.privacy import assert_clean
-    from statsnet.signatures.storage import save_signature
+        get(workload)  # so a mistyped name is reported before a process is started
+    from statsnet.measure.control import Control
+    from statsnet.measure.timing_tasks import Model
+    from statsnet.profiling.members import profiled_signature
+    from statsnet.profiling.tasks import ProfileWorkload
 
-    job = {
-        "kind": "profile_workload",
-        "target": workload,
-        "mode": mode,
-        "device": device,
-        "batch": batch,
-        "dtype": dtype,
-        "preset": preset,
-        "optimizer": optimizer,
-        "overrides": overrides,
-        "seed": seed,
-        **options.given(min_time_s=min_time_s),
-        **({"setting": _setting(setting)} if setting is not None else {}),
-    }
-    why = ""
+    model = Model(
+        target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, overrides=overrides, seed=seed,
+        optimizer=optimizer,
+    )  # fmt: skip
+    task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
+    control = Control(**options.given(setting=None if setting is None else _setting(setting)))
+    # Under torchrun one process cannot make a step alone, which is what counting takes.
+    counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
     with output.progress() as show:
-        found = run_job(job, on_progress=show)
-        signature = Signature.from_dict(found["signature"])
-        # Under torchrun one process cannot make a step alone, which is what counting takes.
-        if "launches" in found and counters != "off" and "TORCHELASTIC_RUN_ID" not in os.environ:
-            counting = {**job, "kind": "count_workload"}
-            signature, why = counted_signature(
-                signature, found["launches"], counting, counters, on_progress=show
-            )
+        signature, why = profiled_signature(task, counting, control=control, report=show)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
     output.print_notes([*([why] if why else []), *_throttling(signature)])
+    _write(signature, path, as_json)
+
+
+def _write(signature: Signature, path: str | None, as_json: bool) -> None:
+    """The signature into its file, and what there is to read of it onto the terminal."""
+    from statsnet.signatures.privacy import assert_clean
+    from statsnet.signatures.storage import save_signature
+
     if path is not None:
         save_signature(path, signature)
     if as_json:
@@ -123,8 +120,36 @@ def profile(
     output.print_written(str(path))
 
 
-def _throttling(signature: Any) -> list[str]:
-    """A GPU that was too hot in every attempt, or held at its power cap."""
+def _check_arguments(workload: str | None, mix: str | None, path: str | None, as_json: bool) -> None:
+    if (workload is None) == (mix is None):
+        raise UsageError(
+            "no workload was given" if mix is None else "a workload and --mix were both given",
+            hint="give a workload, which `statsnet list` shows, or --mix FILE",
+        )
+    if path is None and not as_json:
+        raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
+    if path == output.STDOUT:
+        raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
+
+
+def _check_counting(counters: str, device: str, setting: str | None) -> None:
+    if counters == "ncu" and "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError(
+            "hardware counters were asked for under torchrun",
+            cause="counting makes a step in one process alone, and this one's processes wait for each other",
+            hint="leave --counters away",
+        )
+    options.check_counters(counters, device)
+    if setting is not None and device == "meta":
+        raise UsageError(
+            f"the setting '{setting}' was given for counting",
+            cause="settings change times alone",
+            hint="leave --setting or --device meta away",
+        )
+
+
+def _throttling(signature: Signature) -> list[str]:
+    """Notes on a GPU that was too hot in every attempt, or held at its power cap."""
     return [
         f"the GPU was throttled ({', '.join(m.gpu.power.throttled)}): cool it, raise its power limit, or lock its "
         "clocks lower, and profile again"
@@ -133,7 +158,7 @@ def _throttling(signature: Any) -> list[str]:
     ]
 
 
-def _setting(text: str) -> dict[str, Any]:
+def _setting(text: str) -> Setting:
     from statsnet.workloads.settings import RUNTIME, parse_setting
 
     parsed = parse_setting(text)
@@ -143,7 +168,7 @@ def _setting(text: str) -> dict[str, Any]:
             cause="a signature holds torch's operators, and another runtime has its own",
             hint=f"time the model there: statsnet validate PROXY --settings {RUNTIME}=NAME",
         )
-    return parsed.to_dict()
+    return parsed
 
 
 def _assignment(text: str) -> tuple[str, str]:

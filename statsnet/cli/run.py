@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from statsnet.cli import options, output
@@ -42,25 +44,23 @@ def run(
 
     Example: statsnet run my-proxy --json this-machine.json
     """
-    from statsnet.evaluation.run_proxy import run_proxy
+    from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
     output.check_file(json_path)
-    wanted = parse_setting(setting) if setting is not None else BASELINE
+    wanted = RunOptions(
+        device=device,
+        threads=threads,
+        processes=processes,
+        setting=parse_setting(setting) if setting is not None else BASELINE,
+        trust=trust,
+        limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
+    )
     spec = open_proxy(proxy, trust=trust).spec
     options.require_device(device)
     with output.progress() as show:
-        result = run_proxy(
-            proxy,
-            device=device,
-            threads=threads,
-            processes=processes,
-            setting=wanted,
-            trust=trust,
-            on_progress=show,
-            **options.given(min_time_s=min_time_s, max_time_s=max_time_s),
-        )
+        result = run_proxy(proxy, wanted, report=show)
     from statsnet.reporting.results import result_report
 
     output.deliver(result, json_path, lambda: result_report(result, spec))

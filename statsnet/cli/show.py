@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,22 +27,21 @@ def show(file: str, as_json: bool) -> None:
     path = Path(file)
     if path.is_dir():
         if not (path / "spec.json").is_file():
-            raise UsageError(
-                f"'{file}' is not a proxy's folder", cause="it has no spec.json", hint="name a file in it"
-            )
+            raise UsageError(f"'{file}' is not a proxy's folder", cause="it has no spec.json", hint="name a file in it")
         path = path / "spec.json"
-    data = load_any(path)
+    kind = kind_of(path)
     if as_json:
-        output.print_json(data)
+        from statsnet.signatures.storage import load_document
+
+        output.print_json(load_document(path, kind))
     else:
-        output.print_report(report_of(data, path))
+        output.print_report(report_of(path, kind))
 
 
-def load_any(path: Path) -> dict[str, Any]:
-    """A file of any kind, checked. Raises FileFormatError for a damaged one or one of another program."""
+def kind_of(path: Path) -> str:
+    """One of KINDS. Raises FileFormatError for a damaged file or one of another program."""
     from statsnet.signatures.canonical import read_json
     from statsnet.signatures.kinds import KINDS
-    from statsnet.signatures.storage import load_document
 
     kind = read_json(path, max_bytes=max(k.max_bytes for k in KINDS.values())).get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
@@ -51,27 +50,24 @@ def load_any(path: Path) -> dict[str, Any]:
             cause=f"its kind is '{str(kind)[:40]}'" if kind else "it has no kind",
             hint=f"known are {', '.join(k.title for k in KINDS.values())}",
         )
-    return load_document(path, kind)
+    return kind
 
 
-def report_of(data: dict[str, Any], path: Path) -> Report:
-    """The tables of a checked file; beside a spec, fit.json is shown with it."""
-    from statsnet.signatures.storage import load_document
+def report_of(path: Path, kind: str) -> Report:
+    """The tables of a file, which is checked; beside a spec, fit.json is shown with it."""
+    from statsnet.signatures import storage
 
-    kind = data["kind"]
     if kind == "statsnet.signature":
         from statsnet.reporting.signature import signature_report
-        from statsnet.signatures.storage import load_signature
 
-        return signature_report(load_signature(path))
+        return signature_report(storage.load_signature(path))
     if kind == "statsnet.result":
-        from statsnet.reporting.results import result_report
         from statsnet.reporting.validation import validation_report
 
-        return validation_report(data) if data.get("validation") else result_report(data)
+        return validation_report(storage.load_result(path))
     from statsnet.reporting.proxy import fit_report, proxy_report
 
     if kind == "statsnet.fit":
-        return fit_report(data)
+        return fit_report(storage.load_fit(path))
     beside = path.with_name("fit.json")
-    return proxy_report(data, load_document(beside, "statsnet.fit") if beside.is_file() else None)
+    return proxy_report(storage.load_spec(path), storage.load_fit(beside) if beside.is_file() else None)

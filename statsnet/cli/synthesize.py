@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from statsnet.cli import options, output
 from statsnet.errors import StatsNetError, UsageError
 
+if TYPE_CHECKING:
+    from statsnet.proxy.spec import Proxy
+    from statsnet.signatures.mix_file import MixFile
+
 
 @click.command(short_help="Make a proxy network for a mix of workloads.")
-@click.option(
-    "--mix", required=True, metavar="NAME:WEIGHT,...", help="Domains, workloads or signature files."
-)
+@click.option("--mix", required=True, metavar=options.MIX, help=options.MIX_HELP)
 @options.mode
 @click.option(
     "--budget",
@@ -37,9 +40,7 @@ from statsnet.errors import StatsNetError, UsageError
     metavar="N",
     help="Search over N designs: sizes of blocks, their number, order, shorter steps.",
 )
-@click.option(
-    "--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long."
-)
+@click.option("--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long.")
 @click.option("--resume", is_flag=True, help="Go on with the search that was begun for this folder.")
 @click.option(
     "--fresh",
@@ -50,9 +51,7 @@ from statsnet.errors import StatsNetError, UsageError
 @options.counters
 @options.profiles
 @options.seed
-@click.option(
-    "-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>)."
-)
+@click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
 @options.json_flag
 def synthesize(
     mix: str,
@@ -73,57 +72,83 @@ def synthesize(
     """Make a small network that behaves like a weighted mix of workloads, and write it to a folder.
 
     A weight is a share of device time. A domain stands for its workloads in equal shares;
-    `statsnet list profiles` shows what can be mixed.
+    `statsnet list profiles` shows what can be mixed. A mix can be a file, too: --mix suite.yaml
+    (docs/formats.md); --mode, --budget and --compression go before what stands in it.
 
     Example: statsnet synthesize --mix recsys:0.5,cv:0.5 --budget 10ms -o my-proxy
     """
     from statsnet.signatures.database import ProfilesDB
-    from statsnet.signatures.mix import parse_mix, resolve_mix
+    from statsnet.signatures.mix import resolve_mix
+    from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 
     searching = trials is not None or time_limit is not None
     _check_together(budget, compression, searching, resume, fresh)
-    parse_mix(mix)
-    resolve_mix(mix, mode, ProfilesDB(profiles))  # wrong names are found out before torch is imported
+    file = load_mix_file(mix) if is_mix_file(mix) else None
+    if file is not None:
+        mode = mode if options.was_given("mode") else file.mode or mode
+        if budget is None and compression is None:
+            budget, compression = file.budget_s, file.compression
+    resolve_mix(mix, mode, ProfilesDB(profiles))  # so wrong names are reported before torch is imported
     recorded = device.startswith("recorded:")
     _check_recorded(recorded, searching, fresh)
     options.check_counters(counters, device)
     if not recorded:
         options.require_device(device)
-    path = Path(folder or f"proxy-{mix_slug(mix)}{'-training' if mode == 'training' else ''}")
+    path = Path(folder or f"proxy-{default_name(mix, file)}{'-training' if mode == 'training' else ''}")
     output.check_folder(path.parent)
+    from statsnet.devices.make_proxy import MakeOptions, search_proxy
+    from statsnet.devices.make_proxy import synthesize as make
     from statsnet.measure.cache import MeasurementCache
     from statsnet.proxy.spec import check_output, write_proxy
-    from statsnet.synthesis.synthesize import synthesize as make
+    from statsnet.synthesis.problem import ProxyRequest
+    from statsnet.synthesis.search import SearchLimits
 
     check_output(path)
     notes: list[str] = []
-    wanted: dict[str, Any] = {
-        "mode": mode,
-        "device": device,
-        "profiles": Path(profiles) if profiles else None,
-        "seed": seed,
-        "counters": counters,
-        "note": notes.append,
-        "cache": MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
-        **options.given(budget_s=budget, compression=compression),
-    }
+    request = ProxyRequest(mix_text=mix, seed=seed, budget_s=budget, **options.given(compression=compression))
     files: dict[str, str] = {}
     with output.progress() as show:
-        wanted["report"] = lambda stage, done: show({"stage": stage, "done": done})
+        wanted = MakeOptions(
+            mode=mode,
+            device=device,
+            profiles=Path(profiles) if profiles else None,
+            cache=MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
+            counters=counters,
+            report=show,
+            note=notes.append,
+        )
         if searching:
-            proxy, files = _search(mix, path, trials, time_limit, resume, wanted)
+            limits = SearchLimits(trials=trials, time_limit_s=time_limit, resume=resume)
+            with _search_journal(path) as journal:
+                searched = search_proxy(request, wanted, journal=journal, limits=limits)
+            proxy, files = searched.proxy, _search_files(searched.to_dict())
         else:
-            proxy = make(mix, **wanted)
-    fit = proxy.fit()
-    write_proxy(proxy, path, mix_text=mix, search=files)
+            proxy = make(request, wanted)
+    title, said = (mix, "") if file is None else (file.name or mix, file.notes)
+    write_proxy(proxy, path, mix_text=title, notes=said, search=files)
     output.print_notes(notes)
+    _print(proxy, path, as_json)
+
+
+def _print(proxy: Proxy, path: Path, as_json: bool) -> None:
     if as_json:
-        output.print_json({"folder": str(path), "spec": proxy.spec, "fit": fit})
+        from statsnet.signatures.conversion import plain
+
+        output.print_json(plain({"folder": str(path), "spec": proxy.spec, "fit": proxy.fit()}))
         return
     from statsnet.reporting.proxy import proxy_report
 
-    output.print_report(proxy_report(proxy.spec, fit))
+    output.print_report(proxy_report(proxy.spec, proxy.fit()))
     output.print_written(path)
+
+
+def default_name(mix: str, file: MixFile | None) -> str:
+    """What the default folder is called by: the short form, or the name in a mix's file."""
+    from statsnet.signatures.mix import mix_slug
+
+    if file is None:
+        return mix_slug(mix)
+    return mix_slug((file.name or "").replace("/", "-")) or mix_slug(Path(mix).stem) or "mix"
 
 
 def _check_together(
@@ -154,35 +179,26 @@ def _check_recorded(recorded: bool, searching: bool, fresh: bool) -> None:
         )
 
 
-def _search(
-    mix: str, path: Path, trials: int | None, time_limit_s: float | None, resume: bool, wanted: dict[str, Any]
-) -> tuple[Any, dict[str, str]]:
-    """The proxy, and the texts of search.json and front.svg."""
-    for name in ("optuna", "matplotlib"):
-        if find_spec(name) is None:
-            raise StatsNetError(
-                f"a search needs {name}", cause="it is not installed", hint="pip install 'statsnet[search]'"
-            )
-    from statsnet.reporting.front import front_svg
-    from statsnet.signatures.canonical import canonical_json
-    from statsnet.synthesis.search import search
-
+@contextlib.contextmanager
+def _search_journal(path: Path) -> Iterator[Path]:
+    """The file that keeps what a search has tried. Raises StatsNetError if a library is missing."""
+    if find_spec("matplotlib") is None:
+        raise StatsNetError(
+            "a search draws its designs, and matplotlib is not installed",
+            hint="pip install 'statsnet[pictures]'",
+        )
     journal = path.with_name(f"{path.name}.journal")
     try:
-        found = search(
-            mix, journal=journal, trials=trials, time_limit_s=time_limit_s, resume=resume, **wanted
-        )
+        yield journal
     except KeyboardInterrupt:
         if journal.exists():
-            click.echo(
-                f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True
-            )
+            click.echo(f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True)
         raise
-    record = found.to_dict()
-    return found.proxy, {"search.json": canonical_json(record), "front.svg": front_svg(record)}
 
 
-def mix_slug(mix: str) -> str:
-    """`recsys:0.5,cv:0.5` -> `recsys-0.5-cv-0.5`, a folder's name; of paths only the last part is kept."""
-    parts = [part.strip().rpartition("/")[2] for part in mix.split(",")]
-    return re.sub(r"[^a-z0-9._]+", "-", "-".join(parts).lower()).strip("-.")[:80]
+def _search_files(record: dict[str, Any]) -> dict[str, str]:
+    """The texts of search.json and front.svg."""
+    from statsnet.reporting.front import front_svg
+    from statsnet.signatures.canonical import canonical_json
+
+    return {"search.json": canonical_json(record), "front.svg": front_svg(record)}

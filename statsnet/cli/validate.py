@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from statsnet.cli import options, output
+from statsnet.errors import UsageError
 
 
 @click.command(short_help="Compare a proxy with the workloads it stands for.")
@@ -22,6 +25,10 @@ from statsnet.cli import options, output
     "mkl=compatible, aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium, compile=inductor, "
     "runtime=onnxruntime, runtime=openvino; on a GPU also graphs=cuda.",
 )
+@click.option(
+    "--resume", "log_path", metavar="FILE",
+    help="Keep the times under settings in FILE, round by round; what it holds already is not measured again.",
+)  # fmt: skip
 @click.option("--fit", is_flag=True, help="Measure the fit too, where --settings is given.")
 @options.profiles
 @options.device()
@@ -33,6 +40,7 @@ def validate(
     json_path: str | None,
     rounds: int | None,
     settings: str | None,
+    log_path: str | None,
     fit: bool,
     profiles: str | None,
     device: str,
@@ -49,24 +57,37 @@ def validate(
 
     Example: statsnet validate my-proxy --settings threads=1,onednn=sse41
     """
-    from statsnet.evaluation.validate import validate_proxy
+    from statsnet.evaluation.validate import ValidateOptions, validate_proxy
+    from statsnet.measure.timing_tasks import Limits
     from statsnet.workloads.settings import parse_settings
 
     output.check_file(json_path)
-    sweep = parse_settings(settings) if settings is not None else []
-    options.require_device(device)
-    with output.progress() as show:
-        result = validate_proxy(
-            proxy,
-            rounds=rounds,
-            settings=sweep,
-            fit=True if fit else None,
-            profiles=profiles,
-            device=device,
-            trust=trust,
-            on_progress=show,
-            **options.given(min_time_s=min_time_s, max_time_s=max_time_s),
+    if log_path == output.STDOUT:
+        raise UsageError("'-' was given for --resume", hint="name a file: it is made if there is none")
+    output.check_file(log_path)
+    if log_path is not None and settings is None:
+        raise UsageError(
+            "--resume keeps times under settings, and none are given",
+            hint="give --settings, or leave --resume away",
         )
+    wanted = ValidateOptions(
+        rounds=rounds,
+        settings=parse_settings(settings) if settings is not None else (),
+        fit=fit,
+        profiles=profiles,
+        device=device,
+        trust=trust,
+        limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
+        log_path=Path(log_path) if log_path is not None else None,
+    )
+    options.require_device(device)
+    try:
+        with output.progress() as show:
+            result = validate_proxy(proxy, wanted, report=show)
+    except KeyboardInterrupt:
+        if log_path is not None and Path(log_path).exists():
+            click.echo(f"statsnet: the same command goes on with the rounds in '{log_path}'", err=True)
+        raise
     from statsnet.reporting.validation import validation_report
 
     output.deliver(result, json_path, lambda: validation_report(result))

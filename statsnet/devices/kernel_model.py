@@ -1,9 +1,9 @@
-"""How long an operator takes on a device that is not at hand: from what was measured there.
+"""How long an operator takes on a device that is not at hand, from what was measured there.
 
-What was measured with the same arguments counts as it is. Between such entries a regressor (extremely randomised
-trees, Geurts, Ernst and Wehenkel 2006) gives an operator's time over its roofline time, which changes less from size to
-size than the time itself, from its work and its tensors' dims; where a kind of operator has too few entries, those of
-its category are taken together; where these are too few, the roofline and what operators usually take of it.
+If the same arguments were measured, their time is used. Otherwise a regressor (extremely randomised trees, Geurts,
+Ernst and Wehenkel 2006) predicts an operator's time ÷ its roofline time from its work and its tensors' dims: this ratio
+changes less from size to size than the time itself. If a kind of operator has too few entries, all of its category are
+used; if these are too few, the roofline times the usual ratio.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensor
 Evidence = Literal["exact", "model", "roofline"]
 
 FEWEST = 8
-"""Entries that a regressor is made from."""
+"""A regressor needs at least this many entries."""
 
 TENSORS, AXES = 4, 5
-"""Of each operator so many tensors are looked at, and so many of their last dims."""
+"""The features hold this many tensors of each operator, and this many of their last dims."""
 
 REACHED = 0.95
-"""Quantile of the rates of all entries that stands for the device's peak, and (from below) for its shortest call."""
+"""This quantile of all entries' rates is taken as the device's peak, and (from below) of times as its shortest call."""
 
 FOLDS = 5
 CATEGORY = "category "
@@ -41,7 +41,7 @@ CATEGORY = "category "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """One measured operator: arguments as signatures/operators.py encodes them, seconds of one call."""
+    """One measured operator: its arguments as encoded by signatures/operators.py, and the seconds of one call."""
 
     op: str
     phase: str
@@ -53,7 +53,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Seconds of one call, and the kernel that runs it: that of the most similar entry."""
+    """Seconds of one call, and the kernel that runs it, taken from the most similar entry."""
 
     time_s: float
     kernel: str
@@ -81,7 +81,7 @@ class _Group:
 
 
 class KernelModel:
-    """Times of operators on the device where `known` were measured. Raises ValueError for none."""
+    """Times of operators on the device where `known` were measured. Raises ValueError if there are none."""
 
     def __init__(self, known: Iterable[Known]) -> None:
         entries = [k for k in known if k.time_s > 0]
@@ -96,7 +96,7 @@ class KernelModel:
         self.flops_per_s = _reached([f / t for (f, _), t in zip(work, times, strict=True) if f > 0], REACHED)
         self.bytes_per_s = _reached([b / t for (_, b), t in zip(work, times, strict=True) if b > 0], REACHED)
         self.shortest_s = _reached(times, 1 - REACHED)
-        rows = [_features(e.op, e.args, e.outputs) for e in entries]
+        features = [_features(e.op, e.args, e.outputs) for e in entries]
         residuals = [math.log(e.time_s / self._roofline_s(*w)) for e, w in zip(entries, work, strict=True)]
         self._usual = median(residuals)
         self._groups: dict[str, _Group] = {}
@@ -106,24 +106,22 @@ class KernelModel:
                 members[name].append(i)
         for name, places in members.items():
             self._groups[name] = _Group(
-                features=np.stack([rows[i] for i in places]),
+                features=np.stack([features[i] for i in places]),
                 residuals=np.array([residuals[i] for i in places]),
                 kernels=[entries[i].kernel for i in places],
             )
 
     def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
-        """Of one call."""
+        """The estimate for one call."""
         key = _key(op, phase, args, outputs)
         if key not in self._estimates:
             self._estimates[key] = self._estimate(key, op, phase, args, outputs)
         return self._estimates[key]
 
-    def _estimate(
-        self, key: str, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]
-    ) -> Estimate:
+    def _estimate(self, key: str, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
         evidence: Evidence = "exact"
-        if found := self._exact.get(key):
-            time_s, kernel = median(k.time_s for k in found), found[0].kernel
+        if entries := self._exact.get(key):
+            time_s, kernel = median(entry.time_s for entry in entries), entries[0].kernel
         else:
             time_s, kernel, evidence = self._modelled(op, phase, args, outputs)
         named = kernel_class(op, list(args), list(outputs), kernel)
@@ -146,18 +144,18 @@ class KernelModel:
         return max(flops / self.flops_per_s, nbytes / self.bytes_per_s, self.shortest_s)
 
     def errors(self) -> dict[str, tuple[int, float]]:
-        """By kind of operator: entries, and the median of |time predicted by the others ÷ measured − 1| (entries of
-        FOLDS parts, each predicted from the rest)."""
+        """By kind of operator: the number of entries, and the median of |predicted ÷ measured − 1|. Entries are split
+        into FOLDS parts, and each part is predicted from the others."""
         from sklearn.model_selection import cross_val_predict
 
-        found = {}
+        errors = {}
         for name, group in self._groups.items():
             if name.startswith(CATEGORY) or len(group.residuals) < FEWEST:
                 continue
             predicted = cross_val_predict(_trees(), group.features, group.residuals, cv=FOLDS)
             off = np.abs(np.exp(predicted - group.residuals) - 1.0)
-            found[name] = (len(off), float(np.median(off)))
-        return found
+            errors[name] = (len(off), float(np.median(off)))
+        return errors
 
 
 def _trees() -> Any:
@@ -177,7 +175,7 @@ def _groups_of(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any])
 
 
 def _work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[float, float]:
-    """FLOPs and bytes; without a formula the bytes of all tensors."""
+    """FLOPs and bytes; for operators without a formula, the bytes of all tensors."""
     cost = cost_of(op, list(args), list(outputs))
     if cost is not None:
         return cost.flops, cost.bytes_read + cost.bytes_written
@@ -196,5 +194,5 @@ def _features(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> np.ndarra
 
 
 def _reached(rates: Iterable[float], quantile: float) -> float:
-    found = list(rates)
-    return float(np.quantile(found, quantile)) if found else 1.0
+    known = list(rates)
+    return float(np.quantile(known, quantile)) if known else 1.0

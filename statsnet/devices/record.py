@@ -1,4 +1,4 @@
-"""Recording a device: operators that the database's workloads and their blocks call, timed there one by one."""
+"""Records a device: times operators of the database's workloads, and of blocks made from them, one by one."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ import itertools
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from statsnet.errors import MeasurementError, StatsNetError
-from statsnet.measure.process import run_job
+from statsnet.measure.process import run
+from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, activity_alone
 from statsnet.profiling.hardware_counters import counters_of
+from statsnet.profiling.tasks import ProfileWorkload, ReplayOperators
+from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.categories import base_name, categorize
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity
 from statsnet.signatures.mix import resolve_mix
-from statsnet.signatures.model import Cluster, Measurement, Memory, Signature
+from statsnet.signatures.model import Cluster, Memory, Signature
 from statsnet.signatures.operators import bytes_of, dtype_of
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.live_bench import Report
+from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CapturedCall
 from statsnet.synthesis.problem import DEFAULT_COMPRESSION, budget_of
 
 OPERATORS = 1500
-"""So many are recorded: some minutes, and a file of less than a megabyte."""
+"""Operators in a record: it takes some minutes and gives a file of less than a megabyte."""
 
 BLOCKS = 48
-"""Candidates of each domain and mode whose operators are among those to choose from: they are small, workloads'
-large."""
+"""For each domain and mode, the operators of this many candidates can be chosen too: small ones beside the workloads'
+large ones."""
 
 FEWEST = 6
-"""Of each kind of operator at least, where there are so many."""
+"""At least this many operators of each kind, if there are that many."""
 
 LARGEST_BYTES = 2**26
-"""Of all tensors of an operator: larger ones tell no more, take half a second each, and workspaces of several times
-their size."""
+"""Largest size of all tensors of an operator. Larger ones add no knowledge, take half a second each, and need
+workspaces of several times their size."""
 
 AT_ONCE = 150
-"""Operators in one process. Where it fails, as when memory runs out, halves of them are tried, down to one."""
+"""Operators in one process. If it fails, for instance because memory runs out, halves are tried, down to one."""
 
-REFERENCE = {"target": "recsys/dlrm", "preset": "small", "mode": "inference", "dtype": "float32"}
-"""A workload of many short operators, which shows what lies between them."""
+REFERENCE = Model(target="recsys/dlrm", preset="small", mode="inference")
+"""A workload of many short operators, which shows the time between them."""
 
 Weighted = dict[str, tuple[Cluster, float]]
 """Operators to choose from, by their arguments, with their share of the time of all workloads."""
@@ -57,18 +59,18 @@ def record_device(
     device: str = "cpu",
     count: int = OPERATORS,
     counters: str = "off",
-    note: Callable[[str], None] = lambda _text: None,
-    report: Report = lambda _stage, _share: None,
+    note: Callable[[str], None] = silent,
+    report: Report = silent,
 ) -> Signature:
-    """A signature whose clusters are operators of the database's workloads and of blocks made from them, measured
-    here one by one (replay), on a GPU with hardware counters where they are asked for (`counters`: see gpu.COUNTING;
-    `note` is told why there are none). Raises StatsNetError for a database without measured profiles."""
+    """A signature whose clusters are operators of the database's workloads and of blocks made from them, measured here
+    one by one (replay); on a GPU with hardware counters if asked for (`counters`: see gpu.COUNTING; if there are none,
+    `note` is told why). Raises StatsNetError if the database has no measured profiles."""
     pool: Weighted = {}
     for mode in MODES:
         for domain in db.domains:
             if not db.find_domain(domain, mode):
                 continue
-            report(f"reading {domain}, {mode}", 0.0)
+            report(Progress(stage=f"reading {domain}, {mode}"))
             target = target_of_mix(resolve_mix(f"{domain}:1", mode, db), {})
             _add(pool, _operators_of(target), 1.0)
             _add(pool, _operators_of_blocks(target, mode, device, report), 0.0)
@@ -79,30 +81,31 @@ def record_device(
     wanted = chosen(pool, count)
     parts: list[Signature] = []
     for begin in range(0, len(wanted), AT_ONCE):
-        report(f"timing operators {begin + 1} to {begin + AT_ONCE} of {len(wanted)}", begin / len(wanted))
-        found = _timed(wanted[begin : begin + AT_ONCE], device)
+        place, done = f"{begin + 1} to {begin + AT_ONCE}", begin / len(wanted)
+        report(Progress(stage=f"timing operators {place} of {len(wanted)}", done=done))
+        timed = _timed(wanted[begin : begin + AT_ONCE], device)
         if counters != "off" and device.startswith("cuda"):
-            report(f"counting operators {begin + 1} to {begin + AT_ONCE}", begin / len(wanted))
-            found = [_counted(part, device, counters, note) for part in found]
-        parts += [part.signature for part in found]
-    report("what lies between operators", 0.0)
-    reference = run_job({"kind": "profile_workload", **REFERENCE, "device": device})["signature"]
-    return merge_signatures(parts, _between_s(Signature.from_dict(reference)))
+            report(Progress(stage=f"counting operators {place}", done=done))
+            timed = [_counted(part, device, counters, note) for part in timed]
+        parts += [part.signature for part in timed]
+    report(Progress(stage="what lies between operators"))
+    reference = run(ProfileWorkload(model=REFERENCE, device=device)).signature
+    return _merged(parts, _between_s(reference))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Operators of one process, and on a GPU their kernels."""
+    """The operators of one process and, on a GPU, their kernels."""
 
     signature: Signature
     launches: tuple[Launch, ...]
 
 
 def _counted(part: _Part, device: str, how: str, note: Callable[[str], None]) -> _Part:
-    """With their hardware counters."""
+    """The part with its operators' hardware counters."""
     signature = part.signature
-    job = {"kind": "count_replay", "signature": signature.to_dict(), "device": device}
-    counters, why = counters_of(job, part.launches, len(signature.clusters), how)
+    task = ReplayOperators(signature=signature, device=device)
+    counters, why = counters_of(task, part.launches, len(signature.clusters), how)
     if why:
         note(why)
     (measurement,) = signature.measurements
@@ -111,7 +114,7 @@ def _counted(part: _Part, device: str, how: str, note: Callable[[str], None]) ->
 
 
 def _timed(clusters: list[Cluster], device: str) -> list[_Part]:
-    """These with their measurements; those that end their process even alone are left out."""
+    """These operators with their measurements, without those that crash their process even alone."""
     alone = Signature(
         mode="inference",
         dtype="float32",
@@ -119,26 +122,25 @@ def _timed(clusters: list[Cluster], device: str) -> list[_Part]:
         memory=Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0),
     )
     try:
-        found = run_job({"kind": "replay", "signature": alone.to_dict(), "device": device})
+        replayed = run(ReplayOperators(signature=alone, device=device))
     except MeasurementError:
         half = len(clusters) // 2
         return [*_timed(clusters[:half], device), *_timed(clusters[half:], device)] if half else []
-    launches = tuple(Launch(**launch) for launch in found.get("launches", ()))
-    return [_Part(replace(alone, measurements=(Measurement.from_dict(found["measurement"]),)), launches)]
+    return [_Part(replace(alone, measurements=(replayed.measurement,)), replayed.launches or ())]
 
 
-def merge_signatures(parts: list[Signature], between_s: float) -> Signature:
-    """One signature, a call of each operator in a step; `between_s` seconds lie between two."""
+def _merged(parts: list[Signature], between_s: float) -> Signature:
+    """One signature: a step calls each operator once, with `between_s` seconds between two of them."""
     if not parts:
         raise MeasurementError("no operator could be timed", hint="try statsnet profile on this device first")
-    found = [part.measurements[0] for part in parts]
+    measurements = [part.measurements[0] for part in parts]
     calls = sum(len(part.clusters) for part in parts)
     measured = replace(
-        found[0],
-        step_latency_s=(sum(m.step_latency_s[0] for m in found) + between_s * calls,),
-        cluster_time_s=tuple(t for m in found for t in m.cluster_time_s),
-        kernels=tuple(k for m in found for k in m.kernels),
-        kernel_class=tuple(k for m in found for k in m.kernel_class),
+        measurements[0],
+        step_latency_s=(sum(m.step_latency_s[0] for m in measurements) + between_s * calls,),
+        cluster_time_s=tuple(t for m in measurements for t in m.cluster_time_s),
+        kernels=tuple(k for m in measurements for k in m.kernels),
+        kernel_class=tuple(k for m in measurements for k in m.kernel_class),
         launches=float(calls),
         framework_time_s=between_s * calls,
         gpu=_activity(parts),
@@ -148,37 +150,38 @@ def merge_signatures(parts: list[Signature], between_s: float) -> Signature:
 
 
 def _activity(parts: list[Signature]) -> GpuActivity | None:
-    """Kernels and counters of all parts, whose clusters stand one part after the other."""
-    found = [gpu for part in parts if (gpu := part.measurements[0].gpu) is not None]
-    if len(found) < len(parts):
+    """Kernels and counters of all parts. The parts' clusters follow each other."""
+    activities = [gpu for part in parts if (gpu := part.measurements[0].gpu) is not None]
+    if len(activities) < len(parts):
         return None
     begins = [0, *itertools.accumulate(len(part.clusters) for part in parts)]
     values = {
         name: tuple(
             value
-            for part, gpu in zip(parts, found, strict=True)
+            for part, gpu in zip(parts, activities, strict=True)
             for value in gpu.counters.clusters.get(name, (None,) * len(part.clusters))
         )
         for name in COUNTERS
-        if any(name in gpu.counters.clusters for gpu in found)
+        if any(name in gpu.counters.clusters for gpu in activities)
     }
     durations: Counter[int] = Counter()
-    for gpu in found:
+    for gpu in activities:
         durations.update(dict(gpu.duration_log2_us))  # type: ignore[arg-type]
     kernels = [
         replace(kernel, cluster=None if kernel.cluster is None else begin + kernel.cluster)
-        for begin, gpu in zip(begins, found, strict=False)
+        for begin, gpu in zip(begins, activities, strict=False)
         for kernel in gpu.kernels
     ]
+    first = activities[0]
     return replace(
-        found[0],
-        busy_time_s=sum(gpu.busy_time_s for gpu in found),
+        first,
+        busy_time_s=sum(gpu.busy_time_s for gpu in activities),
         kernels=tuple(kernels),
         duration_log2_us=tuple(sorted(durations.items())),
         counters=Counters(
-            tool=next((gpu.counters.tool for gpu in found if gpu.counters.tool), None),
+            tool=next((gpu.counters.tool for gpu in activities if gpu.counters.tool), None),
             clusters=values,
-            missing={name: why for name, why in found[0].counters.missing.items() if name not in values},
+            missing={name: why for name, why in first.counters.missing.items() if name not in values},
         ),
     )
 
@@ -190,42 +193,37 @@ def _between_s(signature: Signature) -> float:
 
 def _operators_of(target: Target) -> Iterable[tuple[Cluster, float]]:
     members = {m.name: m for m in target.members}
-    for found in target.clusters:
-        yield members[found.member].signature.clusters[found.cluster], found.time_share
+    for cluster in target.clusters:
+        yield members[cluster.member].signature.clusters[cluster.cluster], cluster.time_share
 
 
-def _operators_of_blocks(
-    target: Target, mode: str, device: str, report: Report
-) -> Iterable[tuple[Cluster, float]]:
-    """Those of candidates for a proxy of the default compression."""
+def _operators_of_blocks(target: Target, mode: str, device: str, report: Report) -> Iterable[tuple[Cluster, float]]:
+    """The operators of candidates for a proxy with the default compression."""
     wanted = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=BLOCKS)
     dtype = target.members[0].signature.dtype
-    job = {"candidates": [c.to_dict() for c in wanted], "mode": mode, "dtype": dtype, "device": device}
-    counted = run_job(
-        {"kind": "count_candidates", **job},
-        on_progress=lambda e: report(e["stage"], float(e.get("done", 0.0))),
-    )
-    for call in (c for calls in counted["calls"] for c in calls if c["segment"] in ("block", "optimizer")):
-        yield _cluster(call), 0.0
+    task = CaptureBlockOperators(blocks=tuple(c.placed for c in wanted), mode=mode, dtype=dtype, device=device)
+    for call in (c for calls in run(task, report=report) for c in calls):
+        if call.segment in ("block", "optimizer"):
+            yield _cluster(call), 0.0
 
 
-def _cluster(call: Mapping[str, Any]) -> Cluster:
-    cost = cost_of(call["op"], call["args"], call["outputs"])
+def _cluster(call: CapturedCall) -> Cluster:
+    cost = cost_of(call.op, call.args, call.outputs)
     return Cluster(
-        op=call["op"],
-        phase=call["phase"],
-        category=categorize(call["op"], call["phase"]),
+        op=call.op,
+        phase=call.phase,
+        category=categorize(call.op, call.phase),
         calls=1.0,
-        args=tuple(coarse_arguments(call["args"])),
-        outputs=tuple(call["outputs"]),
+        args=tuple(coarse_arguments(call.args)),
+        outputs=tuple(call.outputs),
         flops=cost.flops if cost else None,
         bytes_read=cost.bytes_read if cost else None,
         bytes_written=cost.bytes_written if cost else None,
     )
 
 
-def _add(pool: Weighted, found: Iterable[tuple[Cluster, float]], weight: float) -> None:
-    for cluster, share in found:
+def _add(pool: Weighted, operators: Iterable[tuple[Cluster, float]], weight: float) -> None:
+    for cluster, share in operators:
         if bytes_of(cluster.args, cluster.outputs) > LARGEST_BYTES or cluster.category == "collective":
             continue
         key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
@@ -234,12 +232,12 @@ def _add(pool: Weighted, found: Iterable[tuple[Cluster, float]], weight: float) 
 
 
 def chosen(pool: Weighted, count: int) -> list[Cluster]:
-    """`count` operators: of each kind (operator, phase and dtype) FEWEST, and as many more as the root of its share of
-    the time says: the dearest, and others evenly spread over their sizes."""
+    """`count` operators. Each kind (operator, phase and dtype) gets FEWEST, and more in proportion to the root of its
+    share of the time: the most expensive, and others evenly spread over their sizes."""
     kinds: dict[tuple[str, str, str], list[tuple[Cluster, float]]] = defaultdict(list)
     for cluster, share in pool.values():
         kinds[_kind(cluster)].append((cluster, share))
-    roots = {kind: math.sqrt(sum(share for _, share in found)) for kind, found in kinds.items()}
+    roots = {kind: math.sqrt(sum(share for _, share in of_kind)) for kind, of_kind in kinds.items()}
     total = sum(roots.values()) or 1.0
     more = max(count - FEWEST * len(kinds), 0)
     out: list[Cluster] = []
@@ -249,16 +247,16 @@ def chosen(pool: Weighted, count: int) -> list[Cluster]:
     return out
 
 
-def _spread(found: list[tuple[Cluster, float]], count: int) -> list[Cluster]:
-    """The dearest third, and of the others every so many in the order of their sizes."""
-    if len(found) <= count:
-        return [cluster for cluster, _ in found]
-    ordered = sorted(found, key=lambda f: (-f[1], repr(f[0].args)))
-    dear, others = ordered[: count // 3], ordered[count // 3 :]
-    others.sort(key=lambda f: (bytes_of(f[0].args, f[0].outputs), repr(f[0].args)))
-    wanted = count - len(dear)
+def _spread(operators: list[tuple[Cluster, float]], count: int) -> list[Cluster]:
+    """The most expensive third of `count`; the rest evenly spaced among the others in the order of their sizes."""
+    if len(operators) <= count:
+        return [cluster for cluster, _ in operators]
+    ordered = sorted(operators, key=lambda o: (-o[1], repr(o[0].args)))
+    expensive, others = ordered[: count // 3], ordered[count // 3 :]
+    others.sort(key=lambda o: (bytes_of(o[0].args, o[0].outputs), repr(o[0].args)))
+    wanted = count - len(expensive)
     places = [round(i * (len(others) - 1) / max(wanted - 1, 1)) for i in range(wanted)]
-    return [c for c, _ in (*dear, *(others[p] for p in sorted({*places})))]
+    return [c for c, _ in (*expensive, *(others[p] for p in sorted({*places})))]
 
 
 def _kind(cluster: Cluster) -> tuple[str, str, str]:

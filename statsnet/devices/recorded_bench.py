@@ -1,8 +1,8 @@
-"""Making a proxy for a device that is not at hand: operators' times come from what was recorded there."""
+"""Making a proxy for a device that is not at hand: operators' times come from its record."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -11,40 +11,48 @@ from typing import Any
 from statsnet.devices.kernel_model import Estimate, KernelModel, Known
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
+from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import Target
+from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
+from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.capture_tasks import calls_of
-from statsnet.synthesis.live_bench import Bench, written
+from statsnet.synthesis.capture_tasks import (
+    CaptureBlockOperators,
+    CapturedCall,
+    CaptureNetworkOperators,
+    calls_of,
+)
+from statsnet.synthesis.live_bench import written
 from statsnet.synthesis.network_measurement import MachineSpeed, NetworkMeasurement
-from statsnet.synthesis.tasks import blocks_in_place, part_of
+from statsnet.synthesis.tasks import blocks_in_place
 
 PREFIX = "recorded:"
 RECORD = "device.json"
-"""In an environment's folder of the database: a signature whose clusters are operators that were timed one by one."""
+"""A file in an environment's folder of the database: a signature whose clusters are operators timed one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDevice:
-    """`between_s` is what lies between two operators of a step, in seconds; `operators` how many were measured."""
+    """`between_s` is the time between two operators of a step, in seconds; `operators` is how many were measured."""
 
-    environment: dict[str, Any]
+    environment: Environment
     model: KernelModel
     between_s: float
     operators: int
 
 
 def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> RecordedDevice:
-    """The device of a file that `statsnet device record` wrote; or, of the database's environments, the one whose
-    folder's name holds `name`: its record, and what its profiles (in `mode`, or all) measured in place.
+    """The device of a file that `statsnet device record` wrote; or of the database's environment whose folder name
+    contains `name`: from its record, and from what its profiles (in `mode`, or all) measured in place.
 
-    Raises UsageError where no environment, or more than one, is meant.
+    Raises UsageError if `name` fits no environment, or several.
     """
     if name.endswith(".json"):
         signatures = [load_signature(name)]
@@ -58,13 +66,13 @@ def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> Recor
 
 
 def device_of(signatures: Iterable[Signature]) -> RecordedDevice:
-    """From what was measured in the environment of the last of them, which is the record where there is one. Raises
-    UsageError where nothing was."""
-    found = [s for s in signatures if s.measurements]
-    if not found:
+    """From what was measured in the environment of the last signature, which is the record if there is one. Raises
+    UsageError if nothing was measured."""
+    measured = [s for s in signatures if s.measurements]
+    if not measured:
         raise UsageError("nothing was measured on this device", hint="statsnet device record")
-    here = found[-1].measurements[0]
-    pairs = [(s, m) for s in found if (m := s.measurement_for(here.fingerprint)) is not None]
+    here = measured[-1].measurements[0]
+    pairs = [(s, m) for s in measured if (m := s.measurement_for(here.fingerprint)) is not None]
     known = [entry for signature, measurement in pairs for entry in _known(signature, measurement)]
     between = [
         ((m.framework_time_s or 0.0) + (m.idle_time_s or 0.0)) / m.launches
@@ -92,8 +100,8 @@ def _folder(name: str, db: ProfilesDB) -> str:
 
 
 def _known(signature: Signature, measurement: Measurement) -> Iterable[Known]:
-    rows = zip(signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True)
-    for cluster, time_s, kernel in rows:
+    timed = zip(signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True)
+    for cluster, time_s, kernel in timed:
         if time_s and cluster.calls:
             yield Known(
                 op=cluster.op, phase=cluster.phase, args=cluster.args, outputs=cluster.outputs,
@@ -101,30 +109,33 @@ def _known(signature: Signature, measurement: Measurement) -> Iterable[Known]:
             )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBench(Bench):
-    """A bench whose `device` is one that is here, on which calls are counted; the times are the recorded one's."""
+@dataclass(frozen=True, slots=True)
+class RecordedBench:
+    """A Bench for a device that is not here. Calls are captured on `setup.device`, which is here; their times come from
+    the recorded device."""
 
+    setup: BenchSetup
     recorded: RecordedDevice
+    can_time_members: bool = False
 
-    def measured_here(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
-        """The mix as it is; measurements by the model for those of its members that have none of this device."""
-        here = fingerprint(self.environment)
+    def measure_members(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
+        """The unchanged mix; and modelled measurements for its members that have none from this device."""
+        here = fingerprint(self.setup.environment)
         foreign = [m for m in mix.members if m.signature.measurement_for(here) is None]
         return mix, {m.name: self._modelled(m.signature) for m in foreign}
 
     def _modelled(self, signature: Signature) -> Measurement:
-        found = [self._estimate(c.op, c.phase, c.args, c.outputs) for c in signature.clusters]
-        times = [c.calls * e.time_s for c, e in zip(signature.clusters, found, strict=True)]
+        estimates = [self._estimate(c.op, c.phase, c.args, c.outputs) for c in signature.clusters]
+        times = [c.calls * e.time_s for c, e in zip(signature.clusters, estimates, strict=True)]
         between_s = self.recorded.between_s * signature.calls_per_step
         return Measurement(
-            environment=self.environment,
+            environment=self.setup.environment,
             step_latency_s=(sum(times) + between_s,),
             warmup_latency_s=(),
             profiled_latency_s=(),
             cluster_time_s=tuple(times),
-            kernels=tuple(e.kernel for e in found),
-            kernel_class=tuple(e.kernel_class for e in found),
+            kernels=tuple(e.kernel for e in estimates),
+            kernel_class=tuple(e.kernel_class for e in estimates),
             launches=signature.calls_per_step,
             framework_time_s=between_s,
             idle_time_s=0.0,
@@ -133,50 +144,56 @@ class RecordedBench(Bench):
             source="replay",
         )
 
-    def retimed(
+    def retime_members(
         self, target: Target, names: Collection[str], reference_network: str
     ) -> tuple[dict[str, Measurement], MachineSpeed]:
-        """No model is run: all times are of the record's hours."""
-        return {}, MachineSpeed(source=reference_network, latency_s=1.0)
+        """No model is run: all times are from the hours of the record."""
+        return {}, MachineSpeed(reference_network=reference_network, reference_latency_s=1.0)
 
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def columns(
-        self, wanted: list[Candidate], *, counters: bool = False
-    ) -> list[tuple[Candidate, dict[str, Any]]]:
-        """What each candidate costs there."""
-        keys = [self._key(calls_of=c.to_dict()) for c in wanted]
-        known = {k: v for k in keys if (v := self.cache.get(k)) is not None}
+    def measure_blocks(self, wanted: Sequence[Candidate], *, counters: bool = False) -> MeasuredBlocks:
+        setup = self.setup
+        keys = [self._key(c) for c in wanted]
+        known = {k: v for k in keys if (v := setup.cache.get(k, list[CapturedCall])) is not None}
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
-            job = {"candidates": [c.to_dict() for _, c in missing]}
-            for (key, _), rows in zip(
-                missing, self._job("count_candidates", "blocks", **job)["calls"], strict=True
-            ):
-                known[key] = rows
-                self.cache.put(key, rows)
-        return [(c, self._column(calls_of(known[k]))) for k, c in zip(keys, wanted, strict=True)]
+            blocks = tuple(c.placed for _, c in missing)
+            task = CaptureBlockOperators(blocks=blocks, mode=setup.mode, dtype=setup.dtype, device=setup.device)
+            captured = run(task, report=setup.report)
+            for (key, _), calls in zip(missing, captured, strict=True):
+                known[key] = calls
+                setup.cache.put(key, calls)
+        return [(c, self._measurement(calls_of(known[k]))) for k, c in zip(keys, wanted, strict=True)]
 
-    def _column(self, calls: list[OpCall]) -> dict[str, Any]:
-        kernels = self._timed(calls)
-        parts = {}
-        for segment in ("block", "optimizer"):
-            chosen = [(c, k) for c, k in zip(calls, kernels, strict=True) if c.segment == segment]
-            spent_s = sum((c.time_s or 0.0) + self.recorded.between_s for c, _ in chosen)
-            parts[segment] = part_of(chosen, spent_s)
-        return parts
+    def _key(self, candidate: Candidate) -> str:
+        setup = self.setup
+        where = {"mode": setup.mode, "dtype": setup.dtype, "device": setup.device}
+        here = fingerprint(setup.environment)
+        return setup.cache.key(environment=here, **where, calls_of=candidate.to_dict())
 
-    def whole(self, source: str, runs: range, pace: MachineSpeed) -> NetworkMeasurement:
-        """The network's calls, each with its time there."""
+    def _measurement(self, calls: list[OpCall]) -> BlockMeasurement:
+        timed = list(zip(calls, self._fill_times(calls), strict=True))
+
+        def part(segment: str) -> BlockPart:
+            own = [(c, kernel) for c, kernel in timed if c.segment == segment]
+            return part_of(own, sum((c.time_s or 0.0) + self.recorded.between_s for c, _ in own))
+
+        return BlockMeasurement(block=part("block"), optimizer=part("optimizer"))
+
+    def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
+        """The network's calls, each with its time on the recorded device."""
+        setup = self.setup
         with written(source) as folder:
-            data = self._job("count_proxy", "whole network", folder=folder)
-        calls = calls_of(data["calls"])
-        kernels = self._timed(calls)
+            task = CaptureNetworkOperators(folder=folder, device=setup.device)
+            captured = run(task, report=setup.report)
+        calls = calls_of(captured.calls)
+        kernels = self._fill_times(calls)
         working = [c for c in calls if not c.metadata]
         between_s = self.recorded.between_s * len(working)
         trace = StepTrace(
-            device=self.environment["device"],
+            device=setup.environment["device"],
             calls=calls,
             implementations=kernels,
             step_latency_s=[sum(c.time_s or 0.0 for c in working) + between_s],
@@ -184,32 +201,39 @@ class RecordedBench(Bench):
             kernels_launched=len(working),
         )
         signature = build_signature(
-            [trace], mode=self.mode, dtype=self.dtype, memory=data["memory"], environment=self.environment
+            [trace],
+            mode=setup.mode,
+            dtype=setup.dtype,
+            memory=captured.memory,
+            environment=setup.environment,
         )
-        return NetworkMeasurement(
-            signature=signature, build_s=0.0, blocks=[blocks_in_place(data["towers"], trace)], drift=1.0
-        )
+        in_place = tuple(tuple(parts) for parts in blocks_in_place(captured.towers, trace))
+        return NetworkMeasurement(signature=signature, build_s=0.0, blocks=(in_place,), drift=1.0)
+
+    def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
+        """A device that is not here has no known counters."""
+        return measurement
 
     def evidence(self, signature: Signature) -> dict[str, float]:
-        """Shares of a step's operator time by where it comes from: `exact`, `model`, `roofline`."""
-        found = [(c.calls, self._estimate(c.op, c.phase, c.args, c.outputs)) for c in signature.clusters]
-        total = sum(calls * e.time_s for calls, e in found) or 1.0
+        """Shares of a step's operator time by its origin: `exact`, `model`, `roofline`."""
+        estimates = [(c.calls, self._estimate(c.op, c.phase, c.args, c.outputs)) for c in signature.clusters]
+        total = sum(calls * e.time_s for calls, e in estimates) or 1.0
         return {
-            kind: sum(calls * e.time_s for calls, e in found if e.evidence == kind) / total
+            kind: sum(calls * e.time_s for calls, e in estimates if e.evidence == kind) / total
             for kind in ("exact", "model", "roofline")
         }
 
-    def _timed(self, calls: list[OpCall]) -> list[str]:
-        """Fill in their times; their kernels."""
+    def _fill_times(self, calls: list[OpCall]) -> list[str]:
+        """Set the times of the calls; returns their kernels."""
         kernels = []
         for call in calls:
             if call.metadata:
                 call.time_s = 0.0
                 kernels.append("none")
                 continue
-            found = self._estimate(call.op, call.phase, call.args, call.outputs)
-            call.time_s = found.time_s
-            kernels.append(found.kernel)
+            estimate = self._estimate(call.op, call.phase, call.args, call.outputs)
+            call.time_s = estimate.time_s
+            kernels.append(estimate.kernel)
         return kernels
 
     def _estimate(self, op: str, phase: str, args: Any, outputs: Any) -> Estimate:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from statsnet.environment import differences
 from statsnet.errors import UsageError
-from statsnet.signatures.intervals import (
-    Interval,
-    Member,
-    geometric_mean,
-    ratio_with_ci,
-    suite_factor,
-)
-
-Result = Mapping[str, Any]
+from statsnet.signatures.conversion import plain
+from statsnet.signatures.documents import Evidence, Result, ResultMember, Subject
+from statsnet.signatures.intervals import Interval, Member, geometric_mean, ratio_with_ci, suite_factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +20,7 @@ class MemberChange:
     name: str
     weight: float
     factor: Interval
-    evidence: str
+    evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +30,7 @@ class Comparison:
     `differences` lists what is not alike in the two environments. `warnings` say what weakens the comparison.
     """
 
-    subject: Mapping[str, Any]
+    subject: Subject
     factor: Interval
     differences: Sequence[str]
     members: Sequence[MemberChange] = ()
@@ -54,9 +48,7 @@ class Comparison:
         word = "slower" if value > 1 else "faster"
         times = max(value, 1 / value)
         if low is None or high is None:
-            return (
-                f"{times:.3g} times {word}; whether that is more than noise can not be told from one process"
-            )
+            return f"{times:.3g} times {word}; whether that is more than noise can not be told from one process"
         bounds = (low, high) if value > 1 else (1 / high, 1 / low)
         if not self.factor.significant:
             return f"no significant difference: {times:.3g} times {word} ({bounds[0]:.3g} to {bounds[1]:.3g})"
@@ -64,7 +56,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "subject": dict(self.subject),
+            "subject": plain(self.subject),
             **_interval_dict(self.factor),
             "speedup": self.speedup,
             "significant": self.factor.significant,
@@ -75,9 +67,7 @@ class Comparison:
                 {"name": m.name, "weight": m.weight, "evidence": m.evidence, **_interval_dict(m.factor)}
                 for m in self.members
             ],
-            "geometric_mean": geometric_mean([m.factor.value for m in self.members])
-            if self.members
-            else None,
+            "geometric_mean": geometric_mean([m.factor.value for m in self.members]) if self.members else None,
             "warnings": list(self.warnings),
         }
 
@@ -85,11 +75,14 @@ class Comparison:
 def compare(a: Result, b: Result) -> Comparison:
     """Compare result `b` with result `a`. Raises UsageError if they are not of the same subject and mode."""
     _require_same_subject(a, b)
-    is_suite = a["subject"]["type"] == "suite"
-    factor, members = _suite_change(a, b) if is_suite else (ratio_with_ci(a["processes"], b["processes"]), ())
-    differing = differences(a["environment"], b["environment"])
+    members: tuple[MemberChange, ...] = ()
+    if a.members is not None and b.members is not None:
+        factor, members = _suite_change(a.members, b.members)
+    else:
+        factor = ratio_with_ci(a.of_subject, b.of_subject)
+    differing = differences(a.environment, b.environment)
     return Comparison(
-        subject=a["subject"],
+        subject=a.subject,
         factor=factor,
         differences=differing,
         members=members,
@@ -98,47 +91,35 @@ def compare(a: Result, b: Result) -> Comparison:
 
 
 def _require_same_subject(a: Result, b: Result) -> None:
-    for result in (a, b):
-        if result.get("kind") != "statsnet.result":
-            raise UsageError(
-                f"a {result.get('kind')} can not be compared",
-                cause="only results can",
-                hint="make one with `statsnet run --json FILE`",
-            )
-    names = {"type": "type", "id": "subject", "mode": "mode"}
-    for key, name in names.items():
-        left, right = a["subject"][key], b["subject"][key]
+    x, y = a.subject, b.subject
+    for name, left, right in (("type", x.type, y.type), ("subject", x.id, y.id), ("mode", x.mode, y.mode)):
         if left != right:
             raise UsageError(
                 f"the two results are not of the same {name}",
                 cause=f"{left} against {right}",
-                hint="carry the same proxy, unchanged, to every device" if key == "id" else "",
+                hint="carry the same proxy, unchanged, to every device" if name == "subject" else "",
             )
 
 
-def _suite_change(a: Result, b: Result) -> tuple[Interval, tuple[MemberChange, ...]]:
+def _suite_change(a: Sequence[ResultMember], b: Sequence[ResultMember]) -> tuple[Interval, tuple[MemberChange, ...]]:
     """F(e) = Σ w_i T_i(e) / T_i(e0), where w_i is a share of the time in the reference environment e0."""
-    others = {member["name"]: member for member in b["members"]}
-    known = [(m["name"], m["weight"], m["latency_s_reference"]) for m in a["members"]]
-    if known != [(m["name"], m["weight"], m["latency_s_reference"]) for m in b["members"]]:
+    known, others = ([(m.name, m.weight, m.latency_s_reference) for m in side] for side in (a, b))
+    if known != others:
         raise UsageError(
             "the two results are not of the same suite",
             cause="their members, weights or reference times differ",
             hint="validate the same proxy on both machines",
         )
-    pairs = [(member, others[member["name"]]) for member in a["members"]]
+    pairs = list(zip(a, b, strict=True))
     factor = suite_factor(
-        [
-            Member(rate=x["weight"] / x["latency_s_reference"], a=x["processes"], b=y["processes"])
-            for x, y in pairs
-        ]
+        [Member(rate=x.weight / x.latency_s_reference, a=x.processes, b=y.processes) for x, y in pairs]
     )
     changes = tuple(
         MemberChange(
-            name=x["name"],
-            weight=x["weight"],
-            factor=ratio_with_ci(x["processes"], y["processes"]),
-            evidence="replay" if "replay" in (x["evidence"], y["evidence"]) else "model",
+            name=x.name,
+            weight=x.weight,
+            factor=ratio_with_ci(x.processes, y.processes),
+            evidence="replay" if "replay" in (x.evidence, y.evidence) else "model",
         )
         for x, y in pairs
     )
@@ -148,29 +129,22 @@ def _suite_change(a: Result, b: Result) -> tuple[Interval, tuple[MemberChange, .
 def _warnings(
     a: Result, b: Result, members: Sequence[MemberChange], factor: Interval, differing: Sequence[str]
 ) -> list[str]:
-    found = []
+    warnings = []
     if not differing:
-        found.append("both results come from the same environment: the factor shows how well runs repeat")
+        warnings.append("both results come from the same environment: the factor shows how well runs repeat")
     if factor.low is None:
-        found.append("one process is one sample: measure with --processes 3 or more on both sides")
+        warnings.append("one process is one sample: measure with --processes 3 or more on both sides")
     for name, result in (("first", a), ("second", b)):
-        processes = _processes(result)
-        unstable = [process for process in processes if not process["stable"]]
-        reasons = dict.fromkeys(w for process in processes for w in process["warnings"])
+        processes = result.of_subject
+        unstable = [process for process in processes if not process.stable]
+        reasons = dict.fromkeys(w for process in processes for w in process.warnings)
         if unstable:
-            found.append(
-                f"{len(unstable)} of {len(processes)} processes of the {name} result were not stable"
-            )
-        found += [f"{name} result: {reason}" for reason in reasons]
+            warnings.append(f"{len(unstable)} of {len(processes)} processes of the {name} result were not stable")
+        warnings += [f"{name} result: {reason}" for reason in reasons]
     replayed = sum(member.weight for member in members if member.evidence == "replay")
     if replayed:
-        found.append(f"{replayed:.0%} of the suite is a replay of operators, weaker evidence than its models")
-    return found
-
-
-def _processes(result: Result) -> list[Mapping[str, Any]]:
-    members = result.get("members")
-    return [p for m in members for p in m["processes"]] if members else list(result["processes"])
+        warnings.append(f"{replayed:.0%} of the suite is a replay of operators, weaker evidence than its models")
+    return warnings
 
 
 def _interval_dict(interval: Interval) -> dict[str, float | None]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from statsnet.environment import differences
 from statsnet.errors import MeasurementError
-from statsnet.evaluation.run_proxy import proxy_job
-from statsnet.evaluation.suite import SuiteMember, common_environment, process_of, suite_result
-from statsnet.measure.process import Progress
-from statsnet.measure.rounds import interleave
-from statsnet.measure.side_by_side import side_by_side
+from statsnet.evaluation.run_proxy import common_environment, proxy_job
+from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, suite_result
+from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
+from statsnet.measure.task import to_json
+from statsnet.measure.timing_tasks import Limits
+from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder
+from statsnet.signatures.documents import (
+    FailedSetting,
+    Fidelity,
+    MemberFactor,
+    Moved,
+    Result,
+    SettingFactors,
+)
 from statsnet.signatures.intervals import (
     Interval,
     Member,
@@ -23,12 +33,22 @@ from statsnet.signatures.intervals import (
     ratio_with_ci,
     suite_factor,
 )
+from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import BASELINE, Setting
 
-Outcomes = Sequence[Sequence[Mapping[str, Any]]]
+Timings = Sequence[Sequence[Timing]]
+"""By subject and round: the members' in their order, then the proxy's."""
 
 HALF_WIDTH = 0.015
 """Rounds go on while the 95 % interval of the logarithm of a factor reaches further than this to either side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How many are measured: so many at least, and more, up to the `most`, until every factor is known."""
+
+    fewest: int = 2
+    most: int = 8
 
 
 def measure_fidelity(
@@ -36,160 +56,192 @@ def measure_fidelity(
     members: Sequence[SuiteMember],
     settings: Sequence[Setting],
     *,
-    rounds: int,
-    most_rounds: int,
+    rounds: Rounds,
     device: str,
-    on_progress: Progress | None = None,
-    **limits: float,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    limits: Limits = NO_LIMITS,
+    log: RoundsLog | None = None,
+    report: Report = silent,
+) -> tuple[Result, Fidelity]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
     Every round runs every member and then the proxy, each in fresh processes, one for the baseline and one for each
-    setting, which take turns; after `rounds` of them until every factor is known to HALF_WIDTH, or `most_rounds` have
-    run. A setting in which a member or the proxy does not run is left out and named in `failed`.
+    setting, which take turns. Rounds go on until every factor is known to HALF_WIDTH. A setting in which a member or
+    the proxy does not run is left out and named in `failed`. What the `log` holds already is not measured again.
 
     Raises UsageError for a setting that a replayed member can not follow, MeasurementError where no setting is left.
     """
-    sweep = [BASELINE, *settings]
-    groups = _groups(proxy, members, sweep, device, limits)
-    failed: dict[int, str] = {}
-
-    def measured(job: Mapping[str, Any], *, timeout_s: float | None = None) -> dict[str, Any]:
-        due = {place: each for place, each in enumerate(job["jobs"]) if place not in failed}
-        found = side_by_side({**job, "jobs": list(due.values())}, timeout_s=timeout_s)["outcomes"]
-        outcomes = dict(zip(due, found, strict=True))
-        failed.update({place: o["failed"] for place, o in outcomes.items() if "failed" in o})
-        if len(failed) == len(settings):
-            name, why = sweep[min(failed)].name, failed[min(failed)]
-            raise MeasurementError(f"nothing runs under {name}", cause=why, hint="leave it out of --settings")
-        return {"outcomes": outcomes}
-
-    def by_setting(outcomes: Outcomes) -> dict[int, Outcomes]:
-        return {
-            place: [[found["outcomes"][place] for found in subject] for subject in outcomes]
-            for place in range(len(sweep))
-            if place not in failed
-        }
-
-    def all_factors(outcomes: Outcomes) -> list[Interval]:
-        before, *after = by_setting(outcomes).values()
-        return [f for part in after for f in factors(members, before, part)]
-
-    outcomes = interleave(
-        groups,
-        rounds,
-        most=most_rounds,
-        enough=lambda found: known_well(all_factors(found)),
-        on_progress=on_progress,
-        run=measured,
+    measured = _Measured(log or RoundsLog(), members, subjects_of(proxy, members, device, limits), settings)
+    log, subjects = measured.log, measured.subjects
+    for subject, setting in ((s, e) for s in subjects for e in settings):
+        subject.job(setting)  # finds out before the work what a replay can not follow
+    measure_until_known(
+        log,
+        subjects,
+        settings,
+        fewest=rounds.fewest,
+        most=rounds.most,
+        uncertain=measured.uncertain,
+        skip=measured.skip,
+        report=report,
     )
-    parts = by_setting(outcomes)
-    result = suite_result(proxy.spec, members, parts[0][:-1], parts[0][-1])
-    return result, {
-        "rounds": len(outcomes[0]),
-        "widest_half_width": widest_half_width(all_factors(outcomes)),
-        "baseline_noise": suite_noise(members, parts[0]),
-        "settings": [
-            setting_row(sweep[place], members, parts[0], part) for place, part in parts.items() if place
-        ],
-        "failed": [{"name": sweep[place].name, "cause": failed[place]} for place in sorted(failed)],
-    }
+    baseline = [log.of(s, BASELINE) for s in subjects]
+    here = [e for s in subjects for e in log.environments(s, BASELINE)]
+    result = suite_result(proxy.spec, members, baseline, here)
+
+    def row(setting: Setting) -> SettingFactors:
+        there = common_environment([e for s in subjects for e in log.environments(s, setting)])
+        changed = differences(result.environment, there)
+        return setting_row(setting, members, *measured.timings(setting), differences=changed)
+
+    return result, Fidelity(
+        rounds=min(map(len, baseline)),
+        widest_half_width=widest_half_width(measured.factors()),
+        baseline_noise=suite_noise(members, baseline),
+        settings=tuple(row(setting) for setting in measured.left()),
+        failed=measured.failed(),
+    )
 
 
-def _groups(
-    proxy: ProxyFolder,
-    members: Sequence[SuiteMember],
-    sweep: Sequence[Setting],
-    device: str,
-    limits: Mapping[str, Any],
-) -> list[dict[str, Any]]:
-    """A job of `side_by_side` for every member, and one for the proxy."""
-    jobs = {
-        m.name: [m.timing_job(proxy.spec, device, setting, **limits) for setting in sweep] for m in members
-    }
-    jobs["the proxy"] = [
-        {**proxy_job(proxy, device=device, setting=setting, **limits), "label": f"the proxy ({setting.name})"}
-        for setting in sweep
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What the log knows of all subjects and settings; it grows while they are measured."""
+
+    log: RoundsLog
+    members: Sequence[SuiteMember]
+    subjects: Sequence[Subject]
+    settings: Sequence[Setting]
+
+    def why_failed(self, setting: Setting) -> str | None:
+        return next((why for s in self.subjects if (why := self.log.failed(s, setting)) is not None), None)
+
+    def failed(self) -> tuple[FailedSetting, ...]:
+        causes = [(e.name, self.why_failed(e)) for e in self.settings]
+        return tuple(FailedSetting(name=name, cause=why) for name, why in causes if why is not None)
+
+    def skip(self, setting: Setting) -> bool:
+        failed = self.failed()
+        if len(failed) == len(self.settings):
+            raise MeasurementError(
+                f"nothing runs under {failed[0].name}",
+                cause=failed[0].cause,
+                hint="leave it out of --settings",
+            )
+        return any(f.name == setting.name for f in failed)
+
+    def left(self) -> list[Setting]:
+        return [e for e in self.settings if not self.skip(e)]
+
+    def timings(self, setting: Setting) -> tuple[Timings, Timings]:
+        pairs = [self.log.pairs(s, setting) for s in self.subjects]
+        return [before for before, _ in pairs], [after for _, after in pairs]
+
+    def factors(self) -> list[Interval]:
+        return [f for e in self.left() for f in factors(self.members, *self.timings(e))]
+
+    def uncertain(self) -> set[tuple[str, str]]:
+        if known_well(self.factors()):
+            return set()
+        return {(s.identity, e.name) for s in self.subjects for e in self.left()}
+
+
+def subjects_of(proxy: ProxyFolder, members: Sequence[SuiteMember], device: str, limits: Limits) -> list[Subject]:
+    """Every member, and the proxy."""
+    spec = proxy.spec
+    subjects = [
+        Subject(
+            identity=f"{spec.mode} {m.name} {_digest(m.timing_job(spec, device, BASELINE, limits).task)}",
+            label=m.name,
+            job=lambda setting, m=m: m.timing_job(spec, device, setting, limits),  # type: ignore[misc]
+        )
+        for m in members
     ]
-    return [
-        {
-            "kind": "side_by_side",
-            "label": name,
-            "jobs": [{**job, "may_fail": place > 0} for place, job in enumerate(group)],
-        }
-        for name, group in jobs.items()
-    ]
+    own = Subject(
+        identity=f"{proxy.network_sha256} {_digest((device, limits))}",
+        label="the proxy",
+        job=lambda setting: proxy_job(
+            proxy, device=device, setting=setting, limits=limits, label=f"the proxy ({setting.name})"
+        ),
+    )
+    return [*subjects, own]
 
 
-def factors(members: Sequence[SuiteMember], before: Outcomes, after: Outcomes) -> tuple[Interval, Interval]:
+def _digest(how: object) -> str:
+    """Of the task itself, so that a log holds apart what differs in size, type, device or limits."""
+    return hashlib.sha256(to_json(how).encode()).hexdigest()[:12]
+
+
+def factors(members: Sequence[SuiteMember], before: Timings, after: Timings) -> tuple[Interval, Interval]:
     """Of suite and proxy; the last entry of `before` and `after` is the proxy's."""
-    a, b = ([[process_of(o) for o in row] for row in side] for side in (before, after))
     suite = paired_suite_factor(
-        [Member(rate=m.weight, a=x, b=y) for m, x, y in zip(members, a[:-1], b[:-1], strict=True)]
+        [Member(rate=m.weight, a=a, b=b) for m, a, b in zip(members, before[:-1], after[:-1], strict=True)]
     )
-    return suite, paired_ratio(a[-1], b[-1])
+    return suite, paired_ratio(before[-1], after[-1])
 
 
-def widest_half_width(found: Sequence[Interval]) -> float | None:
+def widest_half_width(intervals: Sequence[Interval]) -> float | None:
     """Half of the widest interval, on the logarithm; None where one is not known."""
-    if any(f.low is None or f.high is None for f in found):
+    if any(f.low is None or f.high is None for f in intervals):
         return None
-    return max((math.log(f.high / f.low) / 2 for f in found if f.low and f.high), default=0.0)
+    return max((math.log(f.high / f.low) / 2 for f in intervals if f.low and f.high), default=0.0)
 
 
-def known_well(found: Sequence[Interval]) -> bool:
-    widest = widest_half_width(found)
+def known_well(intervals: Sequence[Interval]) -> bool:
+    widest = widest_half_width(intervals)
     return widest is not None and widest <= HALF_WIDTH
 
 
 def setting_row(
-    setting: Setting, members: Sequence[SuiteMember], before: Outcomes, after: Outcomes
-) -> dict[str, Any]:
-    """Factors and error of one setting; the last entry of `before` and `after` is the proxy's."""
-    a, b = ([[process_of(o) for o in row] for row in side] for side in (before, after))
+    setting: Setting,
+    members: Sequence[SuiteMember],
+    before: Timings,
+    after: Timings,
+    *,
+    differences: Sequence[str] = (),
+) -> SettingFactors:
+    """Factors and error of one setting; the last entry of `before` and `after` is the proxy's. `differences` are those
+    of the environments."""
     suite, proxy = factors(members, before, after)
-    here = common_environment([o for row in before for o in row])
-    there = common_environment([o for row in after for o in row])
-    return {
-        "name": setting.name,
-        "suite_factor": interval_dict(suite),
-        "proxy_factor": interval_dict(proxy),
-        "error": interval_dict(relative_error(suite, proxy)),
-        "suite_noise": suite_noise(members, after),
-        "members": [
-            {"name": m.name, "evidence": m.evidence, **interval_dict(paired_ratio(x, y))}
-            for m, x, y in zip(members, a[:-1], b[:-1], strict=True)
-        ],
-        "differences": differences(here, there),
-        "member_processes": b[:-1],
-        "proxy_processes": b[-1],
-    }
-
-
-def moved_row(
-    members: Sequence[SuiteMember], outcomes: Outcomes, proxy_latency_s_reference: float
-) -> dict[str, Any]:
-    """Factors and error from the environment where the proxy was made to this one; the last entry of `outcomes` is the
-    proxy's. The times there are taken as exact: the intervals are those of the times here."""
-
-    def there(latency_s: float) -> list[dict[str, Any]]:
-        return [{"latency_s": [latency_s]}] * 2
-
-    here = [[process_of(o) for o in row] for row in outcomes]
-    before = [there(m.latency_s_reference) for m in members]
-    suite = suite_factor(
-        [Member(rate=m.rate, a=x, b=y) for m, x, y in zip(members, before, here[:-1], strict=True)]
+    return SettingFactors(
+        name=setting.name,
+        suite_factor=suite,
+        proxy_factor=proxy,
+        error=relative_error(suite, proxy),
+        suite_noise=suite_noise(members, after),
+        members=_member_factors(members, before, after, paired_ratio),
+        differences=tuple(differences),
+        member_processes=tuple(tuple(row) for row in after[:-1]),
+        proxy_processes=tuple(after[-1]),
     )
-    proxy = ratio_with_ci(there(proxy_latency_s_reference), here[-1])
-    return {
-        "suite_factor": interval_dict(suite),
-        "proxy_factor": interval_dict(proxy),
-        "error": interval_dict(relative_error(suite, proxy)),
-        "members": [
-            {"name": m.name, "evidence": m.evidence, **interval_dict(ratio_with_ci(x, y))}
-            for m, x, y in zip(members, before, here[:-1], strict=True)
-        ],
-    }
+
+
+def moved_row(members: Sequence[SuiteMember], here: Timings, proxy_latency_s_reference: float) -> Moved:
+    """Factors and error from the environment where the proxy was made to this one; the last entry of `here` is the
+    proxy's. The times there are taken as exact: the intervals are those of the times here."""
+    latencies_s = [*(m.latency_s_reference for m in members), proxy_latency_s_reference]
+    there = [[Timing(latency_s=(latency_s,))] * 2 for latency_s in latencies_s]
+    suite = suite_factor(
+        [Member(rate=m.rate, a=a, b=b) for m, a, b in zip(members, there[:-1], here[:-1], strict=True)]
+    )
+    proxy = ratio_with_ci(there[-1], here[-1])
+    return Moved(
+        suite_factor=suite,
+        proxy_factor=proxy,
+        error=relative_error(suite, proxy),
+        members=_member_factors(members, there, here, ratio_with_ci),
+    )
+
+
+def _member_factors(
+    members: Sequence[SuiteMember],
+    before: Timings,
+    after: Timings,
+    ratio: Callable[[Sequence[Timing], Sequence[Timing]], Interval],
+) -> tuple[MemberFactor, ...]:
+    factors = [ratio(a, b) for a, b in zip(before[:-1], after[:-1], strict=True)]
+    return tuple(
+        MemberFactor(name=m.name, evidence=m.evidence, value=f.value, low=f.low, high=f.high)
+        for m, f in zip(members, factors, strict=True)
+    )
 
 
 def relative_error(suite: Interval, proxy: Interval) -> Interval:
@@ -201,15 +253,10 @@ def relative_error(suite: Interval, proxy: Interval) -> Interval:
     return Interval(value=value - 1, low=value * math.exp(-half) - 1, high=value * math.exp(half) - 1)
 
 
-def suite_noise(members: Sequence[SuiteMember], outcomes: Outcomes) -> float | None:
-    """Slowest over fastest round of the suite's weighted time, less 1; None for one round."""
-    rounds = len(outcomes[0])
-    sums = [
-        sum(m.rate * process_median_s(process_of(row[r])) for m, row in zip(members, outcomes, strict=False))
-        for r in range(rounds)
-    ]
+def suite_noise(members: Sequence[SuiteMember], timings: Timings) -> float | None:
+    """Slowest over fastest round of the suite's weighted time, less 1; None for one round. Further rows are no
+    members' (the proxy's)."""
+    rows = timings[: len(members)]
+    rounds = min(map(len, rows))  # a log that is gone on with may hold more of some
+    sums = [sum(m.rate * process_median_s(row[r]) for m, row in zip(members, rows, strict=True)) for r in range(rounds)]
     return max(sums) / min(sums) - 1 if rounds > 1 else None
-
-
-def interval_dict(interval: Interval) -> dict[str, float | None]:
-    return {"value": interval.value, "low": interval.low, "high": interval.high}

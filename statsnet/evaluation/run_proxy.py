@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from statsnet.environment import differences
 from statsnet.errors import MeasurementError, UsageError
-from statsnet.measure.process import Progress
-from statsnet.measure.rounds import interleave
+from statsnet.measure.control import Control, Job
+from statsnet.measure.rounds import run_in_rounds
+from statsnet.measure.timing_tasks import Limits, StepOutcome, TimedStep, TimeNetwork
+from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy
-from statsnet.workloads.settings import BASELINE, Setting
+from statsnet.signatures.documents import Result, Subject
+from statsnet.workloads.settings import BASELINE, Setting, with_threads
+
+STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)
 
 
-def run_proxy(
-    folder: str | Path,
-    *,
-    device: str = "cpu",
-    threads: int | None = None,
-    processes: int = 3,
-    setting: Setting = BASELINE,
-    trust: bool = False,
-    min_time_s: float = 1.0,
-    max_time_s: float = 20.0,
-    on_progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Time the proxy in a folder under one setting; returns a result (kind statsnet.result).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a proxy is run. To `trust` is to run a network.py that was changed."""
+
+    device: str = "cpu"
+    threads: int | None = None
+    processes: int = 3
+    setting: Setting = BASELINE
+    trust: bool = False
+    limits: Limits = STEP_LIMITS
+
+
+def run_proxy(folder: str | Path, options: RunOptions, *, report: Report = silent) -> Result:
+    """Time the proxy in a folder under one setting.
 
     Raises UsageError if it is no proxy's folder, FileFormatError for a malformed spec.json or a network.py
     that was changed (see open_proxy), MeasurementError with the process's last words if network.py fails.
     """
-    if processes < 1:
-        raise UsageError(
-            f"{processes} is not a number of processes", hint="3 or more show how well runs agree"
-        )
-    proxy = open_proxy(folder, trust=trust)
-    job = proxy_job(
-        proxy,
-        device=device,
-        threads=threads,
-        setting=setting,
-        min_time_s=min_time_s,
-        max_time_s=max_time_s,
-    )
-    (outcomes,) = interleave([job], processes, on_progress=on_progress)
+    if options.processes < 1:
+        raise UsageError(f"{options.processes} is not a number of processes", hint="3 or more show how well runs agree")
+    proxy = open_proxy(folder, trust=options.trust)
+    setting = with_threads(options.setting, options.threads)
+    job = proxy_job(proxy, device=options.device, setting=setting, limits=options.limits)
+    (outcomes,) = run_in_rounds([job], options.processes, report=report)
     return proxy_result(proxy, outcomes)
 
 
@@ -52,47 +51,33 @@ def proxy_job(
     proxy: ProxyFolder,
     *,
     device: str = "cpu",
-    threads: int | None = None,
     setting: Setting = BASELINE,
-    **limits: float,
-) -> dict[str, Any]:
-    """The job that times a proxy once; `limits` are those of harness.measure."""
-    return {
-        "kind": "time_proxy",
-        "label": "the proxy",
-        "folder": str(proxy.path.resolve()),
-        "network_sha256": proxy.network_sha256,
-        "device": device,
-        "threads": threads,
-        "setting": setting.to_dict(),
-        **limits,
-    }
+    limits: Limits = STEP_LIMITS,
+    label: str = "the proxy",
+) -> Job[TimedStep]:
+    """The job that times a proxy once."""
+    folder = str(proxy.path.resolve())
+    task = TimeNetwork(folder=folder, network_sha256=proxy.network_sha256, device=device, limits=limits)
+    return Job(task, Control(setting=setting, label=label))
 
 
-def proxy_result(proxy: ProxyFolder, outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def proxy_result(proxy: ProxyFolder, outcomes: Sequence[StepOutcome]) -> Result:
     """One result from what several processes of the same job returned."""
-    environment, processes = merge_processes(outcomes)
-    return {
-        "kind": "statsnet.result",
-        "schema_version": 1,
-        "subject": {"type": "proxy", "id": proxy.spec["id"], "mode": proxy.spec["mode"]},
-        "environment": environment,
-        "processes": processes,
-    }
+    return Result(
+        subject=Subject(type="proxy", id=proxy.spec.id, mode=proxy.spec.mode),
+        environment=common_environment([o.environment for o in outcomes]),
+        processes=tuple(o.timing for o in outcomes),
+    )
 
 
-def merge_processes(outcomes: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The environment that all outcomes share, and the entries of `processes`.
-
-    Raises MeasurementError if the environment changed between two of them.
-    """
-    environment = outcomes[0]["environment"]
-    for outcome in outcomes[1:]:
-        changed = differences(environment, outcome["environment"])
-        if changed:
+def common_environment(environments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The one of all processes. Raises MeasurementError if it changed between two of them."""
+    first = environments[0]
+    for other in environments[1:]:
+        if changed := differences(first, other):
             raise MeasurementError(
                 "the environment changed between two processes",
                 cause="; ".join(changed),
                 hint="measure again",
             )
-    return environment, [{k: v for k, v in outcome.items() if k != "environment"} for outcome in outcomes]
+    return first

@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from statsnet import workloads
-from statsnet.environment import differences
-from statsnet.errors import FileFormatError, MeasurementError, UsageError
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.evaluation.run_proxy import common_environment
+from statsnet.measure.control import Control, Job
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
+from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import default_profiles_dir
+from statsnet.signatures.documents import (
+    Evidence,
+    ProxySpec,
+    ProxyTimes,
+    Result,
+    ResultMember,
+    SpecMember,
+    Subject,
+)
 from statsnet.signatures.model import KIND, Signature
-from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.storage import load_signature
+from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import RUNTIME, Setting
-
-Job = dict[str, Any]
 
 MODEL_SETTINGS = ("dtype", "layout", "compile", RUNTIME)
 """Settings that act on a model, so that a replay of its operators can not follow them."""
 
-NOISY = 0.1
-"""Interquartile range over median from which the steps of a profile are called not stable."""
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +51,7 @@ class SuiteMember:
     signature: Signature | None
 
     @property
-    def evidence(self) -> Literal["model", "replay"]:
+    def evidence(self) -> Evidence:
         return "model" if self.target is not None else "replay"
 
     @property
@@ -50,11 +59,19 @@ class SuiteMember:
         """Steps in one second of the mix, in its reference environment."""
         return self.weight / self.latency_s_reference
 
-    def profile_job(self, spec: Mapping[str, Any], device: str, **limits: float) -> Job:
+    def profile_job(
+        self, spec: ProxySpec, device: str, *, min_time_s: float | None = None
+    ) -> Job[Profile] | Job[Replayed]:
         """The job that measures its operators."""
-        return self._job("profile_workload", spec, device, **limits)
+        control = Control(label=self.name)
+        if self.target is None:
+            return Job(self._replay(device), control)
+        least = {} if min_time_s is None else {"min_time_s": min_time_s}
+        return Job(ProfileWorkload(model=self._model(spec), device=device, **least), control)
 
-    def timing_job(self, spec: Mapping[str, Any], device: str, setting: Setting, **limits: float) -> Job:
+    def timing_job(
+        self, spec: ProxySpec, device: str, setting: Setting, limits: Limits = NO_LIMITS
+    ) -> Job[TimedStep] | Job[Replayed]:
         """The job that measures its step time alone, under a setting.
 
         Raises UsageError for a setting that a replay can not follow.
@@ -66,33 +83,29 @@ class SuiteMember:
                 cause=f"its model is not at hand, and a replay does not follow '{changed[0]}'",
                 hint="leave that setting out, or register the model as a workload",
             )
-        job = self._job("time_workload", spec, device, **limits)
-        return {
-            **job,
-            "setting": setting.to_dict(),
-            "label": f"{self.name} ({setting.name})",
-            "peak_bytes": self.peak_bytes,
-        }
-
-    def _job(self, kind: str, spec: Mapping[str, Any], device: str, **limits: float) -> Job:
-        common = {"label": self.name, "device": device}
+        label = f"{self.name} ({setting.name})"
+        control = Control(setting=setting, label=label, peak_bytes=self.peak_bytes)
         if self.target is None:
-            assert self.signature is not None
-            return {**common, "kind": "replay", "signature": self.signature.to_dict()}
-        return {
-            **common,
-            **limits,
-            "kind": kind,
-            "target": self.target,
-            "mode": spec["mode"],
-            "preset": self.preset or None,
-            "batch": self.batch,
-            "dtype": spec["dtype"],
-            "optimizer": self.optimizer if self.optimizer != "custom" else None,
-        }
+            return Job(self._replay(device), control)
+        return Job(TimeWorkload(model=self._model(spec), device=device, limits=limits), control)
+
+    def _replay(self, device: str) -> ReplayOperators:
+        assert self.signature is not None
+        return ReplayOperators(signature=self.signature, device=device)
+
+    def _model(self, spec: ProxySpec) -> Model:
+        assert self.target is not None
+        return Model(
+            target=self.target,
+            mode=spec.mode,
+            preset=self.preset or None,
+            batch=self.batch,
+            dtype=spec.dtype,
+            optimizer=self.optimizer if self.optimizer != "custom" else None,
+        )
 
 
-def suite_of(spec: Mapping[str, Any], profiles: str | Path | None = None) -> list[SuiteMember]:
+def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteMember]:
     """The members that a proxy's spec pins, in its order.
 
     A member whose workload is registered runs as a model. Of any other the pinned signature is searched for,
@@ -102,116 +115,73 @@ def suite_of(spec: Mapping[str, Any], profiles: str | Path | None = None) -> lis
     folders = [Path(profiles)] if profiles else []
     if folders and not folders[0].exists():
         raise UsageError(f"there is no folder '{profiles}'", hint="give the folder that holds the signatures")
-    signatures = find_signatures({m["signature"] for m in spec["mix"]}, [*folders, default_profiles_dir()])
-    return [_member(entry, signatures.get(entry["signature"])) for entry in spec["mix"]]
+    signatures = find_signatures({m.signature for m in spec.mix}, [*folders, default_profiles_dir()])
+    return [_member(entry, signatures.get(entry.signature)) for entry in spec.mix]
 
 
 def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
     """Signatures with these ids, in any file below the folders; files that are none are passed over."""
-    found: dict[str, Signature] = {}
+    signatures: dict[str, Signature] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
-            if len(found) == len(ids):
-                return found
+            if len(signatures) == len(ids):
+                return signatures
             try:
                 data = read_json(path)
-                wanted = data.get("kind") == KIND and data.get("id") in ids and data["id"] not in found
+                wanted = data.get("kind") == KIND and data.get("id") in ids and data["id"] not in signatures
                 if wanted:
-                    found[data["id"]] = load_signature(path)
+                    signatures[data["id"]] = load_signature(path)
             except FileFormatError:
                 continue
-    return found
+    return signatures
 
 
-def _member(entry: Mapping[str, Any], signature: Signature | None) -> SuiteMember:
-    name = entry["name"].partition("@")[0]
+def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
+    name = entry.name.partition("@")[0]
     target = name if name in workloads.names() else None
     if target is None and signature is None:
         raise UsageError(
-            f"the member '{entry['name']}' can not be measured",
-            cause=f"no such workload is registered, and no profile has the id {entry['signature'][:19]}...",
+            f"the member '{entry.name}' can not be measured",
+            cause=f"no such workload is registered, and no profile has the id {entry.signature[:19]}...",
             hint="name the folder that holds its signature with --profiles, or install its model",
         )
+    # A spec need not hold these two.
+    optimizer = entry.optimizer or (signature.optimizer if signature else None)
+    peak_bytes = entry.peak_bytes or (signature.memory.peak_bytes if signature else None)
     return SuiteMember(
-        name=entry["name"],
-        weight=entry["weight"],
-        latency_s_reference=entry["latency_s"],
-        batch=entry.get("batch"),
-        preset=entry.get("preset"),
-        optimizer=entry.get("optimizer", signature.optimizer if signature else None),
-        peak_bytes=entry.get("peak_bytes", signature.memory.peak_bytes if signature else None),
+        name=entry.name,
+        weight=entry.weight,
+        latency_s_reference=entry.latency_s,
+        batch=entry.batch,
+        preset=entry.preset,
+        optimizer=optimizer,
+        peak_bytes=peak_bytes,
         target=target,
         signature=signature,
     )
 
 
-def process_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a result's `processes` for the outcome of any of the jobs."""
-    if "latency_s" in outcome:
-        return {key: value for key, value in outcome.items() if key != "environment"}
-    measurement = measurement_of(outcome)
-    samples = list(measurement["step_latency_s"])
-    spread = interquartile_share(samples) or 0.0
-    warnings = []
-    if spread > NOISY:
-        warnings.append(f"the middle half of the steps spans {spread:.0%} of their median: raise --min-time")
-    return {
-        "latency_s": samples,
-        "warmup_latency_s": list(measurement["warmup_latency_s"]),
-        "stable": spread <= NOISY,
-        "warnings": warnings,
-    }
-
-
-def environment_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the outcome of any of the jobs was measured."""
-    found: dict[str, Any] = (
-        outcome["environment"] if "environment" in outcome else measurement_of(outcome)["environment"]
-    )
-    return found
-
-
-def measurement_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """The measurement (a dict) that a replay or a profile returned."""
-    found: dict[str, Any] = outcome.get("measurement") or outcome["signature"]["measurements"][0]
-    return found
-
-
-def common_environment(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The environment of all outcomes. Raises MeasurementError if it changed between two of them."""
-    first = environment_of(outcomes[0])
-    for outcome in outcomes[1:]:
-        if changed := differences(first, environment_of(outcome)):
-            raise MeasurementError(
-                "the environment changed between two processes",
-                cause="; ".join(changed),
-                hint="measure again",
-            )
-    return first
-
-
 def suite_result(
-    spec: Mapping[str, Any],
+    spec: ProxySpec,
     members: Sequence[SuiteMember],
-    outcomes: Sequence[Sequence[Mapping[str, Any]]],
-    proxy_outcomes: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """A result of the suite, which `compare` reads; the proxy's processes stand in it too."""
-    everything = [o for row in outcomes for o in row] + list(proxy_outcomes)
-    return {
-        "kind": "statsnet.result",
-        "schema_version": 1,
-        "subject": {"type": "suite", "id": spec["id"], "mode": spec["mode"]},
-        "environment": common_environment(everything),
-        "members": [
-            {
-                "name": member.name,
-                "weight": member.weight,
-                "latency_s_reference": member.latency_s_reference,
-                "evidence": member.evidence,
-                "processes": [process_of(outcome) for outcome in row],
-            }
-            for member, row in zip(members, outcomes, strict=True)
-        ],
-        "proxy": {"processes": [process_of(outcome) for outcome in proxy_outcomes]},
-    }
+    timings: Sequence[Sequence[Timing]],
+    environments: Sequence[Mapping[str, Any]],
+) -> Result:
+    """A result of the suite, which `compare` reads; the proxy's processes, the last of `timings`, stand in it too.
+    Raises MeasurementError if the environment changed between two processes."""
+    *of_members, of_proxy = timings
+    return Result(
+        subject=Subject(type="suite", id=spec.id, mode=spec.mode),
+        environment=common_environment(environments),
+        members=tuple(
+            ResultMember(
+                name=member.name,
+                weight=member.weight,
+                latency_s_reference=member.latency_s_reference,
+                evidence=member.evidence,
+                processes=tuple(of_member),
+            )
+            for member, of_member in zip(members, of_members, strict=True)
+        ),
+        proxy=ProxyTimes(processes=tuple(of_proxy)),
+    )

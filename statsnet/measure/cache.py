@@ -5,49 +5,68 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from statsnet.environment import cache_dir
 from statsnet.errors import StatsNetError
 from statsnet.signatures.canonical import write_json_atomically
 
-CACHE_VERSION = 16
-"""Part of every key: raise it when a measuring method changes."""
+CACHE_VERSION = 17
+"""Part of every key. Raise it when a measuring method changes, or what is kept of its results."""
+
+T = TypeVar("T")
 
 
 class MeasurementCache:
-    """JSON values by key. A damaged or unreadable entry counts as absent, as does one from before `fresh_since_ns`, in
-    nanoseconds since the epoch; what is put is kept for others."""
+    """Plain data by key. An entry counts as absent if it is damaged, or older than `fresh_since_ns` (nanoseconds since
+    the epoch). What is put stays for later runs."""
 
-    def __init__(
-        self, folder: Path | None = None, *, enabled: bool = True, fresh_since_ns: int | None = None
-    ) -> None:
+    def __init__(self, folder: Path | None = None, *, enabled: bool = True, fresh_since_ns: int | None = None) -> None:
         self.folder = folder or cache_dir()
         self.enabled = enabled
         self.fresh_since_ns = fresh_since_ns
+
+    @property
+    def ignores_older(self) -> bool:
+        """Whether measurements of earlier runs do not count."""
+        return self.fresh_since_ns is not None
 
     def key(self, **parts: Any) -> str:
         text = json.dumps({**parts, "cache_version": CACHE_VERSION}, sort_keys=True, default=list)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def get(self, key: str) -> Any | None:
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """The value of this type."""
         if not self.enabled:
             return None
         try:
             entry = json.loads(self._path(key).read_text(encoding="utf-8"))
-            return entry["value"] if entry["put_ns"] >= (self.fresh_since_ns or 0) else None
+            is_fresh = entry["put_ns"] >= (self.fresh_since_ns or 0)
+            return msgspec.convert(entry["value"], kind) if is_fresh else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value; a cache that cannot be written slows the next run down, nothing else."""
+        """Keep a value. If the cache cannot be written, the next run is slower, nothing else."""
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json_atomically(path, {"value": value, "put_ns": time.time_ns()})
+            entry = {"value": msgspec.to_builtins(value), "put_ns": time.time_ns()}
+            write_json_atomically(path, entry)
         except (OSError, StatsNetError):
             return
+
+    def remember(self, key: str, kind: type[T], measure: Callable[[], T]) -> T:
+        """The cached value; if there is none, measure it and keep it."""
+        value = self.get(key, kind)
+        if value is None:
+            value = measure()
+            self.put(key, value)
+        return value
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"

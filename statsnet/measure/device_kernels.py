@@ -11,13 +11,13 @@ from typing import Any
 Dims = tuple[int, int, int]
 
 COPIES = ("Memcpy", "Memset")
-"""How CUPTI names what is no kernel: it has no grid, and counters are not kept for it."""
+"""CUPTI's names of copies and fills. They are no kernels: they have no grid and no counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One launch: its full name, when it ran (nanoseconds of the profiler's clock), its stream, and blocks in its grid
-    and threads in a block (None for copies and fills)."""
+    """One launch: its full name, when it ran (nanoseconds of the profiler's clock), its stream, the blocks in its grid
+    and the threads in a block (None for copies and fills)."""
 
     name: str
     start_ns: int
@@ -36,7 +36,7 @@ class Kernel:
 
 
 def kernel_of(record: Any) -> Kernel:
-    """From one of Kineto's records. Grid and block stand in the text that it keeps for trace files."""
+    """From one of Kineto's records. Grid and block are in the text that Kineto writes to trace files."""
     metadata = getattr(record, "metadata_json", str)() or ""
     return Kernel(
         name=record.name(),
@@ -54,7 +54,7 @@ def busy_s(kernels: Iterable[Kernel]) -> float:
 
 
 def gaps_s(kernels: Iterable[Kernel]) -> list[float]:
-    """Lengths of the pauses between the first and the last of them, in which none ran."""
+    """Lengths of the pauses, in which none ran, between the first and the last of them."""
     spans = _busy(kernels)
     return [(later[0] - earlier[1]) * 1e-9 for earlier, later in pairwise(spans)]
 
@@ -71,5 +71,5 @@ def _busy(kernels: Iterable[Kernel]) -> list[tuple[int, int]]:
 
 
 def _dims(metadata: str, name: str) -> Dims | None:
-    found = re.search(rf'"{name}"\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]', metadata)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    dims = re.search(rf'"{name}"\s*:\s*\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]', metadata)
+    return (int(dims[1]), int(dims[2]), int(dims[3])) if dims else None

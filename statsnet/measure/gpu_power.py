@@ -1,43 +1,43 @@
-"""What a GPU drew while something ran, and how it was clocked: NVML's counters, through nvidia-ml-py."""
+"""A GPU's power, clocks and temperature while something ran: NVML's counters, through nvidia-ml-py."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from statsnet.signatures.gpu import Power
+from statsnet.signatures.gpu import CounterName, Power, PowerField, Reason
+from statsnet.signatures.timing import ProcessPower
 
 ATTEMPTS = 3
-"""At a run in which the GPU is not slowed down."""
+"""A run in which the GPU was slowed down is repeated, up to this many runs in all."""
 
 STEPS_S = 2.0
-"""The energy counter moves every 20 to 100 ms."""
+"""How long steps are repeated: the energy counter moves only every 20 to 100 ms."""
 
 PERIOD_S = 0.1
-"""Between two looks at the clocks; the energy is a counter, read at both ends."""
+"""Time between two looks at the clocks. Energy is a counter: it is read only at the start and at the end."""
 
 SLOWED = {"hw_slowdown": 0x8, "sw_thermal": 0x20, "hw_thermal": 0x40, "hw_power_brake": 0x80}
 POWER_CAP = {"power_cap": 0x4}
-"""NVML's reasons (nvmlClocksEventReason…) for which a GPU is clocked lower than it could be. Of heat and of trouble
-with the supply it may recover; at the power cap it is held by what it runs, and will be again."""
-
-RECORD = ("energy_j_per_step", "power_w", "sm_clock_mhz", "sm_clock_min_mhz", "temperature_c", "throttled")
+"""NVML's reasons (nvmlClocksEventReason…) why a GPU is clocked lower than it could be. A GPU may recover from heat and
+from trouble with its supply. The power cap depends on what runs: the same run will reach it again."""
 
 
 class Meter:
-    """`with Meter("cuda:0") as meter:` around what is measured, then `meter.record(steps)`. It may be entered again,
-    for a process that has its turns: what lies outside is not counted.
+    """Put `with Meter("cuda:0") as meter:` around what is measured, then call `meter.record(steps)`. A process that
+    takes turns enters it once per turn; what happens outside is not counted.
 
-    Never fails: what the device, its driver or a permission does not give is null, with the reason.
+    Never fails: what the device, its driver or its permissions withhold is null, with the reason.
     """
 
     def __init__(self, device: str, period_s: float = PERIOD_S) -> None:
         self._device, self._period_s = device, period_s
         self._missing: dict[str, str] = {}
-        self.why: dict[str, str] = {}
+        self.why: dict[PowerField | CounterName, Reason] = {}
         self._clocks_mhz: list[int] = []
         self._temperatures_c: list[int] = []
         self._reasons: list[int] = []
@@ -66,23 +66,20 @@ class Meter:
             self._elapsed_s.append(time.perf_counter() - self._begin_s)
         self._nvml.nvmlShutdown()
 
-    def record(self, steps: int) -> dict[str, Any]:
-        """RECORD's fields for so many steps, and `missing`: name -> why it is null. `throttled` names the reasons that
-        were seen at any look."""
-        found: dict[str, Any] = dict.fromkeys(RECORD)
-        if self._energy_mj:
-            energy_j = sum(self._energy_mj) / 1e3
-            found["energy_j_per_step"] = energy_j / steps
-            found["power_w"] = energy_j / sum(self._elapsed_s)
-        if self._clocks_mhz:
-            found["sm_clock_mhz"] = median(self._clocks_mhz)
-            found["sm_clock_min_mhz"] = min(self._clocks_mhz)
-        if self._temperatures_c:
-            found["temperature_c"] = max(self._temperatures_c)
-        if self._reasons:
-            bits = {**SLOWED, **POWER_CAP}
-            found["throttled"] = [n for n, bit in bits.items() if any(r & bit for r in self._reasons)]
-        return {**found, "missing": self._missing}
+    def record(self, steps: int) -> ProcessPower:
+        """What was seen during this number of steps. `throttled` lists all reasons that were seen at any look."""
+        energy_j = sum(self._energy_mj) / 1e3 if self._energy_mj else None
+        bits = {**SLOWED, **POWER_CAP}
+        seen = tuple(name for name, bit in bits.items() if any(r & bit for r in self._reasons))
+        return ProcessPower(
+            energy_j_per_step=None if energy_j is None else energy_j / steps,
+            power_w=None if energy_j is None else energy_j / sum(self._elapsed_s),
+            sm_clock_mhz=median(self._clocks_mhz) if self._clocks_mhz else None,
+            sm_clock_min_mhz=min(self._clocks_mhz, default=None),
+            temperature_c=max(self._temperatures_c, default=None),
+            throttled=seen if self._reasons else None,
+            missing=self._missing,
+        )
 
     def _watch(self) -> None:
         self._look()
@@ -100,27 +97,27 @@ class Meter:
         self._ask("throttled", self._reasons, lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
 
     def _energy(self) -> list[int]:
-        """Millijoules since the driver was loaded; empty where it does not say."""
-        found: list[int] = []
-        self._ask("energy", found, lambda: self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
-        return found
+        """Millijoules since the driver was loaded; empty if NVML does not say."""
+        energy_mj: list[int] = []
+        self._ask("energy", energy_mj, lambda: self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
+        return energy_mj
 
-    def _ask(self, name: str, kept: list[int], question: Callable[[], int]) -> None:
+    def _ask(self, name: PowerField, answers: list[int], question: Callable[[], int]) -> None:
         try:
-            kept.append(question())
+            answers.append(question())
         except self._nvml.NVMLError as error:
             self._missing[name] = str(error)
             self.why[name] = _why(self._nvml, error)
 
 
-def slowed_down(record: Mapping[str, Any]) -> bool:
-    """Whether heat or the supply slowed the GPU at any look."""
-    return bool(SLOWED.keys() & {*(record["throttled"] or ())})
+def slowed_down(power: ProcessPower) -> bool:
+    """Whether heat or the power supply slowed the GPU at any look."""
+    return bool(SLOWED.keys() & {*(power.throttled or ())})
 
 
 def drawn_by(step: Callable[[], object], device: str, *, time_s: float = STEPS_S) -> Power:
-    """What the GPU draws while it makes the step again and again. A run in which it was slowed down is made again,
-    ATTEMPTS times in all; the last one's `throttled` says so if it was in each."""
+    """The GPU's power while the step is repeated. A run in which the GPU was slowed down is repeated, up to ATTEMPTS
+    runs in all; if it was slowed down in every run, the last one's `throttled` says so."""
     import torch
 
     for _ in range(ATTEMPTS):
@@ -130,29 +127,30 @@ def drawn_by(step: Callable[[], object], device: str, *, time_s: float = STEPS_S
                 step()
                 torch.cuda.synchronize(device)
                 steps += 1
-        record = meter.record(steps)
-        if not slowed_down(record):
+        power = meter.record(steps)
+        if not slowed_down(power):
             break
-    fields = {name: record[name] for name in RECORD if name != "throttled"}
-    throttled = record["throttled"]
-    return Power(**fields, throttled=None if throttled is None else tuple(throttled), missing=meter.why)
+    return Power(**{**asdict(power), "missing": meter.why})
 
 
-def _why(nvml: Any, error: Exception) -> str:
+def _why(nvml: Any, error: Exception) -> Reason:
     """A word of WHY_MISSING for an error of NVML."""
-    words = {"NVML_ERROR_NOT_SUPPORTED": "not_supported", "NVML_ERROR_NO_PERMISSION": "not_permitted"}
+    words: dict[str, Reason] = {
+        "NVML_ERROR_NOT_SUPPORTED": "not_supported",
+        "NVML_ERROR_NO_PERMISSION": "not_permitted",
+    }
     known = {getattr(nvml, name, None): word for name, word in words.items()}
     return known.get(getattr(error, "value", -1), "failed")
 
 
-def _opened(device: str) -> tuple[Any, Any, dict[str, str], dict[str, str]]:
-    """NVML, the GPU's handle there, and no reason; or neither, and why in a sentence and in a word."""
+def _opened(device: str) -> tuple[Any, Any, dict[str, str], dict[PowerField | CounterName, Reason]]:
+    """NVML and the GPU's handle; or None twice, and the reason as a sentence and as a word."""
     import torch
 
     try:
         import pynvml
     except ImportError:
-        reason = "nvidia-ml-py is not installed (pip install 'statsnet[gpu]')"
+        reason = "nvidia-ml-py is not installed (pip install nvidia-ml-py)"
         return None, None, {"nvml": reason}, {"nvml": "not_installed"}
     try:
         pynvml.nvmlInit()

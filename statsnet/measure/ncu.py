@@ -1,8 +1,8 @@
 """Nsight Compute's command line, `ncu`: which counters are asked for, and how its tables are read.
 
-Kernels run under it one by one, many times each: its times are not those of the step, and only its counters are used.
-Not run on a GPU yet: written from Nsight Compute's documentation (command line interface; profiling guide; the
-comparison with nvprof's metrics, whose stall reasons AIBench reports).
+Under ncu, kernels run one by one, many times each. So its times are not those of the step; only its counters are used.
+This file has not run on a GPU yet. It follows Nsight Compute's documentation (command line interface; profiling guide;
+the comparison with nvprof's metrics, whose stall reasons AIBench reports).
 """
 
 from __future__ import annotations
@@ -10,24 +10,33 @@ from __future__ import annotations
 import csv
 import functools
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
 
-from statsnet.signatures.gpu import COUNTERS
+from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.measure.control import DEFAULT, Control
+from statsnet.measure.process import run
+from statsnet.measure.task import CountableTask, UnderNcu
+from statsnet.progress import Progress, Report, silent
+from statsnet.signatures.gpu import COUNTERS, CounterName, Reason
 
 RANGE = "statsnet_step"
-"""The NVTX range around the step that is counted. It is one of start and end, which holds for all threads: autograd
-launches the backward kernels from threads of its own."""
+"""The NVTX range around the step that is counted. It is a start/end range, which covers all threads: autograd launches
+the backward kernels from threads of its own."""
 
 WARM_UPS = 3
-"""Of a step whose kernels are counted: libraries choose them in the first ones."""
+"""Steps before the one that is counted: libraries choose their kernels in the first steps."""
 
 THREADS_IN_A_WARP = 32
 PERCENT = 1 / 100
 
-METRICS: dict[str, tuple[float, tuple[str, ...]]] = {
+METRICS: dict[CounterName, tuple[float, tuple[str, ...]]] = {
     "achieved_occupancy": (PERCENT, ("sm__warps_active.avg.pct_of_peak_sustained_active",)),
     "ipc": (1.0, ("sm__inst_executed.avg.per_cycle_active",)),
     "issue_slot_utilization": (PERCENT, ("sm__inst_issued.avg.pct_of_peak_sustained_active",)),
@@ -47,7 +56,7 @@ METRICS: dict[str, tuple[float, tuple[str, ...]]] = {
     "l2_hit_rate": (PERCENT, ("lts__t_sector_hit_rate.pct",)),
     "dram_bytes": (1.0, ("dram__bytes_read.sum", "dram__bytes_write.sum")),
     **{
-        f"stall_{name}": (
+        cast(CounterName, f"stall_{name}"): (
             PERCENT,
             tuple(f"smsp__warp_issue_stalled_{reason}_per_warp_active.pct" for reason in reasons),
         )
@@ -63,12 +72,12 @@ METRICS: dict[str, tuple[float, tuple[str, ...]]] = {
         }.items()
     },
 }
-"""Each of COUNTERS: ncu's metrics, which are added up, and the factor to a part of 1, a rate, or bytes."""
+"""For each of COUNTERS: ncu's metrics, which are added up, and the factor that makes them a share, a rate or bytes."""
 
 assert METRICS.keys() == {*COUNTERS}
 
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
-"""How ncu says that the driver gives counters to administrators alone."""
+"""ncu's message if the driver gives counters to administrators only."""
 
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 _COLUMNS = ("ID", "Kernel Name")
@@ -76,15 +85,30 @@ _COLUMNS = ("ID", "Kernel Name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedKernel:
-    """A kernel in its order, by its full name; counters by name, None where the device gives no value."""
+    """A kernel's full name, and its counters by name; None if the device gives no value."""
 
     name: str
-    values: dict[str, float | None]
+    values: dict[CounterName, float | None]
+
+
+class NotCounted(MeasurementError):
+    """`why` is the word for the reason in a signature."""
+
+    def __init__(self, why: Reason, message: str, *, cause: str, hint: str) -> None:
+        super().__init__(message, cause=cause, hint=hint)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedKernels:
+    """What ncu counted, kernels in their order, and ncu's version."""
+
+    kernels: Sequence[CountedKernel]
+    tool: str
 
 
 def run_in_range(step: Callable[[], object], device: str) -> None:
-    """Run the step WARM_UPS times, then once within RANGE: the kernels that it launches then are those that ncu
-    counts."""
+    """Run the step WARM_UPS times, then once within RANGE, where ncu counts its kernels."""
     import torch
 
     for _ in range(WARM_UPS):
@@ -103,21 +127,19 @@ def find_ncu() -> str | None:
 
 @functools.cache
 def known_metrics(ncu: str) -> set[str] | None:
-    """The base names of the metrics that ncu knows of this machine's GPU; None where it cannot say.
+    """The base names of the metrics that ncu knows for this machine's GPU; None if it cannot say.
 
-    It refuses a run as a whole if one metric is unknown to it.
+    ncu refuses the whole run if it does not know one metric.
     """
     try:
-        done = subprocess.run(
-            [ncu, "--query-metrics"], capture_output=True, text=True, check=False, timeout=120
-        )
+        done = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, check=False, timeout=120)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = {line.split()[0] for line in done.stdout.splitlines() if "__" in line.partition(" ")[0]}
-    return found or None
+    metrics = {line.split()[0] for line in done.stdout.splitlines() if "__" in line.partition(" ")[0]}
+    return metrics or None
 
 
-def wanted(known: Collection[str] | None) -> list[str]:
+def wanted(known: Collection[str] | None) -> list[CounterName]:
     """Counters whose metrics are all known."""
     return [
         name
@@ -126,9 +148,9 @@ def wanted(known: Collection[str] | None) -> list[str]:
     ]
 
 
-def command(ncu: str, counters: Sequence[str], log: str) -> list[str]:
-    """What to put before a program's command so that the kernels in RANGE are counted and written to `log` as a
-    table. Clocks and caches are left as they are in the step."""
+def command(ncu: str, counters: Sequence[CounterName], log: str) -> list[str]:
+    """A prefix for a program's command: ncu counts the kernels in RANGE and writes them to `log` as a table. Clocks
+    and caches are left as they are in the step."""
     metrics = sorted(metric for name in counters for metric in METRICS[name][1])
     return [
         ncu, "--clock-control", "none", "--cache-control", "none", "--target-processes", "all",
@@ -137,10 +159,10 @@ def command(ncu: str, counters: Sequence[str], log: str) -> list[str]:
     ]  # fmt: skip
 
 
-def read_table(text: str, counters: Sequence[str]) -> list[CountedKernel]:
-    """The kernels of ncu's raw page as CSV: a line of names, a line of units, a line for each kernel.
+def read_table(text: str, counters: Sequence[CounterName]) -> list[CountedKernel]:
+    """The kernels in ncu's raw page as CSV: a line of names, a line of units, then a line for each kernel.
 
-    Lines that begin with `==` are ncu's own messages. Raises ValueError for a text without such a table.
+    Lines that begin with `==` are ncu's own messages. Raises ValueError if there is no such table.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("==")]
     rows = csv.reader(lines)
@@ -152,8 +174,8 @@ def read_table(text: str, counters: Sequence[str]) -> list[CountedKernel]:
     return [_counted(dict(zip(names, row, strict=True)), units, counters) for row in rows]
 
 
-def _counted(row: dict[str, str], units: dict[str, str], counters: Sequence[str]) -> CountedKernel:
-    values: dict[str, float | None] = {}
+def _counted(row: dict[str, str], units: dict[str, str], counters: Sequence[CounterName]) -> CountedKernel:
+    values: dict[CounterName, float | None] = {}
     for name in counters:
         factor, metrics = METRICS[name]
         parts = [_number(row.get(metric, ""), units.get(metric, "")) for metric in metrics]
@@ -171,3 +193,82 @@ def _number(text: str, unit: str) -> float | None:
         return float(text.replace(",", "")) * _BYTES.get(unit, 1.0)
     except ValueError:
         return None
+
+
+def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: Report = silent) -> CountedKernels:
+    """The kernels of the task, counted in a process under ncu. Raises NotCounted if ncu is missing, not allowed, or
+    fails."""
+    ncu = find_ncu()
+    if ncu is None:
+        raise NotCounted(
+            "not_installed",
+            "ncu was not found",
+            cause="hardware counters are read through Nsight Compute",
+            hint="install it and put it into PATH, or give --counters off",
+        )
+    counters = wanted(known_metrics(ncu))
+    if not counters:
+        raise NotCounted(
+            "not_supported",
+            "ncu knows none of the metrics on this device",
+            cause="they are those of GPUs of compute capability 7.0 and later",
+            hint="look at ncu --query-metrics, or give --counters off",
+        )
+    report(Progress(stage="counting (each kernel runs several times)"))
+    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
+        log = Path(folder, "counters.csv")
+        try:
+            run(
+                UnderNcu(task),
+                replace(control, under=command(ncu, counters, str(log)), env={**control.env, "LC_ALL": "C"}),
+            )
+        except StatsNetError as error:
+            raise _refused(_text(log), error) from error
+        text = _text(log)
+    if NO_PERMISSION in text:
+        raise _refused(text, None)
+    try:
+        kernels = read_table(text, counters)
+    except ValueError as error:
+        raise NotCounted(
+            "failed",
+            "ncu wrote no table of kernels",
+            cause=f"{error}: {_last_words(text)}",
+            hint="run it by hand on a small program, or give --counters off",
+        ) from error
+    return CountedKernels(kernels=kernels, tool=f"ncu {_version(ncu)}")
+
+
+def _refused(text: str, error: StatsNetError | None) -> NotCounted:
+    if NO_PERMISSION in text:
+        return NotCounted(
+            "not_permitted",
+            "the driver keeps hardware counters from this user",
+            cause=NO_PERMISSION,
+            hint="have the administrator set NVreg_RestrictProfilingToAdminUsers=0, or give --counters off",
+        )
+    assert error is not None
+    return NotCounted(
+        "failed",
+        "the step failed under ncu",
+        cause=f"{error.message}: {error.cause}",
+        hint="give --counters off",
+    )
+
+
+def _text(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+
+
+def _last_words(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.startswith("==")]
+    return lines[-1] if lines else "it said nothing"
+
+
+def _version(ncu: str) -> str:
+    try:
+        said = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        said = ""
+    version = re.search(r"Version (\d+(?:\.\d+)*)", said)
+    return version[1] if version else "0"

@@ -1,4 +1,4 @@
-"""Executing the network.py of a folder."""
+"""Executes the network.py of a proxy's folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODULE = "statsnet_proxy_network"
 def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType:
     """Execute a proxy's network.py; the module has MODE, build(device) and make_step(proxy, device).
 
-    With `sha256`, only that very text is executed. Raises FileFormatError if it is another text or no proxy.
+    With `sha256`, only that very text is executed. Raises FileFormatError if the text is another, or not a proxy.
     """
     file = Path(folder) / "network.py"
     source = file.read_bytes()

@@ -1,6 +1,6 @@
-"""One measuring job in one fresh process.
+"""One task in one fresh process.
 
-One process is one sample: where its memory happens to lie can move a time by 10 %.
+One process is one sample: memory placement differs between processes and can change a time by 10 %.
 """
 
 from __future__ import annotations
@@ -15,126 +15,135 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
 
 from statsnet import errors
 from statsnet.environment import ALLOCATOR_ENV, describe
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
-from statsnet.workloads.settings import setting_of
+from statsnet.measure.control import DEFAULT, Control, Job
+from statsnet.measure.task import Event, Task, encode_task, result_type, to_json
+from statsnet.progress import Report, silent
+from statsnet.signatures.model import Environment
 
-Progress = Callable[[dict[str, Any]], None]
+R = TypeVar("R")
 
 _POLL_S = 0.5
 _TAIL_LINES = 8
 
 
-def run_job(
-    job: dict[str, Any],
+def run(
+    task: Task[R],
+    control: Control = DEFAULT,
     *,
-    env: dict[str, str] | None = None,
-    under: Sequence[str] = (),
-    timeout_s: float | None = None,
-    on_progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Run `job` in a fresh process and return its result.
+    report: Report = silent,
+    begun: Callable[[int], None] = silent,
+) -> R:
+    """Run a task in a fresh process and return its result.
 
-    `job["kind"]` names the function (see worker.py). `job["threads"]` and `job["setting"]` (a Setting's
-    dict), where present, decide the child's environment; `env` is added last. `under` is put before its
-    command: a program that runs it. What the job reports as progress is passed on as it comes.
-
-    Raises the job's own StatsNetError, or MeasurementError if the child fails in any other way or
-    `timeout_s` is over. No process and no file is left behind, not after Ctrl-C either.
+    `report` gets its progress as it comes, `begun` the number of each item that it starts. Raises the task's own
+    StatsNetError, or MeasurementError if the process fails in any other way or takes longer than `control.timeout_s`.
+    Leaves no process and no file behind, even after Ctrl-C.
     """
-    with MeasuringProcess(job, env=env, under=under) as worker:
-        for event in worker.events(timeout_s):
-            if on_progress is not None:
-                on_progress(event)
-        return worker.result()
+    with MeasuringProcess(task, control) as process:
+        for event in process.events():
+            if event.progress is not None:
+                report(event.progress)
+            if event.item is not None:
+                begun(event.item)
+        return process.result()
 
 
-def child_environment(job: dict[str, Any], extra: dict[str, str] | None = None) -> dict[str, str]:
-    """This process's variables, the allocator's unless STATSNET_ALLOCATOR=system, the setting's, and `extra`.
+def run_job(job: Job[R], *, report: Report = silent) -> R:
+    """`run` with the job's control."""
+    return run(job.task, job.control, report=report)
 
-    The child finds the same modules as this process, and none in the working directory besides.
+
+def child_environment(control: Control = DEFAULT) -> dict[str, str]:
+    """This process's variables, the allocator's unless STATSNET_ALLOCATOR=system, the setting's, and the control's own.
+
+    The child finds the same modules as this process, and no others in the working directory.
     """
     allocator = {} if os.environ.get("STATSNET_ALLOCATOR") == "system" else ALLOCATOR_ENV
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**allocator, **os.environ, "PYTHONPATH": path, **setting_of(job).env, **(extra or {})}
+    return {**allocator, **os.environ, "PYTHONPATH": path, **control.setting.env, **control.env}
 
 
-def measuring_environment(device: str = "cpu") -> dict[str, Any]:
+def measuring_environment(device: str = "cpu") -> Environment:
     """The environment record that a measuring process started by this one will have."""
-    variables = child_environment({})
+    variables = child_environment()
     allocator = {name: variables[name] for name in ALLOCATOR_ENV if name in variables}
     here = describe(device)
-    return {**here, "allocator": {**here["allocator"], **allocator}}
+    return cast(Environment, {**here, "allocator": {**here["allocator"], **allocator}})
 
 
-class MeasuringProcess:
-    """A fresh process that runs a job. Leaving its `with` block ends it, whatever it was doing.
+class MeasuringProcess(Generic[R]):
+    """A fresh process that runs a task. Leaving its `with` block ends it, whatever it was doing.
 
-    With `listens` its standard input is a pipe, on which it is told what to do next (`tell`); otherwise it is empty.
+    If it `takes_turns`, its standard input is a pipe through which `tell` says what to do next; otherwise it is empty.
     """
 
-    def __init__(
-        self,
-        job: dict[str, Any],
-        *,
-        env: dict[str, str] | None = None,
-        under: Sequence[str] = (),
-        listens: bool = False,
-    ) -> None:
-        self._job, self._env, self._under, self._listens = job, env, under, listens
-        self._kept = contextlib.ExitStack()
+    def __init__(self, task: Task[R], control: Control = DEFAULT, *, takes_turns: bool = False) -> None:
+        self._task, self._control, self._takes_turns = task, control, takes_turns
+        self._resources = contextlib.ExitStack()
 
-    def __enter__(self) -> MeasuringProcess:
-        with contextlib.ExitStack() as kept:
-            self._folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="statsnet-")))
-            (self._folder / "job.json").write_text(json.dumps(self._job), encoding="utf-8")
+    def __enter__(self) -> MeasuringProcess[R]:
+        message = {
+            "task": encode_task(self._task),
+            "setting": self._control.setting,
+            "takes_turns": self._takes_turns,
+        }
+        with contextlib.ExitStack() as resources:
+            folder = tempfile.TemporaryDirectory(prefix="statsnet-")
+            self._folder = Path(resources.enter_context(folder))
+            (self._folder / "task.json").write_text(to_json(message), encoding="utf-8")
             reading_end, writing_end = os.pipe()
-            self._progress = kept.enter_context(open(reading_end, "rb", buffering=0))
+            self._events = resources.enter_context(open(reading_end, "rb", buffering=0))
             try:
                 self._process = self._start(writing_end)
             finally:
                 os.close(writing_end)
-            kept.callback(_end_group, self._process)
-            kept.callback(self.tell, None)
-            self._kept = kept.pop_all()
+            resources.callback(_end_group, self._process)
+            resources.callback(self.tell, None)
+            self._resources = resources.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        self._resources.close()
 
     def _start(self, writing_end: int) -> subprocess.Popen[bytes]:
         module = "statsnet.measure.process_main"
+        command = [sys.executable, "-P", "-m", module, str(self._folder), str(writing_end)]
         with open(self._folder / "output", "wb") as output:
             return subprocess.Popen(
-                [*self._under, sys.executable, "-P", "-m", module, str(self._folder), str(writing_end)],
-                env=child_environment(self._job, self._env),
-                stdin=subprocess.PIPE if self._listens else subprocess.DEVNULL,
+                [*self._control.under, *command],
+                env=child_environment(self._control),
+                stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 pass_fds=(writing_end,),
-                start_new_session=True,  # a group of its own, so that what the job itself starts ends with it
+                start_new_session=True,  # its own group, so that processes which the task starts end with it
             )
 
-    def events(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
-        """What the job reports, as it comes, until the process has ended, even if one that it started still holds the
-        pipe open. Raises MeasurementError when `timeout_s` is over."""
+    def events(self) -> Iterator[Event]:
+        """What the task says, as it comes, until the process has ended, even if a process that it started still holds
+        the pipe open. Raises MeasurementError after the control's `timeout_s`."""
+        timeout_s = self._control.timeout_s
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         pending = b""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._progress, selectors.EVENT_READ)
+            selector.register(self._events, selectors.EVENT_READ)
             while True:
                 ended = self._process.poll() is not None
                 if selector.select(0 if ended else _POLL_S):
-                    chunk = os.read(self._progress.fileno(), 65536)
+                    chunk = os.read(self._events.fileno(), 65536)
                     if not chunk:
                         break
                     *lines, pending = (pending + chunk).split(b"\n")
-                    yield from map(json.loads, lines)
+                    yield from (msgspec.json.decode(line, type=Event) for line in lines)
                 elif ended:
                     return
                 if time.monotonic() > deadline:
@@ -145,7 +154,7 @@ class MeasuringProcess:
             raise _too_slow(timeout_s) from None
 
     def tell(self, line: str | None) -> None:
-        """A line for the job; None: there will be no more. One that has ended is told nothing."""
+        """Send the task a line, or None: there will be no more. A process that has ended is told nothing."""
         if self._process.stdin is None:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -155,9 +164,11 @@ class MeasuringProcess:
                 self._process.stdin.write(line.encode() + b"\n")
                 self._process.stdin.flush()
 
-    def result(self) -> dict[str, Any]:
-        """Of a process that has ended. Raises the job's own StatsNetError, or MeasurementError."""
-        return _read_outcome(self._folder, self._process.wait(), alone=not self._under)
+    def result(self) -> R:
+        """Waits for the process to end. Raises the task's own StatsNetError, or MeasurementError."""
+        data = _read_outcome(self._folder, self._process.wait(), alone=not self._control.under)
+        result: R = msgspec.convert(data, result_type(self._task))
+        return result
 
 
 _HINTS: dict[int, str] = {
@@ -165,13 +176,13 @@ _HINTS: dict[int, str] = {
     signal.SIGILL: "the processor names instructions that it cannot run, as virtual machines do with AMX: "
     "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, or a lower one",
 }
-"""Signals that are the machine's matter, whatever was measured."""
+"""Signals that come from the machine's limits, not from what was measured."""
 
 
 def _too_slow(timeout_s: float | None) -> MeasurementError:
     return MeasurementError(
         f"a measuring process did not end within {timeout_s:g} s",
-        cause="the job is too slow for the time allowed, or it hangs",
+        cause="the task is too slow for the time allowed, or it hangs",
         hint="allow more time, or use a smaller preset or batch",
     )
 
@@ -183,14 +194,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> dict[str, Any]:
-    """A result is written whole, as the job's last deed. Libraries' threads may abort the process behind it, as gloo's
-    do; but what a program that ran it (not `alone`) has recorded may then be a part."""
+def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
+    """A task writes its result whole, as its last act. It counts even if threads of a library, such as gloo's, abort
+    the process later. If another program ran it (not `alone`), it does not: that one's record may be incomplete."""
     if (folder / "error.json").exists():
         raise _child_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
     if (exit_code == 0 or alone) and (folder / "result.json").exists():
-        result: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        return result
+        return json.loads((folder / "result.json").read_text(encoding="utf-8"))
     kind = MeasurementError if -exit_code in _HINTS else ProcessError
     raise kind(
         f"a measuring process {_how_it_ended(exit_code)}",
@@ -215,8 +225,8 @@ def _how_it_ended(exit_code: int) -> str:
 
 
 def _tail(path: Path) -> str:
-    """The last lines that the child printed, which end with the exception; of several, the one that began it."""
+    """The last lines that the child printed. They end with its exception; of chained ones, with the first."""
     text = path.read_text(encoding="utf-8", errors="replace")
     text = text.partition("During handling of the above exception")[0].strip()
-    lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler says them
+    lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler's
     return "\n".join(lines[-_TAIL_LINES:]) or "it printed nothing"

@@ -1,8 +1,8 @@
 """The profiler's events of one step, nested, from Kineto's own records.
 
-torch's `FunctionEvent`s of the same records take half a second per ten thousand to build. And the records lie in
-the heap between the step's tensors: while a session keeps them, every further session fills more of the gaps that
-the tensors would use, and the step pays for gigabytes of fresh memory. So a session is read and emptied at once.
+torch builds its own `FunctionEvent`s from the same records, which takes half a second per ten thousand. The records lie
+in the heap between the step's tensors. While sessions keep them, each one fills more of the gaps that tensors would
+use, and the step pays for gigabytes of fresh memory. So a session is read and emptied at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.autograd import DeviceType
+from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from statsnet.measure.device_kernels import Kernel, kernel_of
@@ -28,8 +28,8 @@ _WITHOUT_WORK = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """A range on the CPU, in nanoseconds of the profiler's clock, with the ranges directly inside it by their
-    start; `kernels` are those on the device that it launched itself."""
+    """A range on the CPU, in nanoseconds of the profiler's clock. `children` are the ranges directly inside it, by
+    their start; `kernels` are the device's kernels that it launched itself."""
 
     name: str
     start_ns: int
@@ -45,8 +45,8 @@ class Event:
 
 @dataclass(slots=True, kw_only=True)
 class StepEvents:
-    """The profiler's events of one step: on the CPU all inside it and the outermost ones, by their start; and
-    what ran on the device, by its start."""
+    """The profiler's events of one step, each list sorted by start: on the CPU all events `inside` it and the outermost
+    ones (`roots`), and what ran on the device."""
 
     step: Event
     inside: list[Event]
@@ -66,7 +66,7 @@ class StepEvents:
         threads, launched_by = _cpu_events(records)
         on_device = []
         for record in records:
-            # Kineto repeats ranges such as the step's own on the device, where they would hide the gaps.
+            # Kineto repeats ranges, such as the step's own, on the device. There they would hide the gaps.
             if _on_cpu(record) or record.is_user_annotation() or record.name() == STEP_LABEL:
                 continue
             kernel = kernel_of(record)
@@ -100,7 +100,7 @@ def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
 
 
 def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event]]:
-    """Events of each thread, not nested yet, and the operators among them by their correlation."""
+    """Events of each thread, not nested yet; and the operators among them by correlation id."""
     threads: dict[int, list[Event]] = {}
     operators: dict[int, Event] = {}
     thread_of: dict[int, int] = {}
@@ -119,13 +119,13 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
         operators[record.correlation_id()] = event
         thread_of[record.correlation_id()] = thread
         threads.setdefault(thread, []).append(event)
-    for operator, thread, event in linked:  # calls of the CUDA runtime number their threads in their own way
+    for operator, thread, event in linked:  # the CUDA runtime numbers threads in its own way
         threads.setdefault(thread_of.get(operator, thread), []).append(event)
     return threads, operators
 
 
 def _nest(events: list[Event]) -> list[Event]:
-    """Give the events of one thread their children; those that lie in no other."""
+    """Give the events of one thread their children. Returns those that lie in no other."""
     outermost: list[Event] = []
     around: list[Event] = []
     for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):

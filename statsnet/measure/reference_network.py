@@ -1,7 +1,7 @@
 """How fast the machine is at the moment: the step of a small network, timed in between what is measured.
 
-A virtual machine is faster or slower by 10 to 40 % from one quarter of an hour to the next. What was measured in two of
-them can be compared where the same network was timed in both.
+A virtual machine's speed changes by 10 to 40 % from one quarter of an hour to the next. Measurements of different hours
+can be compared if the same network was timed in both.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class ReferenceNetwork:
         warm_up(self._timed, window_s=LOOK_S, limit_s=10 * LOOK_S)
 
     def look(self) -> None:
-        """Time it for LOOK_S, one step at least."""
+        """Time it for LOOK_S, at least one step."""
         self.latency_s.append(median(self._quiet_machine.measure(self._window)))
 
     def _window(self) -> list[float]:
-        self._timed()  # brings back what others drove out of the caches
+        self._timed()  # refills the caches that others have used
         window = [self._timed()]
         while sum(window) < LOOK_S:
             window.append(self._timed())
         return window
 
     def looks(self, time_s: float) -> Iterator[None]:
-        """One look before each item, for so long in all, with what the caller does in between; FEWEST_LOOKS at
-        least."""
+        """Yields after each look, for `time_s` in all, including what the caller does in between; at least
+        FEWEST_LOOKS."""
         end = time.perf_counter() + time_s
         while len(self.latency_s) < FEWEST_LOOKS or time.perf_counter() < end:
             self.look()

@@ -1,4 +1,4 @@
-"""Several subjects measured in turn, A B A B, so that a machine that drifts treats them alike."""
+"""Several subjects measured in rounds, A B A B, so that a machine's drift affects all of them alike."""
 
 from __future__ import annotations
 
@@ -7,56 +7,51 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from statsnet.errors import MeasurementError, StatsNetError
-from statsnet.measure.process import Progress, run_job
+from statsnet.measure.control import Job
+from statsnet.measure.process import run_job
+from statsnet.progress import Progress, Report, silent
 
-Job = dict[str, Any]
 
-
-def interleave(
-    subjects: Sequence[Job],
+def run_in_rounds(
+    jobs: Sequence[Job[Any]],
     rounds: int,
     *,
-    most: int | None = None,
-    enough: Callable[[list[list[dict[str, Any]]]], bool] = lambda _: True,
-    timeout_s: float | None = None,
-    on_progress: Progress | None = None,
-    run: Callable[..., dict[str, Any]] = run_job,
+    report: Report = silent,
+    run: Callable[[Job[Any]], Any] = run_job,
     clock: Callable[[], float] = time.monotonic,
-) -> list[list[dict[str, Any]]]:
-    """Run every subject's job once per round, each time in a fresh process; returns the results per subject.
+) -> list[list[Any]]:
+    """Run every job once per round, each time in a fresh process; returns the results by job.
 
-    After `rounds` there are more, up to `most`, while the results are not `enough`.
-    `on_progress` gets {"stage", "done" (share), "remaining_s" (None at first)} before each run. A job's
-    `label` names it there and in errors. The first failure ends it all: MeasurementError, with the job's own
-    cause.
+    Stops at the first failure: MeasurementError, with the task's own cause.
     """
-    results: list[list[dict[str, Any]]] = [[] for _ in subjects]
-    spent_s: list[list[float]] = [[] for _ in subjects]
-    for turn in range(max(most or 0, rounds) * len(subjects)):
-        number, index = divmod(turn, len(subjects))
-        if number >= rounds and index == 0 and enough(results):
-            break
-        job = subjects[index]
-        label = str(job.get("label", job["kind"]))
-        if on_progress is not None:
-            known = max(rounds, number + 1)
-            stage = f"{label}, round {number + 1} of {known}"
-            done = turn / (known * len(subjects))
-            on_progress({"stage": stage, "done": done, "remaining_s": _remaining_s(spent_s, known)})
+    results: list[list[Any]] = [[] for _ in jobs]
+    spent_s: list[list[float]] = [[] for _ in jobs]
+    for finished in range(rounds * len(jobs)):
+        number, index = divmod(finished, len(jobs))
+        job = jobs[index]
+        stage = f"{job.label}, round {number + 1} of {rounds}"
+        done = finished / (rounds * len(jobs))
+        report(Progress(stage=stage, done=done, remaining_s=remaining_s(spent_s, rounds)))
         begin = clock()
         try:
-            results[index].append(run(job, timeout_s=timeout_s))
+            results[index].append(run(job))
         except StatsNetError as error:
-            cause = "\n".join(part for part in (error.message, error.cause) if part)
-            raise MeasurementError(f"measuring {label} failed", cause=cause, hint=error.hint) from error
+            raise measuring_failed(job.label, error) from error
         spent_s[index].append(clock() - begin)
     return results
 
 
-def _remaining_s(spent_s: Sequence[Sequence[float]], rounds: int) -> float | None:
-    """Every subject is taken to need its mean time so far, or the mean of all where it has not run yet."""
+def measuring_failed(label: str, error: StatsNetError) -> MeasurementError:
+    """The error of one of several subjects, with its name."""
+    cause = "\n".join(part for part in (error.message, error.cause) if part)
+    return MeasurementError(f"measuring {label} failed", cause=cause, hint=error.hint)
+
+
+def remaining_s(spent_s: Sequence[Sequence[float]], rounds: int) -> float | None:
+    """Seconds until all rounds are done. Each subject is expected to need its mean time so far, or the mean of all if
+    it has not run yet. None before the first has run."""
     known = [seconds for times in spent_s for seconds in times]
     if not known:
         return None
     usual = sum(known) / len(known)
-    return sum((rounds - len(times)) * (sum(times) / len(times) if times else usual) for times in spent_s)
+    return sum(max(rounds - len(times), 0) * (sum(times) / len(times) if times else usual) for times in spent_s)

@@ -1,7 +1,7 @@
 """A model in another runtime: exported once, and run there on the same inputs with as many threads as torch has.
 
-For inference on a CPU. A setting `runtime=NAME` stands for another software stack, as `onednn=sse41` does for another
-device.
+Only for inference on a CPU. A setting `runtime=NAME` stands for another software stack, as `onednn=sse41` stands for
+another device.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ Program = Callable[[Arrays], Any]
 def exported_workload(runtime: str, built: BuiltWorkload) -> Callable[[], Any]:
     """A step that runs a workload's model in a runtime on its inputs in turn.
 
-    Raises UsageError for a training step and where the runtime is not installed, WorkloadError where the model cannot
-    be exported.
+    Raises UsageError for a training step or if the runtime is not installed, WorkloadError if the model cannot be
+    exported.
     """
     _require(runtime, built.mode, built.dtype, built.device)
-    return _in_turn(runtime, built.model, built.inputs)
+    return _exported_step(runtime, built.model, built.inputs)
 
 
 def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: str) -> Callable[[], Any]:
     """As `exported_workload`, for a proxy's network.
 
-    What its blocks keep in place of other branches is an input of the exported graph too: a runtime may lay a
-    constant out as it likes, once and for all.
+    The tensors that blocks keep in place of other branches become inputs of the exported graph too. As constants, a
+    runtime could change their layout once and for all.
     """
     _require(runtime, network.MODE, str(network.DTYPE).removeprefix("torch."), device)
     state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
     kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
-    inputs = [((batch, kept), {}) for batch in network.batches(proxy, device)]
-    return _in_turn(runtime, _WithBranches(proxy), inputs)
+    inputs: Inputs = [((batch, kept), {}) for batch in network.batches(proxy, device)]
+    return _exported_step(runtime, _WithBranches(proxy), inputs)
 
 
 def _require(runtime: str, mode: str, dtype: str, device: str) -> None:
@@ -61,8 +61,8 @@ def _require(runtime: str, mode: str, dtype: str, device: str) -> None:
         )
 
 
-def _in_turn(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[], Any]:
-    """Each set of shapes is exported by itself, with these shapes fixed."""
+def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[], Any]:
+    """A step that takes the inputs in turn. Each set of shapes is exported separately, with fixed shapes."""
     make = RUNTIMES[runtime]
     programs: dict[tuple[Any, ...], Program] = {}
     runs: list[Callable[[], Any]] = []
@@ -72,8 +72,8 @@ def _in_turn(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[], Any
             programs[key] = _program(runtime, make, model, args, kwargs)
         arrays = [t.detach().numpy() for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         runs.append(partial(programs[key], arrays))
-    turn = itertools.cycle(runs)
-    return lambda: next(turn)()
+    in_order = itertools.cycle(runs)
+    return lambda: next(in_order)()
 
 
 class _WithBranches(nn.Module):
@@ -93,8 +93,8 @@ def _program(
     kwargs: dict[str, Any],
 ) -> Program:
     try:
-        # With gradients on, torch takes the layers apart that it would run as one, and a proxy's blocks read what comes
-        # in by reshaping and slicing, where they would use strides, which graphs do not know.
+        # With gradients on, torch takes apart layers that it would run as one; and a proxy's blocks read their input by
+        # reshaping and slicing instead of by strides, which graphs do not know.
         with torch.enable_grad():
             program = torch.export.export(model, args, kwargs, strict=False)
         return make(program)
@@ -119,6 +119,7 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
     made = torch.onnx.export(program, dynamo=True, verbose=False)
+    assert made is not None
     with tempfile.TemporaryDirectory() as folder:  # a file, as protobuf takes no more than 2 GB
         path = Path(folder) / "model.onnx"
         made.save(path, external_data=True)

@@ -1,12 +1,11 @@
 """Times the step of a network: decides how long to measure, and says when the machine was too noisy.
 
-This file is pasted whole into every generated proxy, so it needs torch and the standard library only.
+Pasted into every generated network, after environment/record.py: it needs torch and the standard library only.
 """
 
 import argparse
 import json
 import os
-import platform
 import re
 import sys
 import time
@@ -19,24 +18,17 @@ from typing import Any
 
 import torch
 
+from statsnet.environment.record import ALLOCATOR_ENV, describe, usable_cores
+
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
 SETTLED = 0.02  # warm up until the medians of two successive windows differ by less than this share
-ISA_FLAGS = """sse4_2 avx avx2 fma f16c avx_vnni avx_vnni_int8 avx512f avx512bw avx512cd avx512dq avx512vl
-    avx512_vnni avx512_bf16 avx512_fp16 amx_tile amx_bf16 amx_int8 amx_fp16 asimd asimddp asimdhp bf16 i8mm
-    sve sve2 svebf16 sme"""
-# Without these, glibc returns large blocks to the system, and every step faults their pages in again.
-ALLOCATOR_ENV = {
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "8589934592",
-    "MALLOC_TOP_PAD_": "67108864",
-}
 
 
 def relaunch_with_allocator() -> None:
-    """Start this program anew with ALLOCATOR_ENV, which glibc reads only once, before Python runs.
+    """Restart this program with ALLOCATOR_ENV, which glibc reads only once, before Python runs.
 
-    `exec` keeps the process, so that signals and the exit code need no forwarding. STATSNET_ALLOCATOR, set to
-    anything, prevents it: it guards against a loop, and is the way to measure with the system's own settings.
+    `exec` keeps the process, so that signals and the exit code need no forwarding. If STATSNET_ALLOCATOR is set to
+    anything, there is no restart: this prevents a loop, and lets users measure with the system's own settings.
     """
     is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
     if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
@@ -53,7 +45,7 @@ def measure(
     device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
-    """Time `step` until its median is known to PRECISION, or `max_time_s` is over (3 runs are always made).
+    """Time `step` until its median is known to PRECISION, or until `max_time_s` is over (there are always 3 runs).
 
     Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise.
     """
@@ -91,7 +83,7 @@ def time_once(step: Callable[[], object], device: str, clock: Callable[[], float
 
 
 def warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
-    """Run until two successive windows (3 runs and `window_s` at least) agree, or `limit_s` is over."""
+    """Run until two successive windows agree (each has at least 3 runs and `window_s`), or until `limit_s` is over."""
     times: list[float] = []
     begin, previous, spent, spent_before = 0, 0.0, 0.0, 0.0
     while spent < limit_s:
@@ -106,7 +98,7 @@ def warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> t
 
 
 def median_interval(times: list[float]) -> tuple[float, float]:
-    """95 % confidence interval of the median from order statistics: distribution free, needs 6 samples."""
+    """95 % confidence interval of the median from order statistics: free of distribution, needs 6 samples."""
     n = len(times)
     if n < 6:
         return 0.0, float("inf")
@@ -122,36 +114,31 @@ def precision(times: list[float]) -> float:
 
 
 def noise_warnings(times: list[float], used: dict[str, int], threads: int, cores: int) -> list[str]:
-    """What disturbed the samples, and what to do; `used` is the advance of the counters meanwhile."""
-    found = []
+    """What disturbed the samples, and what to do; `used` is how far the counters advanced meanwhile."""
+    warnings = []
     if threads > cores:
-        found.append(f"{threads} threads share {cores} cores: use --threads {cores}")
+        warnings.append(f"{threads} threads share {cores} cores: use --threads {cores}")
     if used.get("ticks"):
         others = (used["busy"] - used["own"]) / used["ticks"]
         stolen = used["stolen"] / used["ticks"]
         faults = used["faults"] / len(times)
         if others > 0.05:
-            found.append(f"other programs kept the cores {others:.0%} busy: stop them, or lower --threads")
+            warnings.append(f"other programs kept the cores {others:.0%} busy: stop them, or lower --threads")
         if stolen > 0.01:
-            found.append(f"the hypervisor took {stolen:.0%} of the time: use a machine without neighbours")
+            warnings.append(f"the hypervisor took {stolen:.0%} of the time: use a machine without neighbours")
         if faults * 1e-6 > 0.02 * median(times):  # a fault costs about a microsecond
-            found.append(f"{faults:.0f} page faults per step: set {' and '.join(ALLOCATOR_ENV)}")
+            warnings.append(f"{faults:.0f} page faults per step: set {' and '.join(ALLOCATOR_ENV)}")
     early, late = times[: len(times) // 2], times[len(times) // 2 :]
     (early_low, early_high), (late_low, late_high) = median_interval(early), median_interval(late)
     if late_low > 1.01 * early_high or early_low > 1.01 * late_high:
         change = median(late) / median(early) - 1
-        found.append(f"the time changed by {change:+.1%} between the two halves: raise --min-time")
+        warnings.append(f"the time changed by {change:+.1%} between the two halves: raise --min-time")
     tenth = len(times) // 10
     inner = sorted(times)[tenth : len(times) - tenth]
     gap = max((b - a for a, b in pairwise(inner)), default=0.0)
     if tenth >= 2 and gap > max(0.02 * median(times), 0.4 * (inner[-1] - inner[0])):
-        found.append("the step runs at two speeds: fix the clock frequency, or bind threads to cores")
-    return found
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        warnings.append("the step runs at two speeds: fix the clock frequency, or bind threads to cores")
+    return warnings
 
 
 def _counters() -> dict[str, int]:
@@ -167,47 +154,6 @@ def _counters() -> dict[str, int]:
     busy = user + nice + system + irq + soft_irq
     total = busy + idle + wait + stolen
     return {"ticks": total, "busy": busy, "stolen": stolen, "own": own[10] + own[11], "faults": own[6]}
-
-
-def environment(device: str = "cpu") -> dict[str, Any]:
-    """What the time depends on besides the network; no host name, user name or path."""
-    try:
-        first_core = Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[0]
-    except OSError:
-        first_core = ""
-    cpu = dict(re.findall(r"^(.*?)\s*: (.*)$", first_core, re.MULTILINE))
-    name = cpu.get("model name") or platform.processor() or platform.machine()
-    numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
-    flags = (cpu.get("flags") or cpu.get("Features") or "").split()
-    versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
-    # Those of KMP that libraries set for themselves, and that change no speed, are left out.
-    libraries = "ATEN|GOMP|KMP(?!_DUPLICATE|_INIT)|MKL|OMP|ONEDNN"
-    settings = re.compile(f"({libraries})_[A-Z_]+=[A-Za-z0-9_=,.:;{{}}()+ -]{{1,80}}")
-    variables = sorted(os.environ.items())
-    record = {
-        "device": device.partition(":")[0],
-        "device_name": name,
-        "cpu_model": " ".join([name, *numbers]),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "isa": sorted({*ISA_FLAGS.split()} & {*flags}),
-        "cores": usable_cores(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "threads": torch.get_num_threads(),
-        "interop_threads": torch.get_num_interop_threads(),
-        "os": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "mkl": versions.get("Library Version"),
-        "onednn": versions.get("MKL-DNN") or versions.get("oneDNN"),
-        "cuda": None,
-        "driver": None,
-        "allocator": {k: v for k, v in variables if re.fullmatch(r"MALLOC_[A-Z_]+=\d+", f"{k}={v}")},
-        "settings": {k: v for k, v in variables if settings.fullmatch(f"{k}={v}")},
-    }
-    if device.startswith("cuda"):
-        gpu = torch.cuda.get_device_properties(device)
-        record |= {"device_name": gpu.name, "memory_bytes": gpu.total_memory, "cuda": torch.version.cuda}
-    return record
 
 
 def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str) -> int:
@@ -233,7 +179,7 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
             "kind": "statsnet.result",
             "schema_version": 1,
             "subject": {"type": "proxy", "id": spec_id, "mode": mode},
-            "environment": environment(options.device),
+            "environment": describe(options.device),
             "processes": [process],
         }
         _report(result, options.json)

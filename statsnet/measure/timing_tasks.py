@@ -1,158 +1,210 @@
-"""What a measuring process does: time a workload, or time a proxy, by the same rules."""
+"""Tasks that time a step: a workload's, or a proxy's, by the same rules."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
-import torch
+import msgspec
 
 from statsnet.environment import describe
+from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.gpu_power import ATTEMPTS, Meter, slowed_down
 from statsnet.measure.network_file import load_network
-from statsnet.measure.process import Progress
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.runtimes import exported_proxy, exported_workload
+from statsnet.measure.task import Context, Event, Task
 from statsnet.measure.timing import PRECISION, measure, precision, time_once, warm_up
-from statsnet.workloads.settings import RUNTIME, convert_module, record, setting_of, wrap_step
+from statsnet.progress import silent
+from statsnet.signatures.timing import ProcessPower, Timing
+from statsnet.workloads import BuiltWorkload, build
+from statsnet.workloads.settings import RUNTIME, convert_module, record, wrap_step
 
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
-"""Of processes that take turns: a window of steps, one step at least; and the longest warm-up."""
+"""For processes that take turns: the length of a window (at least one step), and of the longest warm-up."""
 
 FLUSHED_RUNS = 30
-"""Steps at most that are timed with the L2 cache flushed before each."""
+"""At most this many steps are timed with the L2 cache flushed before each."""
 
 GENERATED = {"cpu": "cpp_fused", "cuda": "triton_"}
 """Part of the names that Inductor gives to its kernels."""
 
 
-def time_workload(job: dict[str, Any], progress: Progress = lambda _: None) -> dict[str, Any]:
-    """Time a workload's step; successive steps take its inputs in turn.
+class StepOutcome(Protocol):
+    """What is known of a step that was timed, profiled or replayed in one process."""
 
-    `job`: target, mode, and where wanted preset, batch, dtype, overrides, seed, optimizer, device, threads,
-    setting, min_runs, min_time_s, max_time_s, in_turn, reference_network. Returns an entry of a result's
-    `processes`, and `environment`; with a `reference_network`, the folder of a network that takes turns with it for `max_time_s`, also
-    `reference_latency_s`, one for each of `window_latency_s`.
-    """
-    from statsnet.workloads import build, make_step
+    @property
+    def timing(self) -> Timing: ...
 
-    options = {key: job[key] for key in ("preset", "batch", "dtype", "overrides", "seed") if key in job}
-    built = build(job["target"], mode=job["mode"], device=job.get("device", "cpu"), **options)
-    setting = setting_of(job)
-    convert_module(setting, built.model)
-    if runtime := setting.in_process.get(RUNTIME):
-        return _timed(exported_workload(runtime, built), job, progress)
-    step = make_step(built, optimizer=job.get("optimizer"))
-    turn = count()
-    return _timed(lambda: step(next(turn)), job, progress)
+    @property
+    def environment(self) -> Mapping[str, Any]: ...
 
 
-def time_proxy(job: dict[str, Any], progress: Progress = lambda _: None) -> dict[str, Any]:
-    """Time a proxy's step.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a step is timed in one process; None: the default of `timing.measure`."""
 
-    `job`: folder, and where wanted network_sha256, device, threads, setting, min_runs, min_time_s,
-    max_time_s, in_turn. Returns as `time_workload`.
-    """
-    device = job.get("device", "cpu")
-    network = load_network(job["folder"], sha256=job.get("network_sha256"))
-    setting = setting_of(job)
-    proxy = convert_module(setting, network.build(device))
-    if runtime := setting.in_process.get(RUNTIME):
-        return _timed(exported_proxy(runtime, network, proxy, device), job, progress)
-    return _timed(network.make_step(proxy, device), job, progress)
+    min_runs: int | None = None
+    min_time_s: float | None = None
+    max_time_s: float | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not None, as keyword arguments."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def _timed(step: Callable[[], Any], job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    device = job.get("device", "cpu")
-    setting = setting_of(job)
-    limits = {key: job[key] for key in ("min_runs", "min_time_s", "max_time_s") if key in job}
-    wrapped = wrap_step(setting, step, device)
-    compiled = "compile" in setting.in_process
-    if compiled:
-        wrapped()  # what the compiler takes is no part of a step
-    if job.get("in_turn"):
-        process = take_turns(
-            wrapped, sys.stdin, progress, device=device, limit_s=job.get("max_time_s", WARM_UP_S)
-        )
-    elif "reference_network" in job:
-        process = _beside(
-            ReferenceNetwork(job["reference_network"], device), wrapped, device, job["max_time_s"]
-        )
-    elif device.startswith("cuda"):
-        process = measure_on_gpu(wrapped, device, **limits)
-    else:
-        quiet_machine = QuietMachine(device)
-        process = quiet_machine.measure(partial(measure, wrapped, device=device, **limits))
-        process["warnings"] += quiet_machine.warnings
-    if compiled:
-        process["generated_share"] = _generated_share(wrapped, device)
-    environment = describe(device)
-    environment["settings"] |= record(setting)
-    return {**process, "environment": environment}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A workload and the sizes that it is built with."""
+
+    target: str
+    mode: str
+    preset: str | None = None
+    batch: int | None = None
+    dtype: str = "float32"
+    overrides: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    seed: int = 0
+    optimizer: str | None = None
+
+    def build(self, device: str) -> BuiltWorkload:
+        sizes = {"preset": self.preset, "batch": self.batch, "dtype": self.dtype, "overrides": self.overrides}
+        return build(self.target, mode=self.mode, device=device, seed=self.seed, **sizes)  # type: ignore[arg-type]
 
 
-def measure_on_gpu(step: Callable[[], object], device: str, **limits: Any) -> dict[str, Any]:
-    """As `measure`, with what the GPU drew (`power`, see power.py) and `flushed_latency_s`: some steps more, before
-    each of which its L2 cache is overwritten.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedStep:
+    """Times of one process. If it took turns with a reference network, `reference_latency_s` has that network's time
+    for each window."""
 
-    A run in which the GPU was slowed down is made again, ATTEMPTS times in all, and is not stable if it was in the last
-    one too, or held at its power cap.
+    timing: Timing
+    environment: dict[str, Any]
+    reference_latency_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingTask(Task[TimedStep]):
+    """Times a step. With `reference_network` (the folder of one), that network and the step take turns for
+    `limits.max_time_s`."""
+
+    device: str = "cpu"
+    limits: Limits = Limits()
+    reference_network: str | None = None
+
+    def time(self, step: Callable[[], Any], context: Context) -> TimedStep:
+        """Time the step as its setting, its device and turns with others require."""
+        device, setting = self.device, context.setting
+        wrapped = wrap_step(setting, step, device)
+        compiled = "compile" in setting.in_process
+        if compiled:
+            wrapped()  # compiling is no part of a step
+        reference_latency_s: list[float] = []
+        if context.turns is not None:
+            limit_s = WARM_UP_S if self.limits.max_time_s is None else self.limits.max_time_s
+            timing = take_turns(wrapped, context.turns, context.say, device=device, limit_s=limit_s)
+        elif self.reference_network is not None:
+            assert self.limits.max_time_s is not None
+            network, time_s = ReferenceNetwork(self.reference_network, device), self.limits.max_time_s
+            reference_latency_s = network.latency_s
+            timing = take_turns(wrapped, network.looks(time_s), silent, device=device, limit_s=time_s / 2)
+        elif device.startswith("cuda"):
+            timing = measure_on_gpu(wrapped, device, **self.limits.given())
+        else:
+            machine = QuietMachine(device)
+            measured = machine.measure(partial(measure, wrapped, device=device, **self.limits.given()))
+            measured["warnings"] += machine.warnings
+            timing = _timing(measured)
+        if compiled:
+            timing = replace(timing, generated_share=_generated_share(wrapped, device))
+        environment = describe(device)
+        environment["settings"] |= record(setting)
+        return TimedStep(timing=timing, environment=environment, reference_latency_s=tuple(reference_latency_s))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeWorkload(TimingTask):
+    """Successive steps take the workload's inputs in turn."""
+
+    model: Model
+
+    def run(self, context: Context) -> TimedStep:
+        from statsnet.workloads import make_step
+
+        built = self.model.build(self.device)
+        convert_module(context.setting, built.model)
+        if runtime := context.setting.in_process.get(RUNTIME):
+            return self.time(exported_workload(runtime, built), context)
+        step, indices = make_step(built, optimizer=self.model.optimizer), count()
+        return self.time(lambda: step(next(indices)), context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeNetwork(TimingTask):
+    """A proxy's step. With `network_sha256`, it refuses any other source."""
+
+    folder: str
+    network_sha256: str | None = None
+
+    def run(self, context: Context) -> TimedStep:
+        network = load_network(self.folder, sha256=self.network_sha256)
+        proxy = convert_module(context.setting, network.build(self.device))
+        if runtime := context.setting.in_process.get(RUNTIME):
+            return self.time(exported_proxy(runtime, network, proxy, self.device), context)
+        return self.time(network.make_step(proxy, self.device), context)
+
+
+def _timing(measured: dict[str, Any]) -> Timing:
+    """From `timing.measure`."""
+    return msgspec.convert(measured, Timing)
+
+
+def measure_on_gpu(step: Callable[[], object], device: str, **limits: Any) -> Timing:
+    """As `timing.measure`, with the GPU's `power`, and with some more steps for which the L2 cache is overwritten
+    first.
+
+    A run in which the GPU was slowed down is repeated, up to ATTEMPTS runs in all. The result is not stable if the GPU
+    was slowed down in the last run too, or held at its power cap.
     """
     attempts = 0
     while attempts < ATTEMPTS:
         attempts += 1
         with Meter(device) as meter:
-            process = measure(step, device=device, **limits)
-        power = meter.record(len(process["latency_s"]) + len(process["warmup_latency_s"]))
+            timing = _timing(measure(step, device=device, **limits))
+        power = meter.record(len(timing.latency_s) + len(timing.warmup_latency_s))
         if not slowed_down(power):
             break
-    process["power"] = power
-    _mark_throttled(process)
-    flushed = _flushed(step, device, runs=min(len(process["latency_s"]), FLUSHED_RUNS))
-    return {**process, "attempts": attempts, "flushed_latency_s": flushed}
+    flushed = _flushed(step, device, runs=min(len(timing.latency_s), FLUSHED_RUNS))
+    return replace(_throttled(timing, power), attempts=attempts, flushed_latency_s=tuple(flushed))
 
 
 def _flushed(step: Callable[[], object], device: str, runs: int) -> list[float]:
-    cache_bytes = torch.cuda.get_device_properties(device).L2_cache_size
-    flush = torch.empty(2 * cache_bytes, dtype=torch.uint8, device=device)
+    flush = cache_flush(device)
     times = []
     for _ in range(runs):
-        flush.zero_()
+        flush()
         times.append(time_once(step, device, time.perf_counter))
     return times
-
-
-def _beside(
-    reference_network: ReferenceNetwork, step: Callable[[], object], device: str, time_s: float
-) -> dict[str, Any]:
-    process = take_turns(
-        step, reference_network.looks(time_s), lambda _: None, device=device, limit_s=time_s / 2
-    )
-    return {**process, "reference_latency_s": reference_network.latency_s}
 
 
 def take_turns(
     step: Callable[[], object],
     commands: Iterable[Any],
-    report: Progress,
+    say: Callable[[Event], None],
     *,
     device: str = "cpu",
     limit_s: float = WARM_UP_S,
-) -> dict[str, Any]:
-    """Warm up for `limit_s` at most, then time a window of steps for each of `commands` (in_turn.py sends
-    lines).
+) -> Timing:
+    """Warm up for at most `limit_s`. Then time a window of steps for each of `commands`, and say how long it took.
 
-    Returns an entry of a result's `processes` with `window_latency_s`, and on a GPU `power` over the windows; one whose
-    GPU was slowed down in any is not stable.
+    On a GPU, `power` is that of all windows; if the GPU was slowed down in any of them, the result is not stable.
     """
     on_gpu = device.startswith("cuda")
     meter = Meter(device)
@@ -165,7 +217,7 @@ def take_turns(
 
     def one_window() -> list[float]:
         if usual_s < WINDOW_S / 4:
-            timed()  # brings back what the others' turns drove out of the caches
+            timed()  # refills the caches that the others have used in their turns
         with meter if on_gpu else nullcontext():
             end = time.perf_counter() + WINDOW_S
             window = [timed()]
@@ -173,42 +225,41 @@ def take_turns(
                 window.append(timed())
         return window
 
-    report({"ready": True})
+    say(Event(ready=True))
     for _ in commands:
         window = quiet_machine.measure(one_window)
         times += window
         windows.append(median(window))
-        report({"window_s": windows[-1], "waited_s": quiet_machine.waited_s})
-    process = {
-        "latency_s": times,
-        "warmup_latency_s": warmup,
-        "stable": settled and precision(times) < PRECISION,
-        "warnings": [
+        say(Event(window_s=windows[-1], waited_s=quiet_machine.waited_s))
+    timing = Timing(
+        latency_s=tuple(times),
+        warmup_latency_s=tuple(warmup),
+        stable=settled and precision(times) < PRECISION,
+        warnings=(
             *([] if settled else ["the warm-up did not settle: raise --max-time"]),
             *quiet_machine.warnings,
-        ],
-        "window_latency_s": windows,
-    }
-    if on_gpu:
-        process["power"] = meter.record(max(len(times), 1))
-        _mark_throttled(process)
-    return process
+        ),
+        window_latency_s=tuple(windows),
+    )
+    return _throttled(timing, meter.record(max(len(times), 1))) if on_gpu else timing
 
 
-def _mark_throttled(process: dict[str, Any]) -> None:
-    if throttled := process["power"]["throttled"]:
-        process["stable"] = False
-        cause = f"the GPU was throttled ({', '.join(throttled)})"
-        process["warnings"].append(f"{cause}: cool it, raise its power limit, or lock its clocks lower")
+def _throttled(timing: Timing, power: ProcessPower) -> Timing:
+    """The timing with the GPU's power, and with a warning if it was throttled."""
+    if not power.throttled:
+        return replace(timing, power=power)
+    cause = f"the GPU was throttled ({', '.join(power.throttled)})"
+    warning = f"{cause}: cool it, raise its power limit, or lock its clocks lower"
+    return replace(timing, power=power, stable=False, warnings=(*timing.warnings, warning))
 
 
 def _generated_share(step: Callable[[], Any], device: str) -> float:
-    """Share of a step's time that is spent in kernels which Inductor generated."""
+    """Share of a step's time that it spends in kernels which Inductor generated."""
     kind = device.partition(":")[0]
     step()
     with profiling(kind) as session:
         step()
-    found = StepEvents.take(session)
-    ran: list[Any] = [*found.on_device] if kind == "cuda" else found.inside
-    generated_s = sum(each.elapsed_s for each in ran if GENERATED[kind] in each.name)
-    return min(generated_s / found.step.elapsed_s, 1.0)
+    events = StepEvents.take(session)
+    ran: list[Any] = [*events.on_device] if kind == "cuda" else events.inside
+    generated_s = sum(event.elapsed_s for event in ran if GENERATED[kind] in event.name)
+    return min(generated_s / events.step.elapsed_s, 1.0)

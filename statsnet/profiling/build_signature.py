@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median, pstdev
 from typing import Any
@@ -53,7 +53,7 @@ def build_signature(
     mode: str,
     dtype: str,
     memory: dict[str, int | None],
-    environment: dict[str, Any] | None,
+    environment: Mapping[str, Any] | None,
     shares: list[float] | None = None,
     workload: dict[str, str] | None = None,
     batch: int | None = None,
@@ -105,7 +105,7 @@ def build_signature(
         "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
     }
     if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
-        data["measurements"][0]["gpu"] = gpu.to_dict()
+        data["measurements"][0]["gpu"] = gpu
     return Signature.from_dict(data)
 
 
@@ -129,20 +129,17 @@ def _cluster_row(cluster: _Cluster) -> dict[str, Any]:
         "flops": cost.flops if cost else None,
         "bytes_read": cost.bytes_read if cost else None,
         "bytes_written": cost.bytes_written if cost else None,
-        "skew": call.skew.to_dict() if call.skew else None,
+        "skew": call.skew,
     }
 
 
 def _measurement(
-    traces: list[StepTrace], weights: list[float], clusters: list[_Cluster], environment: dict[str, Any]
+    traces: list[StepTrace], weights: list[float], clusters: list[_Cluster], environment: Mapping[str, Any]
 ) -> dict[str, Any]:
     samples = mixed_steps([t.step_latency_s for t in traces], weights)
     kernels = [c.implementation.most_common(1)[0][0] for c in clusters]
     unexplained = [t.unexplained_share for t in traces if t.unexplained_share is not None]
-    launches = [
-        t.kernels_launched if t.device == "cuda" else sum(1 for c in t.calls if not c.metadata)
-        for t in traces
-    ]
+    launches = [t.kernels_launched if t.device == "cuda" else sum(1 for c in t.calls if not c.metadata) for t in traces]
     return {
         "environment": environment,
         "step_latency_s": samples,
@@ -151,8 +148,7 @@ def _measurement(
         "cluster_time_s": [c.time_s for c in clusters],
         "kernels": kernels,
         "kernel_class": [
-            kernel_class(c.call.op, c.call.args, c.call.outputs, k)
-            for c, k in zip(clusters, kernels, strict=True)
+            kernel_class(c.call.op, c.call.args, c.call.outputs, k) for c, k in zip(clusters, kernels, strict=True)
         ],
         "launches": _weighted(launches, weights),
         "framework_time_s": _known([t.framework_time_s for t in traces], weights),

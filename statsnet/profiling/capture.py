@@ -104,9 +104,7 @@ class CaptureMode(TorchDispatchMode):
         node = torch._C._autograd._get_sequence_nr()
         if "_enter" in name:
             label = str(args[0]) if args else ""
-            self._segments.append(
-                label.removeprefix("segment:") if label.startswith("segment:") else self._outer()
-            )
+            self._segments.append(label.removeprefix("segment:") if label.startswith("segment:") else self._outer())
             self._opened_at.append(node)
         elif self._segments:
             self._nodes.append((self._opened_at.pop(), node, self._segments.pop()))
@@ -130,15 +128,11 @@ class CaptureMode(TorchDispatchMode):
 
     def _producers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         producers = {
-            self._producer[key]
-            for tensor in _tensors(args, kwargs)
-            if (key := _storage_key(tensor)) in self._producer
+            self._producer[key] for tensor in _tensors(args, kwargs) if (key := _storage_key(tensor)) in self._producer
         }
         return tuple(sorted(producers))
 
-    def _remember(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, index: int
-    ) -> None:
+    def _remember(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, index: int) -> None:
         # A view shares its input's storage, and so its producer. An in-place call becomes the producer.
         before = {_storage_key(t) for t in _tensors(args, kwargs)}
         writes = func._schema.is_mutable

@@ -1,8 +1,8 @@
 """A step that runs as a whole, compiled or launched as a CUDA graph: its operators cannot be watched while it runs.
 
-They are captured from the same step run operator by operator. If both steps have the same kernels in the same order, as
-with a graph, an operator's time is that of its kernels in the whole step. If a compiler made other kernels, operators
-have no time of their own.
+Instead they are captured from the same step run operator by operator. If both have the same kernels in the same order,
+as with a graph, an operator's time is that of its kernels in the whole step. If a compiler made other kernels,
+operators have no time of their own.
 """
 
 from __future__ import annotations

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from statsnet.measure.device_kernels import Dims, busy_s, gaps_s
 from statsnet.profiling.kernels import kernel_family
 from statsnet.profiling.trace import StepTrace
-from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity, GpuKernel, Power, log2_histogram
+from statsnet.signatures.gpu import (
+    COUNTERS,
+    Counters,
+    GpuActivity,
+    GpuKernel,
+    Power,
+    Reason,
+    log2_histogram,
+)
 from statsnet.signatures.privacy import safe_kernel
 
 _Key = tuple[int | None, str, Dims | None, Dims | None]
@@ -26,9 +34,6 @@ class Launch:
     family: str
     time_s: float
     weight: float = 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def activity_of(
@@ -57,7 +62,7 @@ def activity_of(
     )
 
 
-def no_counters(reason: str) -> Counters:
+def no_counters(reason: Reason) -> Counters:
     """Counters that are all missing for one reason, a word of WHY_MISSING."""
     return Counters(tool=None, clusters={}, missing=dict.fromkeys(COUNTERS, reason))
 
@@ -75,17 +80,17 @@ def activity_alone(launches: Sequence[Launch], counters: Counters) -> GpuActivit
 
 
 def _kernels(launches: Iterable[tuple[_Key, float, float]]) -> dict[str, Any]:
-    """Merge equal launches, each with its share of steps and its seconds, into rows with their durations. Names are
-    public ones, because the name of a customer's own kernel may be confidential."""
-    rows: dict[_Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    """Merge equal launches, each with its share of steps and its seconds, into kernels; and a histogram of durations.
+    Names are public ones, because the name of a customer's own kernel may be confidential."""
+    merged: dict[_Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
     durations: Counter[float] = Counter()
     for key, weight, time_s in launches:
-        rows[key][0] += weight
-        rows[key][1] += weight * time_s
+        merged[key][0] += weight
+        merged[key][1] += weight * time_s
         durations[time_s] += weight  # type: ignore[assignment]
     kernels = (
         GpuKernel(cluster=cluster, family=family, grid=grid, block=block, launches=count, time_s=time_s)
-        for (cluster, family, grid, block), (count, time_s) in rows.items()
+        for (cluster, family, grid, block), (count, time_s) in merged.items()
     )
     return {"kernels": tuple(kernels), "duration_log2_us": log2_histogram(durations)}
 

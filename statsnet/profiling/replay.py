@@ -1,4 +1,4 @@
-"""Operators run again from their signature alone, without the model: to time clusters on another machine."""
+"""Runs operators again from their signature alone, without the model, to time clusters on another machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.ncu import run_in_range
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.gpu_activity import Launch
@@ -21,7 +22,6 @@ from statsnet.signatures.operators import flatten_tensor_list, is_tensor
 
 CHUNK_BYTES = 2**30
 REPEATS = 3
-FLUSH_BYTES = 2**26
 
 
 def overload(op: str) -> Any:
@@ -54,7 +54,7 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
 
 
 def index_bound(cluster: Cluster) -> int:
-    """Integers in the arguments stay below this: rows of the table, length of the indexed axis, classes."""
+    """Integers in the arguments stay below this: the table's rows, the indexed axis's length, the classes."""
     base, args = cluster.op.split(".")[1], cluster.args
     shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
     if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
@@ -86,7 +86,7 @@ def _value(encoded: Any, high: int, device: str) -> Any:
 
 
 def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
-    """Bags of equal length over the indices, which are the argument before the offsets."""
+    """Bags of equal length over the indices, the argument before the offsets."""
     indices = int(cluster.args[1]["shape"][0])
     bags = max(1, offsets.numel())
     return (torch.arange(bags, device=offsets.device) * (indices // bags)).to(offsets.dtype)
@@ -123,8 +123,8 @@ def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch
 
 @dataclass(slots=True)
 class Replay:
-    """Seconds per call and implementation of each cluster, None where it could not be run, with the reasons; and on a
-    GPU the kernels of one call of each, in the clusters' order."""
+    """Seconds per call and implementation of each cluster, None if it could not be run (`failures` has the reasons);
+    and on a GPU the kernels of one call of each, in the clusters' order."""
 
     times: list[float | None]
     kernels: list[str | None]
@@ -132,13 +132,11 @@ class Replay:
     failures: list[list[str]] = field(default_factory=list)
 
 
-def replay_clusters(
-    clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]
-) -> Replay:
-    """Run one call of each, several times, with the caches flushed before each."""
-    found = Replay([None] * len(clusters), [None] * len(clusters))
-    overhead = event_overhead_s()
-    flush = torch.empty(FLUSH_BYTES // 4, device=device)
+def replay_clusters(clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]) -> Replay:
+    """Run a call of each cluster several times, with the caches flushed before each time."""
+    replay = Replay([None] * len(clusters), [None] * len(clusters))
+    overhead_s = event_overhead_s()
+    flush = cache_flush(device)
     chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
     held = 0
     for index, cluster in enumerate(clusters):
@@ -148,21 +146,21 @@ def replay_clusters(
             with torch.no_grad():
                 function(*positional, **keyword)
         except Exception as error:  # an operator of another version or library: reported, not fatal
-            found.failures.append([cluster.op, f"{type(error).__name__}"])
+            replay.failures.append([cluster.op, f"{type(error).__name__}"])
             continue
         chunk.append((index, function, positional, keyword))
         held += _bytes(positional) + _bytes(list(keyword.values()))
         if held > CHUNK_BYTES or index == len(clusters) - 1:
-            _time_chunk(chunk, flush, device, overhead, found)
+            _time_chunk(chunk, flush, device, overhead_s, replay)
             chunk, held = [], 0
             progress((index + 1) / len(clusters))
     if chunk:
-        _time_chunk(chunk, flush, device, overhead, found)
-    return found
+        _time_chunk(chunk, flush, device, overhead_s, replay)
+    return replay
 
 
 def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
-    """Run one call of each that can be run, within ncu.RANGE: the kernels are those of `Replay.launches`."""
+    """Run one call of each cluster that can be run, within ncu.RANGE. The kernels are those of `Replay.launches`."""
     for cluster in clusters:
         try:
             positional, keyword = arguments(cluster, device)
@@ -177,32 +175,31 @@ def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
 
 def _time_chunk(
     chunk: list[tuple[int, Any, list[Any], dict[str, Any]]],
-    flush: torch.Tensor,
+    flush: Callable[[], object],
     device: str,
-    overhead: float,
-    found: Replay,
+    overhead_s: float,
+    replay: Replay,
 ) -> None:
-    def once() -> None:
+    def run_chunk() -> None:
         for index, function, positional, keyword in chunk:
-            flush.fill_(1.0)
+            flush()
             with torch.no_grad(), torch.profiler.record_function(f"segment:{index}"):
                 function(*positional, **keyword)
 
-    calls = capture_step(once, device=device)
-    timelines = [profile_step(once, calls, device=device, event_overhead_s=overhead) for _ in range(REPEATS)]
+    calls = capture_step(run_chunk, device=device)
+    profiled = partial(profile_step, run_chunk, calls, device=device, event_overhead_s=overhead_s)
+    timelines = [profiled() for _ in range(REPEATS)]
     for i, call in enumerate(calls):
         if not call.segment:
             continue
         index = int(call.segment)
-        samples = [t for line in timelines if (t := line.op_time_s[i]) is not None]
+        samples = [time_s for line in timelines if (time_s := line.op_time_s[i]) is not None]
         if not samples:
             continue
-        found.times[index] = (found.times[index] or 0.0) + median(samples)
+        replay.times[index] = (replay.times[index] or 0.0) + median(samples)
         launched = timelines[-1].op_kernels[i]
-        found.kernels[index] = (
-            cuda_implementation(launched) if device == "cuda" else cpu_implementation(call.kernels)
-        )
-        found.launches += [
+        replay.kernels[index] = cuda_implementation(launched) if device == "cuda" else cpu_implementation(call.kernels)
+        replay.launches += [
             Launch(cluster=index, family=kernel_family(k.name), time_s=k.elapsed_s)
             for k in sorted(launched, key=lambda k: k.start_ns)
             if not k.is_copy

@@ -43,9 +43,7 @@ class Timeline:
         return sum(t for t in self.op_time_s if t is not None) + self.framework_s + self.idle_s
 
 
-def profile_step(
-    step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float
-) -> Timeline:
+def profile_step(step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float) -> Timeline:
     """Run one step under the profiler. `event_overhead_s` is what recording one event costs (see
     `event_overhead_s()`); it is subtracted from every operator and from the gaps between them."""
     with profiling(device) as session:
@@ -53,9 +51,7 @@ def profile_step(
     return read_step(StepEvents.take(session), calls, device=device, event_overhead_s=event_overhead_s)
 
 
-def read_step(
-    step: StepEvents, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0
-) -> Timeline:
+def read_step(step: StepEvents, calls: list[OpCall], *, device: str, event_overhead_s: float = 0.0) -> Timeline:
     """Join the profiler's events of a step to the captured calls."""
     matched = join_in_order(step, calls)
     if matched is None:

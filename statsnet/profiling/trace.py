@@ -88,11 +88,7 @@ def trace_step(
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
     run = timed(lambda: step(next(turn)), device)
-    warmup_s: list[float] = []
-    while agreed(
-        len(warmup_s) < warmup or (sum(warmup_s) < SETTLING_TIME_S and len(warmup_s) < MOST_WARMUPS)
-    ):
-        warmup_s.append(run())
+    warmup_s = _warm_up(run, warmup)
     report("capturing operators", 0.2)
     with while_capturing():
         calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
@@ -109,16 +105,11 @@ def trace_step(
 
     profiled()  # the first session of a step allocates the memory that later ones reuse
     quiet_machine = QuietMachine(device) if alone() else None
-    if len(calls) > MANY_CALLS:
-        repeats = min(repeats, 3)
-    elif agreed(warmup_s[-1] > LONG_STEP_S):
-        repeats = min(repeats, 4)
+    repeats = _affordable(repeats, len(calls), warmup_s[-1])
     bare: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
-    while agreed(
-        len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)
-    ):
+    while agreed(len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)):
         between()
         bare_s, timeline = quiet_machine.measure(both) if quiet_machine else both()
         bare.append(bare_s)
@@ -144,6 +135,21 @@ def trace_step(
         unexplained_share=_unexplained(bare, quiet),
         on_device=_placed(timelines[-1]),
     )
+
+
+def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
+    """Steps until the machine has settled; their times in seconds."""
+    times_s: list[float] = []
+    while agreed(len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)):
+        times_s.append(run())
+    return times_s
+
+
+def _affordable(repeats: int, calls: int, step_s: float) -> int:
+    """Fewer repeats of a step that takes long to make or to read."""
+    if calls > MANY_CALLS:
+        return min(repeats, 3)
+    return min(repeats, 4) if agreed(step_s > LONG_STEP_S) else repeats
 
 
 def _placed(timeline: Timeline) -> list[tuple[int | None, Kernel]]:

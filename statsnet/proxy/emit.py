@@ -14,12 +14,13 @@ from typing import Any
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS, Block
 from statsnet.blocks.zipf import zipf_indices
+from statsnet.environment import record
 from statsnet.measure import timing as harness
 from statsnet.proxy import templates
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
 
-WIDTH = 110
+WIDTH = 120
 
 
 def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, dtype: str, seed: int) -> str:
@@ -102,12 +103,18 @@ def _imports(harness_imports: list[str], source: str) -> str:
 
 
 def _harness_parts() -> tuple[list[str], str]:
-    """The harness's import lines, and its source without docstring and imports."""
-    text = Path(harness.__file__).read_text(encoding="utf-8")
-    statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
-    imports = [ast.get_source_segment(text, n) or "" for n in statements]
-    last = max(node.end_lineno or 0 for node in statements)
-    return imports, "\n".join(text.splitlines()[last:]).strip()
+    """Import lines and the rest of the sources that measure, without their docstrings."""
+    imports: list[str] = []
+    bodies = []
+    for file in (record.__file__, harness.__file__):
+        text = Path(file).read_text(encoding="utf-8")
+        statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+        lines = [ast.get_source_segment(text, n) or "" for n in statements]
+        imports += [line for line in lines if not line.startswith("from statsnet.")]
+        last = max(node.end_lineno or 0 for node in statements)
+        bodies.append("\n".join(text.splitlines()[last:]).strip().replace("  # fmt: skip", ""))
+    # A network imports torch at its top.
+    return imports, re.sub(r"\n +import torch .*\n", "", "\n\n\n".join(bodies))
 
 
 def _optimizers(placed: list[Placed]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from statsnet.errors import FileFormatError, UsageError
-from statsnet.signatures.storage import load_document
+from statsnet.signatures.documents import Fit, ProxySpec
+from statsnet.signatures.storage import load_fit, load_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +16,12 @@ class ProxyFolder:
     """A folder whose spec.json is valid. `network_sha256` is of network.py as it was found."""
 
     path: Path
-    spec: dict[str, Any]
+    spec: ProxySpec
     network_sha256: str
+
+    def fit(self) -> Fit | None:
+        """None where there is no fit.json. Raises FileFormatError for a bad one."""
+        return load_fit(self.path / "fit.json") if (self.path / "fit.json").is_file() else None
 
 
 def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:
@@ -37,14 +41,13 @@ def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:
                 cause=f"it has no {name}" if path.is_dir() else "there is no such folder",
                 hint="name a folder that `statsnet synthesize` wrote",
             )
-    spec = load_document(path / "spec.json", "statsnet.proxy")
-    found = hashlib.sha256((path / "network.py").read_bytes()).hexdigest()
-    if not trust and (path / "fit.json").is_file():
-        recorded = load_document(path / "fit.json", "statsnet.fit").get("network_sha256")
-        if recorded not in (None, found, f"sha256:{found}"):
-            raise FileFormatError(
-                f"'{path / 'network.py'}' was changed after it was generated",
-                cause="its hash is not the one in fit.json",
-                hint="read it, then run with --trust; or generate the proxy again",
-            )
-    return ProxyFolder(path=path, spec=spec, network_sha256=found)
+    sha256 = hashlib.sha256((path / "network.py").read_bytes()).hexdigest()
+    proxy = ProxyFolder(path=path, spec=load_spec(path / "spec.json"), network_sha256=sha256)
+    fit = None if trust else proxy.fit()
+    if fit and fit.network_sha256 not in (None, sha256, f"sha256:{sha256}"):
+        raise FileFormatError(
+            f"'{path / 'network.py'}' was changed after it was generated",
+            cause="its hash is not the one in fit.json",
+            hint="read it, then run with --trust; or generate the proxy again",
+        )
+    return proxy

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
 from statsnet.units import format_bytes, format_duration, format_quantity
 
 _TITLES = {
@@ -12,14 +11,15 @@ _TITLES = {
 }
 
 
-def proxy_readme(spec: dict[str, Any], fit: dict[str, Any], mix_text: str) -> str:
-    figures, where = fit["summary"], spec["reference_environment"]
+def proxy_readme(spec: ProxySpec, fit: Fit, mix_text: str, notes: str = "") -> str:
+    figures, where = fit.summary, spec.reference_environment
     lines = [
         f"# Proxy for `{mix_text}`",
         "",
-        f"One {spec['mode']} step of this network stands for {len(spec['mix'])} workloads ({spec['dtype']}). It takes "
-        f"{format_duration(figures['step_latency_s'])} where one step of each workload takes "
-        f"{format_duration(figures['suite_latency_s'])}: {figures['compression']:.0f} times shorter.",
+        *([notes.strip(), ""] if notes.strip() else []),
+        f"One {spec.mode} step of this network stands for {len(spec.mix)} workloads ({spec.dtype}). It takes "
+        f"{format_duration(figures.step_latency_s)} where one step of each workload takes "
+        f"{format_duration(figures.suite_latency_s)}: {figures.compression:.0f} times shorter.",
         "",
         f"Made and measured on {where['device_name']}, {where['threads']} threads, torch {where['torch']}. On another "
         "device or with other settings its step time should change by the same factor as the weighted workloads'.",
@@ -32,44 +32,39 @@ def proxy_readme(spec: dict[str, Any], fit: dict[str, Any], mix_text: str) -> st
         "",
         "| workload | weight | step | batch |",
         "|---|---|---|---|",
-        *(
-            f"| {m['name']} | {m['weight']:.3f} | {format_duration(m['latency_s'])} | {m['batch'] or '–'} |"
-            for m in spec["mix"]
-        ),
+        *(f"| {m.name} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
         "",
         "## Fit where it was made",
         "",
         "| characteristic | asked | achieved |",
         "|---|---|---|",
-        *(_rate_line(row) for row in fit["characteristics"] if row["group"] in ("rate", "memory")),
+        *(_rate_line(row) for row in fit.characteristics if row.group in ("rate", "memory")),
         "",
-        f"Total variation over categories {_points(figures['category_total_variation'])}, over kernel classes "
-        f"{_points(figures['kernel_class_total_variation'])}; intensity histogram "
-        f"{figures['intensity_earth_movers_distance_log2']:.2f} log2 units away.",
+        f"Total variation over categories {_points(figures.category_total_variation)}, over kernel classes "
+        f"{_points(figures.kernel_class_total_variation)}; intensity histogram "
+        f"{figures.intensity_earth_movers_distance_log2:.2f} log2 units away.",
     ]
     for group, title in _TITLES.items():
         lines += ["", f"## {title}", "", "| | asked | achieved |", "|---|---|---|"]
         lines += [
-            f"| {row['name']} | {row['target']:.1%} | {row['achieved']:.1%} |"
-            for row in fit["characteristics"]
-            if row["group"] == group and max(row["target"], row["achieved"]) >= 0.001
+            f"| {row.name} | {row.target:.1%} | {row.achieved:.1%} |"
+            for row in fit.characteristics
+            if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
         ]
-    if fit["replayed_members"]:
+    if fit.replayed_members:
         lines += [
             "",
-            "Timed by replay of their operators, not by their models: " + ", ".join(fit["replayed_members"]),
+            "Timed by replay of their operators, not by their models: " + ", ".join(fit.replayed_members),
         ]
-    if fit["stored_members"]:
-        lines += ["", "Not timed again, as others were: " + ", ".join(fit["stored_members"])]
+    if fit.stored_members:
+        lines += ["", "Not timed again, as others were: " + ", ".join(fit.stored_members)]
     return "\n".join(lines) + "\n"
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:.1f} points"
+def _points(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} points"
 
 
-def _rate_line(row: dict[str, Any]) -> str:
-    show = (
-        format_bytes if row["unit"] == "B" else lambda v: format_quantity(v, row["unit"].replace("1/s", "/s"))
-    )
-    return f"| {row['name']} | {show(row['target'])} | {show(row['achieved'])} |"
+def _rate_line(row: Characteristic) -> str:
+    show = format_bytes if row.unit == "B" else lambda v: format_quantity(v, row.unit.replace("1/s", "/s"))
+    return f"| {row.name} | {show(row.target)} | {show(row.achieved)} |"

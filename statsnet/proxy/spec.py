@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,19 @@ from statsnet.proxy.readme import proxy_readme
 from statsnet.proxy.towers import Tower
 from statsnet.signatures.canonical import content_id
 from statsnet.signatures.comparison import characteristics, summary
+from statsnet.signatures.conversion import plain
+from statsnet.signatures.documents import (
+    Fit,
+    FitSummary,
+    ProxySpec,
+    Round,
+    SpecBlock,
+    SpecMember,
+    SpecTower,
+)
 from statsnet.signatures.model import Signature
-from statsnet.signatures.storage import save_document
-from statsnet.signatures.target import Target
+from statsnet.signatures.storage import save
+from statsnet.signatures.target import Target, TargetMember
 
 FILES = ("network.py", "spec.json", "fit.json", "README.md")
 SEARCH_FILES = ("search.json", "front.svg")
@@ -31,14 +41,14 @@ SEARCH_FILES = ("search.json", "front.svg")
 class Proxy:
     """Everything that is known of a proxy when it is made. `replayed` and `not_retimed`: see Problem."""
 
-    spec: dict[str, Any]
+    spec: ProxySpec
     towers: list[Tower]
     target: Target
     achieved: Target
     signature: Signature
     replayed: tuple[str, ...]
     not_retimed: tuple[str, ...]
-    rounds: list[dict[str, Any]]
+    rounds: tuple[Round, ...]
     build_s: float
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
@@ -58,96 +68,90 @@ class Proxy:
 
     def source(self) -> str:
         spec = self.spec
+        title = f"A proxy for {len(spec.mix)} workloads, one {spec.mode} step."
         return network_source(
-            self.towers, title=_title(spec), spec_id=spec["id"], mode=spec["mode"], dtype=spec["dtype"],
-            seed=spec["seed"],
-        )  # fmt: skip
+            self.towers, title=title, spec_id=spec.id, mode=spec.mode, dtype=spec.dtype, seed=spec.seed
+        )
 
-    def fit(self) -> dict[str, Any]:
+    def fit(self) -> Fit:
         """Content of fit.json."""
-        measurement = self.signature.measurements[0]
-        return {
-            "kind": "statsnet.fit",
-            "schema_version": 1,
-            "spec": self.spec["id"],
-            "network_sha256": hashlib.sha256(self.source().encode()).hexdigest(),
-            "environment": self.spec["reference_environment"],
-            "characteristics": characteristics(self.target, self.achieved),
-            "summary": {
-                **summary(self.target, self.achieved),
-                "budget_s": self.spec["budget_s"],
-                "step_latency_s": self.latency_s,
-                "step_latency_error": self.latency_s / self.spec["budget_s"] - 1.0,
-                "suite_latency_s": self.suite_latency_s,
-                "compression": self.compression,
-                "coefficient_of_variation": measurement.coefficient_of_variation,
-                "parameter_count": self.signature.memory.parameter_count,
-            },
-            "rounds": self.rounds,
-            "replayed_members": list(self.replayed),
-            "stored_members": list(self.not_retimed),
-            "throttled": [*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])],
-            "recorded": self.evidence,
-        }
+        measurement, spec = self.signature.measurements[0], self.spec
+        return Fit(
+            spec=spec.id,
+            network_sha256=hashlib.sha256(self.source().encode()).hexdigest(),
+            environment=spec.reference_environment,
+            characteristics=tuple(characteristics(self.target, self.achieved)),
+            summary=FitSummary(
+                **asdict(summary(self.target, self.achieved)),
+                budget_s=spec.budget_s,
+                step_latency_s=self.latency_s,
+                step_latency_error=self.latency_s / spec.budget_s - 1.0,
+                suite_latency_s=self.suite_latency_s,
+                compression=self.compression,
+                coefficient_of_variation=measurement.coefficient_of_variation,
+                parameter_count=self.signature.memory.parameter_count,
+            ),
+            rounds=self.rounds,
+            replayed_members=self.replayed,
+            stored_members=self.not_retimed,
+            throttled=(*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])),
+            recorded=self.evidence,
+        )
 
 
 def make_spec(
-    target: Target, towers: list[Tower], *, mode: str, dtype: str, seed: int, budget_s: float,
-    environment: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+    target: Target,
+    towers: list[Tower],
+    *,
+    dtype: str,
+    seed: int,
+    budget_s: float,
+    environment: Mapping[str, Any],
+) -> ProxySpec:
     """Content of spec.json: the network as data, the mix with pinned signatures and reference times."""
-    spec: dict[str, Any] = {
-        "kind": "statsnet.proxy",
-        "schema_version": 1,
-        "mode": mode,
-        "dtype": dtype,
-        "seed": seed,
-        "budget_s": budget_s,
-        "reference_environment": environment,
-        "mix": [
-            {
-                "name": m.name,
-                "weight": m.weight,
-                "signature": m.signature.id,
-                "latency_s": m.latency_s,
-                "batch": m.signature.batch,
-                "preset": m.signature.workload.preset if m.signature.workload else None,
-                "optimizer": m.signature.optimizer,
-                "peak_bytes": m.signature.memory.peak_bytes,
-            }
-            for m in target.members
-        ],
-        "towers": [
-            {
-                "blocks": [
-                    {"kind": b.kind, "config": _plain(b.config), "optimizer": b.optimizer} for b in t.blocks
-                ],
-            }
-            for t in towers
-        ],
-    }
-    return {**spec, "id": content_id(spec)}
+    spec = ProxySpec(
+        id="",
+        mode=target.mode,
+        dtype=dtype,
+        seed=seed,
+        budget_s=budget_s,
+        reference_environment=environment,
+        mix=tuple(_spec_member(member) for member in target.members),
+        towers=tuple(
+            SpecTower(
+                blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks)
+            )
+            for tower in towers
+        ),
+    )
+    return replace(spec, id=content_id(plain(spec)))
 
 
-def _plain(config: dict[str, Any]) -> dict[str, Any]:
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in config.items()}
-
-
-def _title(spec: dict[str, Any]) -> str:
-    return f"A proxy for {len(spec['mix'])} workloads, one {spec['mode']} step."
+def _spec_member(member: TargetMember) -> SpecMember:
+    signature = member.signature
+    return SpecMember(
+        name=member.name,
+        weight=member.weight,
+        signature=signature.id,
+        latency_s=member.latency_s,
+        batch=signature.batch,
+        preset=signature.workload.preset if signature.workload else None,
+        optimizer=signature.optimizer,
+        peak_bytes=signature.memory.peak_bytes,
+    )
 
 
 def write_proxy(
-    proxy: Proxy, folder: Path, *, mix_text: str, search: Mapping[str, str] | None = None
+    proxy: Proxy, folder: Path, *, mix_text: str, notes: str = "", search: Mapping[str, str] | None = None
 ) -> None:
     """Write the four files, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
-    replaced, anything else refused."""
+    replaced, anything else refused. The README calls the mix `mix_text`, and has its author's notes."""
     check_output(folder)
     with _whole_folder(folder) as partial:
         (partial / "network.py").write_text(proxy.source(), encoding="utf-8")
-        save_document(partial / "spec.json", proxy.spec)
-        save_document(partial / "fit.json", proxy.fit())
-        (partial / "README.md").write_text(proxy_readme(proxy.spec, proxy.fit(), mix_text), encoding="utf-8")
+        save(partial / "spec.json", proxy.spec)
+        save(partial / "fit.json", proxy.fit())
+        (partial / "README.md").write_text(proxy_readme(proxy.spec, proxy.fit(), mix_text, notes), encoding="utf-8")
         for name, text in (search or {}).items():
             (partial / name).write_text(text, encoding="utf-8")
 
@@ -156,9 +160,7 @@ def check_output(folder: Path) -> None:
     """Raise StatsNetError if a proxy cannot be written there: found out before the work, not after it."""
     if folder.exists() and not folder.is_dir():
         raise StatsNetError(f"'{folder}' is a file", hint="choose another folder with -o")
-    strangers = (
-        sorted({p.name for p in folder.iterdir()} - {*FILES, *SEARCH_FILES}) if folder.exists() else []
-    )
+    strangers = sorted({p.name for p in folder.iterdir()} - {*FILES, *SEARCH_FILES}) if folder.exists() else []
     if strangers:
         raise StatsNetError(
             f"'{folder}' is not a proxy folder",

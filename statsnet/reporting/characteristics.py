@@ -20,26 +20,26 @@ SHOWN_FUNCTIONS = 20
 
 
 def characteristics_report(
-    found: Sequence[Characteristics],
+    workloads: Sequence[Characteristics],
     signatures: Sequence[Signature],
     sizes: Mapping[str, Sequence[Size]],
     environment: str,
     mode: str,
 ) -> Report:
     return [
-        line(f"{len(found)} workloads, {mode}, profiled on {environment}"),
-        _costs(found),
-        _categories(found),
-        _phases(found),
-        _memory(found),
+        line(f"{len(workloads)} workloads, {mode}, profiled on {environment}"),
+        _costs(workloads),
+        _categories(workloads),
+        _phases(workloads),
+        _memory(workloads),
         _sizes(sizes),
-        _repeatability(found),
-        _functions(found),
-        _hotspots(found, signatures),
+        _repeatability(workloads),
+        _functions(workloads),
+        _hotspots(workloads, signatures),
     ]
 
 
-def _costs(found: Sequence[Characteristics]) -> Table:
+def _costs(workloads: Sequence[Characteristics]) -> Table:
     return table(
         "Costs of a step (2 FLOPs per multiply-add)",
         ("workload", "parameters", "FLOPs", "FLOPs a sample", "bytes", "FLOP/B", "step", "FLOP/s"),
@@ -54,14 +54,14 @@ def _costs(found: Sequence[Characteristics]) -> Table:
                 format_duration(c.latency_s),
                 format_quantity(c.flops / c.latency_s, "FLOP/s"),
             )
-            for c in found
+            for c in workloads
         ),
     )
 
 
-def _categories(found: Sequence[Characteristics]) -> Table:
+def _categories(workloads: Sequence[Characteristics]) -> Table:
     spent: dict[str, float] = defaultdict(float)
-    for c in found:
+    for c in workloads:
         for name, share in c.categories.items():
             spent[name] += share
     ordered = sorted(spent, key=lambda name: (-spent[name], name))
@@ -75,24 +75,24 @@ def _categories(found: Sequence[Characteristics]) -> Table:
                 *(percent(c.categories.get(name, 0.0)) for name in shown),
                 *([percent(sum(c.categories.get(name, 0.0) for name in rest))] if rest else []),
             )
-            for c in found
+            for c in workloads
         ),
     )
 
 
-def _phases(found: Sequence[Characteristics]) -> Table:
-    phases = [p for p in ("forward", "backward", "optimizer") if any(p in c.phases for c in found)]
+def _phases(workloads: Sequence[Characteristics]) -> Table:
+    phases = [p for p in ("forward", "backward", "optimizer") if any(p in c.phases for c in workloads)]
     return table(
         "Time by phase",
         ("workload", *phases, "framework", "idle"),
         (
             (c.name, *(percent(c.phases.get(p, 0.0)) for p in phases), percent(c.framework), percent(c.idle))
-            for c in found
+            for c in workloads
         ),
     )
 
 
-def _memory(found: Sequence[Characteristics]) -> Table:
+def _memory(workloads: Sequence[Characteristics]) -> Table:
     """What comes and goes within a step holds activations, gradients and the libraries' workspace; its share is of the
     peak."""
     return table(
@@ -109,12 +109,12 @@ def _memory(found: Sequence[Characteristics]) -> Table:
                 format_bytes(c.peak_bytes),
                 percent(c.activation_bytes / c.peak_bytes if c.activation_bytes and c.peak_bytes else None),
             )
-            for c in found
+            for c in workloads
         ),
     )
 
 
-def _sizes(found: Mapping[str, Sequence[Size]]) -> Table:
+def _sizes(by_workload: Mapping[str, Sequence[Size]]) -> Table:
     """Those known in one size only are left out: a single point shows no growth."""
     return table(
         "Memory against input size (c: counted on fake tensors, without libraries' workspace)",
@@ -130,14 +130,14 @@ def _sizes(found: Mapping[str, Sequence[Size]]) -> Table:
                 format_bytes(size.peak_bytes),
                 "c" if size.counted else "",
             )
-            for sizes in found.values()
+            for sizes in by_workload.values()
             if len(sizes) > 1
             for size in sizes
         ),
     )
 
 
-def _repeatability(found: Sequence[Characteristics]) -> Table:
+def _repeatability(workloads: Sequence[Characteristics]) -> Table:
     return table(
         "Repeatability of a step, in one process",
         ("workload", "steps", "coefficient of variation", "middle half", "first step", "unexplained"),
@@ -150,18 +150,18 @@ def _repeatability(found: Sequence[Characteristics]) -> Table:
                 times(c.first_step),
                 percent(c.unexplained),
             )
-            for c in found
+            for c in workloads
         ),
     )
 
 
-def _functions(found: Sequence[Characteristics]) -> Table:
+def _functions(workloads: Sequence[Characteristics]) -> Table:
     """Over all workloads in equal shares."""
     total: dict[str, float] = defaultdict(float)
     hot: dict[str, int] = defaultdict(int)
-    for c in found:
+    for c in workloads:
         for name, share in c.functions.items():
-            total[name] += share / len(found)
+            total[name] += share / len(workloads)
             hot[name] += share > HOTSPOT
     ordered = sorted(total, key=lambda name: (-total[name], name))[:SHOWN_FUNCTIONS]
     return table(
@@ -171,9 +171,9 @@ def _functions(found: Sequence[Characteristics]) -> Table:
     )
 
 
-def _hotspots(found: Sequence[Characteristics], signatures: Sequence[Signature]) -> Table:
-    counts = hotspots_by_category(found, signatures)
-    leading = sorted(c.leading for c in found)
+def _hotspots(workloads: Sequence[Characteristics], signatures: Sequence[Signature]) -> Table:
+    counts = hotspots_by_category(workloads, signatures)
+    leading = sorted(c.leading for c in workloads)
     median = leading[len(leading) // 2]
     title = (
         f"Hotspots: {sum(counts.values())} functions over {HOTSPOT:.0%} of their workload's time; "

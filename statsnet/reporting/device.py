@@ -21,13 +21,11 @@ def device_report(device: RecordedDevice) -> Report:
         ("between two", format_duration(device.between_s)),
     ]  # fmt: skip
     if errors:
-        rows.append(
-            ("error of a new size", f"{percent(fmean(e for _, e in errors.values()))} (mean of medians)")
-        )
-    found = sorted(errors.items(), key=lambda e: -e[1][0])
+        rows.append(("error of a new size", f"{percent(fmean(e for _, e in errors.values()))} (mean of medians)"))
+    operators = sorted(errors.items(), key=lambda e: -e[1][0])
     kinds = table(
         "Predicted from the others",
         ("operator", "measured", "median error"),
-        ((name, str(count), percent(error)) for name, (count, error) in found),
+        ((name, str(count), percent(error)) for name, (count, error) in operators),
     )
     return [pairs("A recorded device", rows), *([kinds] if errors else [])]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 from rich.table import Table
 
@@ -106,11 +108,7 @@ def _counters(signature: Signature, measurement: Measurement) -> Table:
         by_category[cluster.category].append(cluster)
     shown = sorted(target.category_shares, key=lambda name: -target.category_shares[name])[:SHOWN_CATEGORIES]
     step, parts = target.counters, [counters_over(by_category[name]) for name in shown]
-    rows = [
-        (name, *(_shown(name, values.get(name)) for values in (step, *parts)))
-        for name in COUNTERS
-        if name in step
-    ]
+    rows = [(name, *(_shown(name, values.get(name)) for values in (step, *parts))) for name in COUNTERS if name in step]
     return table("Hardware counters", ("counter", "step", *shown), rows)
 
 
@@ -132,7 +130,7 @@ _REASONS = {
 }
 
 
-def _reasons(missing: dict[str, str]) -> list[str]:
+def _reasons(missing: Mapping[Any, str]) -> list[str]:
     """One line for each reason, not for each counter."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for name, why in missing.items():

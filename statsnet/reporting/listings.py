@@ -9,6 +9,7 @@ from rich.table import Table
 
 from statsnet.reporting.tables import MISSING, percent, table
 from statsnet.signatures.database import ProfileEntry
+from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.units import format_duration, format_quantity
 from statsnet.workloads.registry import Workload
 
@@ -71,16 +72,15 @@ def profile_table(rows: Sequence[Row]) -> Table:
     )
 
 
-def proxy_row(folder: str, spec: Mapping[str, Any], fit: Mapping[str, Any] | None) -> Row:
-    summary = fit["summary"] if fit else {}
+def proxy_row(folder: str, spec: ProxySpec, fit: Fit | None) -> Row:
     return {
         "folder": folder,
-        "id": spec["id"],
-        "mode": spec["mode"],
-        "mix": {member["name"]: member["weight"] for member in spec["mix"]},
-        "budget_s": spec["budget_s"],
-        "step_latency_s": summary.get("step_latency_s"),
-        "compression": summary.get("compression"),
+        "id": spec.id,
+        "mode": spec.mode,
+        "mix": {member.name: member.weight for member in spec.mix},
+        "budget_s": spec.budget_s,
+        "step_latency_s": fit.summary.step_latency_s if fit else None,
+        "compression": fit.summary.compression if fit else None,
         "problem": None,
     }
 

@@ -32,17 +32,17 @@ def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
         made.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
 
 
-def map_svg(found: Similarity) -> str:
+def map_svg(similarity: Similarity) -> str:
     """Workloads in the plane (t-SNE): near each other are those whose time goes to the same places."""
-    with figure(5.0 + 0.08 * len(found.names), 4.0 + 0.08 * len(found.names)) as (made, text):
+    with figure(5.0 + 0.08 * len(similarity.names), 4.0 + 0.08 * len(similarity.names)) as (made, text):
         axes = made.add_subplot()
-        for number, cluster in enumerate(found.clusters):
-            inside = [found.names.index(name) for name in cluster.members]
-            x, y = found.places[inside].T
+        for number, cluster in enumerate(similarity.clusters):
+            inside = [similarity.names.index(name) for name in cluster.members]
+            x, y = similarity.places[inside].T
             axes.scatter(x, y, s=24, color=f"C{number % 10}", zorder=2)
-            centre = found.places[found.names.index(cluster.representative)]
+            centre = similarity.places[similarity.names.index(cluster.representative)]
             axes.scatter(*centre, s=110, facecolors="none", edgecolors=f"C{number % 10}", zorder=3)
-        for name, (x, y) in zip(found.names, found.places, strict=True):
+        for name, (x, y) in zip(similarity.names, similarity.places, strict=True):
             axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
         axes.margins(x=0.15)  # names stand to the right of their points
         axes.set_xticks([])
@@ -51,45 +51,45 @@ def map_svg(found: Similarity) -> str:
     return text.getvalue()
 
 
-def tree_svg(found: Similarity) -> str:
+def tree_svg(similarity: Similarity) -> str:
     """Dendrogram of the same workloads."""
     from scipy.cluster.hierarchy import dendrogram
 
-    with figure(7.0, 1.0 + 0.2 * len(found.names)) as (made, text):
+    with figure(7.0, 1.0 + 0.2 * len(similarity.names)) as (made, text):
         axes = made.add_subplot()
-        dendrogram(found.tree, labels=list(found.names), orientation="right", ax=axes, leaf_font_size=7)
+        dendrogram(similarity.tree, labels=list(similarity.names), orientation="right", ax=axes, leaf_font_size=7)
         axes.set_xlabel("distance (Ward) of square roots of shares of time")
     return text.getvalue()
 
 
-def categories_svg(found: Sequence[Characteristics]) -> str:
+def categories_svg(workloads: Sequence[Characteristics]) -> str:
     """Time of a step by operator category, a bar for each workload."""
     spent: dict[str, float] = defaultdict(float)
-    for one in found:
+    for one in workloads:
         for name, share in one.categories.items():
             spent[name] += share
     order = sorted(spent, key=lambda name: (-spent[name], name))
-    names = [one.name for one in found][::-1]
-    with figure(8.0, 1.6 + 0.2 * len(found)) as (made, text):
+    names = [one.name for one in workloads][::-1]
+    with figure(8.0, 1.6 + 0.2 * len(workloads)) as (made, text):
         axes = made.add_subplot()
-        left = [0.0] * len(found)
+        left = [0.0] * len(workloads)
         for number, category in enumerate(order):
-            width = [one.categories.get(category, 0.0) for one in found][::-1]
+            width = [one.categories.get(category, 0.0) for one in workloads][::-1]
             axes.barh(names, width, left=left, label=category, color=_COLOURS[number % len(_COLOURS)])
             left = [a + b for a, b in zip(left, width, strict=True)]
         axes.set_xlim(0.0, 1.0)
-        axes.set_ylim(-0.6, len(found) - 0.4)
+        axes.set_ylim(-0.6, len(workloads) - 0.4)
         axes.set_xlabel("share of the step's time")
         axes.tick_params(axis="y", labelsize=7)
         made.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=7)
     return text.getvalue()
 
 
-def costs_svg(found: Sequence[Characteristics]) -> str:
+def costs_svg(workloads: Sequence[Characteristics]) -> str:
     """FLOPs of a sample against parameters."""
     with figure(7.0, 5.0) as (made, text):
         axes = made.add_subplot()
-        for one in found:
+        for one in workloads:
             if one.batch and one.flops and one.parameters:
                 x, y = one.flops / one.batch, one.parameters
                 axes.scatter([x], [y], s=20, color="C0")
@@ -101,12 +101,12 @@ def costs_svg(found: Sequence[Characteristics]) -> str:
     return text.getvalue()
 
 
-def memory_svg(found: Mapping[str, Sequence[Size]]) -> str:
+def memory_svg(by_workload: Mapping[str, Sequence[Size]]) -> str:
     """What a step takes besides parameters against the size of its input, a line for each workload that is known in
     several sizes; hollow points were counted and not run."""
     with figure(7.5, 6.0) as (made, text):
         axes = made.add_subplot()
-        lines = [sizes for sizes in found.values() if len(sizes) > 1 and sizes[0].input_bytes]
+        lines = [sizes for sizes in by_workload.values() if len(sizes) > 1 and sizes[0].input_bytes]
         for number, sizes in enumerate(lines):
             colour = _COLOURS[number % len(_COLOURS)]
             x, y = [s.input_bytes for s in sizes], [s.activation_bytes for s in sizes]
@@ -121,9 +121,7 @@ def memory_svg(found: Mapping[str, Sequence[Size]]) -> str:
                     edgecolors=colour,
                     zorder=2,
                 )
-            axes.annotate(
-                sizes[-1].name, (x[-1], y[-1]), xytext=(4, 2), textcoords="offset points", fontsize=6
-            )
+            axes.annotate(sizes[-1].name, (x[-1], y[-1]), xytext=(4, 2), textcoords="offset points", fontsize=6)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("input of a step, bytes")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from rich.table import Table
 
@@ -20,9 +19,8 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
+from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec
 from statsnet.units import format_bytes, format_duration, format_quantity
-
-Document = Mapping[str, Any]
 
 GROUPS = {
     "category": "Time by operator category",
@@ -37,65 +35,65 @@ LARGEST_STEP_ERROR = 0.1
 """A step that is further from its budget than this is not one to rely on."""
 
 
-def proxy_report(spec: Document, fit: Document | None) -> Report:
+def proxy_report(spec: ProxySpec, fit: Fit | None) -> Report:
     """What a proxy stands for, what it is made of and, where fit.json is there, how well it fits."""
-    blocks = Counter(block["kind"] for tower in spec["towers"] for block in tower["blocks"])
+    blocks = Counter(block.kind for tower in spec.towers for block in tower.blocks)
     made_of = ", ".join(f"{count} {kind}" for kind, count in blocks.most_common())
     rows = [
-        ("id", str(spec["id"])),
-        ("made on", environment_line(spec["reference_environment"])),
-        ("budget", format_duration(spec["budget_s"])),
-        ("network", f"{sum(blocks.values())} blocks in {len(spec['towers'])} towers: {made_of}"),
+        ("id", spec.id),
+        ("made on", environment_line(spec.reference_environment)),
+        ("budget", format_duration(spec.budget_s)),
+        ("network", f"{sum(blocks.values())} blocks in {len(spec.towers)} towers: {made_of}"),
     ]
-    title = f"A proxy for {len(spec['mix'])} workloads, {spec['mode']}, {spec['dtype']}"
+    title = f"A proxy for {len(spec.mix)} workloads, {spec.mode}, {spec.dtype}"
     report: Report = [pairs(title, rows), mix_table(spec)]
     return report + (fit_report(fit) if fit else [line("It has no fit.json: how well it fits is not known.")])
 
 
-def mix_table(spec: Document) -> Table:
+def mix_table(spec: ProxySpec) -> Table:
     """The pinned members."""
     return table(
         "The mix",
         ("workload", "preset", "weight", "step", "batch"),
         (
             (
-                m["name"],
-                m.get("preset") or MISSING,
-                percent(m["weight"]),
-                format_duration(m["latency_s"]),
-                str(m.get("batch") or MISSING),
+                m.name,
+                m.preset or MISSING,
+                percent(m.weight),
+                format_duration(m.latency_s),
+                str(m.batch or MISSING),
             )
-            for m in spec["mix"]
+            for m in spec.mix
         ),
         left=2,
     )
 
 
-def fit_report(fit: Document) -> Report:
+def fit_report(fit: Fit) -> Report:
     """Asked against achieved, and how long proxy and suite take."""
-    found = fit["summary"]
-    report: Report = [rate_table(fit["characteristics"])]
-    if any(row["group"] == "counter" for row in fit["characteristics"]):
-        report.append(counter_table(fit["characteristics"]))
-    report += [share_table(fit["characteristics"], group) for group in ("category", "phase", "kernel_class")]
-    report.append(pairs("Distances", _distances(found)))
-    if found.get("step_latency_s") and found.get("suite_latency_s"):
+    summary = fit.summary
+    report: Report = [rate_table(fit.characteristics)]
+    if any(row.group == "counter" for row in fit.characteristics):
+        report.append(counter_table(fit.characteristics))
+    report += [share_table(fit.characteristics, group) for group in ("category", "phase", "kernel_class")]
+    report.append(pairs("Distances", _distances(summary)))
+    if summary.step_latency_s and summary.suite_latency_s and summary.compression:
         report.append(
             line(
-                f"One step of the proxy takes {format_duration(found['step_latency_s'])}, one step of every "
-                f"workload {format_duration(found['suite_latency_s'])}: "
-                f"{found['compression']:.3g} times shorter."
+                f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every "
+                f"workload {format_duration(summary.suite_latency_s)}: "
+                f"{summary.compression:.3g} times shorter."
             )
         )
-    if abs(found.get("step_latency_error") or 0.0) > LARGEST_STEP_ERROR:
+    if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
         report.append(
             line(
-                f"The step misses its budget by {signed_percent(found['step_latency_error'])}. A busy machine, or one "
+                f"The step misses its budget by {signed_percent(summary.step_latency_error)}. A busy machine, or one "
                 "that runs slower or faster than when the workloads were profiled, does that: synthesize again on "
                 "an idle machine, or profile anew."
             )
         )
-    if recorded := fit.get("recorded"):
+    if recorded := fit.recorded:
         report.append(
             line(
                 "Made for a device that is not here: nothing was run there. Of its operators' time "
@@ -103,21 +101,21 @@ def fit_report(fit: Document) -> Report:
                 f"predicted from operators of other sizes, {percent(recorded['roofline'])} by a roofline."
             )
         )
-    elif replayed := fit.get("replayed_members"):
+    elif replayed := fit.replayed_members:
         report.append(
             line(
                 "Profiled in another environment, and timed here by replay of their operators, which is "
                 f"weaker evidence than their models: {', '.join(replayed)}."
             )
         )
-    if throttled := fit.get("throttled"):
+    if throttled := fit.throttled:
         report.append(
             line(
                 "The GPU was slowed down, or held at its power cap, while the energy of these was measured, so that "
                 f"their times and power are those of a hot machine: {', '.join(throttled)}."
             )
         )
-    if stored := fit.get("stored_members"):
+    if stored := fit.stored_members:
         report.append(
             line(
                 "Not timed again, since their models are not at hand, could not be run, do other work now, or took "
@@ -128,44 +126,44 @@ def fit_report(fit: Document) -> Report:
     return report
 
 
-def rate_table(characteristics: list[Document]) -> Table:
+def rate_table(characteristics: Sequence[Characteristic]) -> Table:
     """Rates, step shares and memory."""
     rows = []
     for row in characteristics:
-        if row["group"] not in ("rate", "time", "memory"):
+        if row.group not in ("rate", "time", "memory"):
             continue
         rows.append(
             (
-                row["name"],
-                quantity(row["target"], row["unit"]),
-                quantity(row["achieved"], row["unit"]),
+                row.name,
+                quantity(row.target, row.unit),
+                quantity(row.achieved, row.unit),
                 _error(row),
             )
         )
     return table("Rates", ("characteristic", "asked", "achieved", "error"), rows)
 
 
-def counter_table(characteristics: list[Document]) -> Table:
+def counter_table(characteristics: Sequence[Characteristic]) -> Table:
     """Hardware counters: means over operators' time."""
     rows = [
         (
-            row["name"],
-            quantity(row["target"], row["unit"]),
-            quantity(row["achieved"], row["unit"]),
+            row.name,
+            quantity(row.target, row.unit),
+            quantity(row.achieved, row.unit),
             _error(row),
         )
         for row in characteristics
-        if row["group"] == "counter"
+        if row.group == "counter"
     ]
     return table("Hardware counters", ("counter", "asked", "achieved", "error"), rows)
 
 
-def share_table(characteristics: list[Document], group: str) -> Table:
+def share_table(characteristics: Sequence[Characteristic], group: str) -> Table:
     """Shares of one group, asked against achieved; very small ones are left out."""
     rows = [
-        (row["name"], percent(row["target"]), percent(row["achieved"]), _error(row))
+        (row.name, percent(row.target), percent(row.achieved), _error(row))
         for row in characteristics
-        if row["group"] == group and max(row["target"] or 0.0, row["achieved"] or 0.0) >= SHOWN_FROM
+        if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= SHOWN_FROM
     ]
     return table(GROUPS[group], ("", "asked", "achieved", "error"), rows)
 
@@ -181,26 +179,23 @@ def quantity(value: float | None, unit: str) -> str:
     return format_bytes(value) if unit == "B" else format_quantity(value, "/s" if unit == "1/s" else unit)
 
 
-def _error(row: Document) -> str:
-    target, achieved = row["target"], row["achieved"]
+def _error(row: Characteristic) -> str:
+    target, achieved = row.target, row.achieved
     if target is None or achieved is None:
         return MISSING
-    if row["unit"].startswith("share"):
+    if row.unit.startswith("share"):
         return f"{100 * (achieved - target):+.1f} points"
     return signed_percent(achieved / target - 1) if target else MISSING
 
 
-def _distances(summary: Document) -> list[tuple[str, str]]:
+def _distances(summary: Distances) -> list[tuple[str, str]]:
     rows = [
-        (name, points(summary.get(key)))
-        for name, key in (
-            ("categories", "category_total_variation"),
-            ("kernel classes", "kernel_class_total_variation"),
-            ("phases", "phase_total_variation"),
-        )
+        ("categories", points(summary.category_total_variation)),
+        ("kernel classes", points(summary.kernel_class_total_variation)),
+        ("phases", points(summary.phase_total_variation)),
     ]
-    distance = summary.get("intensity_earth_movers_distance_log2")
+    distance = summary.intensity_earth_movers_distance_log2
     rows.append(("intensity", MISSING if distance is None else f"{distance:.2f} powers of two"))
-    rows.append(("launches", times(summary.get("launches_per_s_ratio"))))
-    rows.append(("coverage of the target", percent(summary.get("formula_coverage_target"))))
+    rows.append(("launches", times(summary.launches_per_s_ratio)))
+    rows.append(("coverage of the target", percent(summary.formula_coverage_target)))
     return rows

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from rich.table import Table
 
@@ -20,10 +19,10 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
+from statsnet.signatures.documents import ProxySpec, Result, ResultMember
 from statsnet.signatures.intervals import Interval, latency_with_ci
+from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
-
-Document = Mapping[str, Any]
 
 POWER_ROWS = (
     ("energy_j_per_step", "energy per step", "J"),
@@ -33,72 +32,70 @@ POWER_ROWS = (
 )
 
 
-def result_report(result: Document, spec: Document | None = None) -> Report:
+def result_report(result: Result, spec: ProxySpec | None = None) -> Report:
     """Median, interval, samples, environment and warnings; with `spec`, what the proxy stands for."""
-    if result.get("members"):
-        return _suite_report(result)
-    processes = result.get("processes") or []
+    if result.members is not None:
+        return _suite_report(result, result.members)
+    processes = result.of_subject
     interval = latency_with_ci(processes)
     rows = [
         ("step time", f"{format_duration(interval.value)} (median)"),
         ("95 % interval", _bounds(interval, "one process gives none: use --processes 3 or more")),
         ("samples", _samples(processes)),
         *_gpu_rows(processes),
-        ("environment", environment_line(result["environment"])),
+        ("environment", environment_line(result.environment)),
     ]
     if spec is not None:
         rows.append(("stands for", _stands_for(spec)))
     return [pairs(_title(result), rows), *notes("warnings:", warnings_of(processes))]
 
 
-def _gpu_rows(processes: Sequence[Document]) -> list[tuple[str, str]]:
+def _gpu_rows(processes: Sequence[Timing]) -> list[tuple[str, str]]:
     """What only a GPU tells, medians over processes; what it did not tell, and why."""
-    flushed = [median(p["flushed_latency_s"]) for p in processes if p.get("flushed_latency_s")]
+    flushed = [median(p.flushed_latency_s) for p in processes if p.flushed_latency_s]
     rows = [("with L2 flushed", format_duration(median(flushed)))] if flushed else []
-    records = [p["power"] for p in processes if p.get("power")]
+    records = [p.power for p in processes if p.power]
     for name, label, unit in POWER_ROWS:
-        found = [r[name] for r in records if r.get(name) is not None]
-        if found:
-            rows.append((label, f"{median(found):.3g} {unit}"))
-    missing = {name: reason for r in records for name, reason in r["missing"].items()}
+        values = [value for r in records if (value := getattr(r, name)) is not None]
+        if values:
+            rows.append((label, f"{median(values):.3g} {unit}"))
+    missing = {name: reason for r in records for name, reason in (r.missing or {}).items()}
     return [*rows, *((f"no {name}", reason) for name, reason in sorted(missing.items()))]
 
 
-def warnings_of(processes: Sequence[Document]) -> list[str]:
+def warnings_of(processes: Sequence[Timing]) -> list[str]:
     """What went wrong in any process, once each."""
-    found = list(dict.fromkeys(w for process in processes for w in process["warnings"]))
-    unstable = sum(not process["stable"] for process in processes)
+    warnings = list(dict.fromkeys(w for process in processes for w in process.warnings))
+    unstable = sum(not process.stable for process in processes)
     if unstable:
-        found.insert(0, f"{unstable} of {len(processes)} processes were not stable")
-    return found
+        warnings.insert(0, f"{unstable} of {len(processes)} processes were not stable")
+    return warnings
 
 
-def member_table(members: Sequence[Document]) -> Table:
+def member_table(members: Sequence[ResultMember]) -> Table:
     """Step time of every member here, and in the reference environment."""
     rows = []
     for member in members:
-        interval = latency_with_ci(member["processes"])
-        reference = member["latency_s_reference"]
+        interval = latency_with_ci(member.processes)
+        reference = member.latency_s_reference
         rows.append(
             (
-                member["name"],
-                member["evidence"],
-                percent(member["weight"]),
+                member.name,
+                member.evidence,
+                percent(member.weight),
                 format_duration(interval.value),
                 format_duration(reference),
                 times(interval.value / reference),
             )
         )
-    return table(
-        "The suite", ("workload", "evidence", "weight", "step here", "reference", "factor"), rows, left=2
-    )
+    return table("The suite", ("workload", "evidence", "weight", "step here", "reference", "factor"), rows, left=2)
 
 
-def comparison_report(comparison: Comparison, a: Document, b: Document) -> Report:
+def comparison_report(comparison: Comparison, a: Result, b: Result) -> Report:
     """The factor with its interval, the members' factors, and what is not alike in the two environments."""
     rows = [
-        ("first", environment_line(a["environment"])),
-        ("second", environment_line(b["environment"])),
+        ("first", environment_line(a.environment)),
+        ("second", environment_line(b.environment)),
         ("second against first", speedup(comparison.factor)),
         ("verdict", comparison.verdict),
     ]
@@ -137,31 +134,31 @@ def speedup(factor: Interval) -> str:
     return f"{value:.3g} ± {half:.2g} times {word}"
 
 
-def _title(result: Document) -> str:
-    subject = result["subject"]
-    return f"{subject['type']} {str(subject['id'] or '')[:19]}, {subject['mode']}"
+def _title(result: Result) -> str:
+    subject = result.subject
+    return f"{subject.type} {(subject.id or '')[:19]}, {subject.mode}"
 
 
-def _suite_report(result: Document) -> Report:
-    processes = [p for member in result["members"] for p in member["processes"]]
-    rows = [("samples", _samples(processes)), ("environment", environment_line(result["environment"]))]
-    report: Report = [pairs(_title(result), rows), member_table(result["members"])]
-    if proxy := result.get("proxy"):
-        interval = latency_with_ci(proxy["processes"])
+def _suite_report(result: Result, members: Sequence[ResultMember]) -> Report:
+    processes = result.of_subject
+    rows = [("samples", _samples(processes)), ("environment", environment_line(result.environment))]
+    report: Report = [pairs(_title(result), rows), member_table(members)]
+    if result.proxy is not None:
+        interval = latency_with_ci(result.proxy.processes)
         report.append(line(f"the proxy's step takes {format_duration(interval.value)}"))
-        processes = [*processes, *proxy["processes"]]
+        processes = (*processes, *result.proxy.processes)
     return [*report, *notes("warnings:", warnings_of(processes))]
 
 
-def _samples(processes: Sequence[Document]) -> str:
-    steps = sum(len(process["latency_s"]) for process in processes)
+def _samples(processes: Sequence[Timing]) -> str:
+    steps = sum(len(process.latency_s) for process in processes)
     return f"{steps} steps in {len(processes)} process{'es' if len(processes) != 1 else ''}"
 
 
-def _stands_for(spec: Document) -> str:
-    suite_s = sum(member["latency_s"] for member in spec["mix"])
-    where = environment_line(spec["reference_environment"]) if spec["reference_environment"] else "its origin"
-    count = len(spec["mix"])
+def _stands_for(spec: ProxySpec) -> str:
+    suite_s = sum(member.latency_s for member in spec.mix)
+    where = environment_line(spec.reference_environment) if spec.reference_environment else "its origin"
+    count = len(spec.mix)
     of = f"one step of each of {count} workloads, together" if count > 1 else "one step of a workload,"
     return f"{of} {format_duration(suite_s)} on {where}"
 

@@ -45,11 +45,11 @@ def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str
     first."""
     times = measurement.cluster_time_s if measurement else [c.calls for c in signature.clusters]
     total = sum(t or 0.0 for t in times) or 1.0
-    found: dict[str, float] = defaultdict(float)
+    by_operator: dict[str, float] = defaultdict(float)
     for cluster, time in zip(signature.clusters, times, strict=True):
         if cluster.flops is None or cluster.bytes_moved is None:
-            found[cluster.op] += (time or 0.0) / total
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+            by_operator[cluster.op] += (time or 0.0) / total
+    return dict(sorted(by_operator.items(), key=lambda item: -item[1]))
 
 
 def _title(signature: Signature) -> str:
@@ -138,8 +138,8 @@ def _flops(rows: list[tuple[Cluster, float | None]]) -> float:
 
 
 def _uncovered_lines(signature: Signature, measurement: Measurement | None) -> list[str]:
-    found = uncovered(signature, measurement)
+    by_operator = uncovered(signature, measurement)
     of = "of operator time" if measurement else "of the calls"
-    lines = [f"{share:.1%} {of}: {op}" for op, share in list(found.items())[:SHOWN_UNCOVERED]]
-    rest = list(found.values())[SHOWN_UNCOVERED:]
+    lines = [f"{share:.1%} {of}: {op}" for op, share in list(by_operator.items())[:SHOWN_UNCOVERED]]
+    rest = list(by_operator.values())[SHOWN_UNCOVERED:]
     return [*lines, f"{sum(rest):.1%} {of}: {len(rest)} more"] if rest else lines

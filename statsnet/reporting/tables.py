@@ -29,9 +29,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
 
 def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     """Names and values side by side, without a head."""
-    made = Table(
-        title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
-    )
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
     made.add_column(justify="left", no_wrap=True)
     made.add_column(justify="left", overflow="fold")
     for name, value in rows:
@@ -45,8 +43,8 @@ def line(text: str) -> Text:
 
 def notes(title: str, texts: Iterable[str]) -> Report:
     """A heading and a line for each text; nothing where there is none."""
-    found = list(texts)
-    return [line("\n".join([title, *(f"  {text}" for text in found)]))] if found else []
+    lines = list(texts)
+    return [line("\n".join([title, *(f"  {text}" for text in lines)]))] if lines else []
 
 
 def printable(text: str) -> str:

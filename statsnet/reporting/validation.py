@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, quantity
 from statsnet.reporting.results import result_report
 from statsnet.reporting.tables import (
@@ -18,35 +15,43 @@ from statsnet.reporting.tables import (
     signed_percent,
     table,
 )
+from statsnet.signatures.documents import (
+    CharacteristicAgain,
+    Distances,
+    Fidelity,
+    FitAgain,
+    Moved,
+    Result,
+)
+from statsnet.signatures.intervals import Interval
 from statsnet.units import format_duration
-
-Document = Mapping[str, Any]
 
 TOO_WIDE = 10
 """An interval that reaches this many times the value tells nothing."""
 
 
-def validation_report(result: Document) -> Report:
-    """Everything that `validate` found, from its result."""
-    found = result["validation"]
+def validation_report(result: Result) -> Report:
+    """A result with everything that `validate` found; the result alone where it was run without."""
     report = result_report(result)
-    if found.get("moved"):
-        report += _moved(found["moved"])
-    if found.get("fit"):
-        report += _fit(found["fit"])
-    if found.get("fidelity"):
-        report += _fidelity(found["fidelity"])
-    return [*report, *notes("notes:", found["notes"])]
+    if (validation := result.validation) is None:
+        return report
+    if validation.moved:
+        report += _moved(validation.moved)
+    if validation.fit:
+        report += _fit(validation.fit)
+    if validation.fidelity:
+        report += _fidelity(validation.fidelity)
+    return [*report, *notes("notes:", validation.notes)]
 
 
-def _moved(moved: Document) -> Report:
-    factors = [member["value"] for member in moved["members"]]
+def _moved(moved: Moved) -> Report:
+    factors = [member.value for member in moved.members]
     columns = ("suite's factor", "proxy's factor", "error", "95 % interval", "single workloads")
     row = (
-        _factor(moved["suite_factor"]),
-        _factor(moved["proxy_factor"]),
-        signed_percent(moved["error"]["value"]),
-        _interval(moved["error"]),
+        _factor(moved.suite_factor),
+        _factor(moved.proxy_factor),
+        signed_percent(moved.error.value),
+        _interval(moved.error),
         f"{min(factors):.3g}× to {max(factors):.3g}×",
     )
     return [
@@ -55,23 +60,23 @@ def _moved(moved: Document) -> Report:
     ]
 
 
-def _fit(fit: Document) -> Report:
+def _fit(fit: FitAgain) -> Report:
     report: Report = []
     for title, groups in (
         ("Rates, measured again", ("rate", "time", "memory")),
         *((title, (group,)) for group, title in GROUPS.items() if group != "intensity"),
     ):
-        rows = [row for row in fit["characteristics"] if row["group"] in groups and _is_shown(row)]
+        rows = [row for row in fit.characteristics if row.group in groups and _is_shown(row)]
         report.append(
             table(
                 title,
                 ("", "recorded", "asked now", "achieved", "error", "noise"),
-                ([row["name"], *_cells(row)] for row in rows),
+                ([row.name, *_cells(row)] for row in rows),
             )
         )
-    summary, noise = fit["summary"], fit["noise"] or {}
+    noise = fit.noise or Distances()
     distances = [
-        (name, f"{points(summary[key])} (the suite's own noise: {points(noise.get(key))})")
+        (name, f"{points(getattr(fit.summary, key))} (the suite's own noise: {points(getattr(noise, key))})")
         for name, key in (
             ("categories", "category_total_variation"),
             ("kernel classes", "kernel_class_total_variation"),
@@ -81,47 +86,45 @@ def _fit(fit: Document) -> Report:
     report.append(pairs("Distances", distances))
     report.append(
         line(
-            f"One step of the proxy takes {format_duration(fit['proxy_latency_s'])}, one step of every "
-            f"workload {format_duration(fit['suite_latency_s'])}: {fit['compression']:.3g} times shorter."
+            f"One step of the proxy takes {format_duration(fit.proxy_latency_s)}, one step of every "
+            f"workload {format_duration(fit.suite_latency_s)}: {fit.compression:.3g} times shorter."
         )
     )
     return report
 
 
-def _is_shown(row: Document) -> bool:
-    if row["group"] not in GROUPS:
+def _is_shown(row: CharacteristicAgain) -> bool:
+    if row.group not in GROUPS:
         return True
-    return max(row["target"] or 0.0, row["achieved"] or 0.0) >= SHOWN_FROM
+    return max(row.target or 0.0, row.achieved or 0.0) >= SHOWN_FROM
 
 
-def _cells(row: Document) -> list[str]:
-    unit = row["unit"]
-    values = [quantity(row[key], unit) for key in ("recorded", "target", "achieved")]
+def _cells(row: CharacteristicAgain) -> list[str]:
+    unit = row.unit
+    values = [quantity(value, unit) for value in (row.recorded, row.target, row.achieved)]
     if not unit.startswith("share"):
-        return [*values, signed_percent(row["error"]), percent(row["noise"])]
-    error = MISSING if row["error"] is None else f"{100 * row['error']:+.1f} points"
-    return [*values, error, points(row["noise"])]
+        return [*values, signed_percent(row.error), percent(row.noise)]
+    error = MISSING if row.error is None else f"{100 * row.error:+.1f} points"
+    return [*values, error, points(row.noise)]
 
 
-def _fidelity(fidelity: Document) -> Report:
+def _fidelity(fidelity: Fidelity) -> Report:
     rows = [
         (
-            row["name"],
-            _factor(row["suite_factor"]),
-            _factor(row["proxy_factor"]),
-            signed_percent(row["error"]["value"]),
-            _interval(row["error"]),
-            percent(row["suite_noise"]),
+            row.name,
+            _factor(row.suite_factor),
+            _factor(row.proxy_factor),
+            signed_percent(row.error.value),
+            _interval(row.error),
+            percent(row.suite_noise),
         )
-        for row in fidelity["settings"]
+        for row in fidelity.settings
     ]
     columns = ("setting", "suite's factor", "proxy's factor", "error", "95 % interval", "suite's noise")
     report: Report = [table("Fidelity: time under a setting against the baseline", columns, rows)]
-    if (noise := fidelity["baseline_noise"]) is not None:
-        report.append(
-            line(f"Between rounds the suite's own time varied by {percent(noise)} at the baseline.")
-        )
-    return [*report, line(_certainty(fidelity["rounds"], fidelity["widest_half_width"]))]
+    if (noise := fidelity.baseline_noise) is not None:
+        report.append(line(f"Between rounds the suite's own time varied by {percent(noise)} at the baseline."))
+    return [*report, line(_certainty(fidelity.rounds, fidelity.widest_half_width))]
 
 
 def _certainty(rounds: int, half_width: float | None) -> str:
@@ -131,18 +134,16 @@ def _certainty(rounds: int, half_width: float | None) -> str:
     return f"{times}: the least certain factor is known to ±{percent(half_width)}."
 
 
-def _factor(interval: Document) -> str:
-    value, low, high = interval["value"], interval["low"], interval["high"]
-    return (
-        f"{value:.3g}×"
-        if low is None or high > TOO_WIDE * value
-        else f"{value:.3g}× ({low:.3g} to {high:.3g})"
-    )
+def _factor(interval: Interval) -> str:
+    value, low, high = interval.value, interval.low, interval.high
+    if low is None or high is None or high > TOO_WIDE * value:
+        return f"{value:.3g}×"
+    return f"{value:.3g}× ({low:.3g} to {high:.3g})"
 
 
-def _interval(interval: Document) -> str:
-    if interval["low"] is None:
+def _interval(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
         return MISSING
-    if interval["high"] > TOO_WIDE:
+    if interval.high > TOO_WIDE:
         return "too wide: raise --rounds"
-    return f"{signed_percent(interval['low'])} to {signed_percent(interval['high'])}"
+    return f"{signed_percent(interval.low)} to {signed_percent(interval.high)}"

@@ -10,6 +10,7 @@ import math
 import numbers
 import os
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,8 @@ def _pretty(value: Any, indent: int) -> str:
     return f"{opening}{line}{f',{line}'.join(items)}\n{' ' * indent}{closing}"
 
 
-def write_json_atomically(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
-    """The canonical form of `data` by `write_text_atomically`."""
+def write_json_atomically(path: str | os.PathLike[str], data: Any) -> None:
+    """The canonical form of plain `data` by `write_text_atomically`."""
     write_text_atomically(path, canonical_json(data))
 
 
@@ -123,11 +124,9 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTE
     Raises FileFormatError if it is missing, no regular file, larger than `max_bytes`, not UTF-8, truncated or
     malformed (with the line), holds a key twice, NaN or an infinity, is nested too deeply or is no object.
     """
-    text = _read_text(Path(path), max_bytes)
+    text = read_text(Path(path), max_bytes)
     try:
-        data = json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_duplicates
-        )
+        data = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         truncated = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
         problem = "is empty" if not text.strip() else "ends too early" if truncated else "is not valid JSON"
@@ -146,7 +145,8 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTE
     return data
 
 
-def _read_text(path: Path, max_bytes: int) -> str:
+def read_text(path: Path, max_bytes: int) -> str:
+    """Raises FileFormatError if it is missing, no regular file, larger than `max_bytes` or not UTF-8."""
     try:
         if path.is_dir():
             raise FileFormatError(f"'{path}' is a folder, not a file", hint="name a file in it")
@@ -165,9 +165,7 @@ def _read_text(path: Path, max_bytes: int) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"'{path}' is not a text file", cause=f"byte {error.start} is not UTF-8"
-        ) from error
+        raise FileFormatError(f"'{path}' is not a text file", cause=f"byte {error.start} is not UTF-8") from error
 
 
 def _no_constant(name: str) -> float:
@@ -182,12 +180,11 @@ def _finite(text: str) -> float:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key '{twice[:40]}' stands twice in one object")
-    return found
+    return values
 
 
 def _depth_exceeds(data: Any, limit: int) -> bool:

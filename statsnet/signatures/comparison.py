@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
+from statsnet.signatures.documents import Characteristic, Distances
 from statsnet.signatures.gpu import COUNTERS
+from statsnet.signatures.model import Signature
 from statsnet.signatures.statistics import earth_movers_distance, total_variation
 from statsnet.signatures.target import Target
 
 _COUNTER_UNITS = {"ipc": "instructions/cycle", "dram_bytes": "B/s"}
 
 
-def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
-    """Rows of fit.json: name, group, unit, target and achieved value (null where not measured)."""
+SAME_WORK = 0.01
+"""A model whose FLOPs differ from its signature's by more than this share is another version of it."""
+
+
+def same_work(a: Signature, b: Signature) -> bool:
+    """Whether two signatures can be of one model in one size, by the FLOPs of a step."""
+    return math.isclose(a.flops_per_step, b.flops_per_step, rel_tol=SAME_WORK)
+
+
+def characteristics(target: Target, achieved: Target) -> list[Characteristic]:
+    """Rows of fit.json."""
     rows = [
         _row("flops_per_s", "rate", "FLOP/s", target.flops_per_s, achieved.flops_per_s),
         _row("bytes_per_s", "rate", "B/s", target.bytes_per_s, achieved.bytes_per_s),
@@ -40,9 +51,9 @@ def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
     for group, unit in (("category", "share of operator time"), ("kernel_class", "share of operator time"),
                         ("phase", "share of operator time")):  # fmt: skip
         wanted = getattr(target, f"{group}_shares")
-        found = getattr(achieved, f"{group}_shares")
-        for name in sorted({*wanted, *found}, key=lambda n: (-wanted.get(n, 0.0), n)):
-            rows.append(_row(name, group, unit, wanted.get(name, 0.0), found.get(name, 0.0)))
+        reached = getattr(achieved, f"{group}_shares")
+        for name in sorted({*wanted, *reached}, key=lambda n: (-wanted.get(n, 0.0), n)):
+            rows.append(_row(name, group, unit, wanted.get(name, 0.0), reached.get(name, 0.0)))
     wanted_bins, found_bins = target.intensity_histogram, achieved.intensity_histogram
     for bin_ in sorted({*wanted_bins, *found_bins}):
         name = f"2^{bin_} FLOP/B"
@@ -58,31 +69,29 @@ def characteristics(target: Target, achieved: Target) -> list[dict[str, Any]]:
     return rows
 
 
-def summary(target: Target, achieved: Target) -> dict[str, float | None]:
+def summary(target: Target, achieved: Target) -> Distances:
     """The distances that the fit is judged by. Shares in points are differences times 100."""
-    return {
-        "category_total_variation": total_variation(target.category_shares, achieved.category_shares),
-        "kernel_class_total_variation": total_variation(
-            target.kernel_class_shares, achieved.kernel_class_shares
-        ),
-        "phase_total_variation": total_variation(target.phase_shares, achieved.phase_shares),
-        "intensity_earth_movers_distance_log2": earth_movers_distance(
+    return Distances(
+        category_total_variation=total_variation(target.category_shares, achieved.category_shares),
+        kernel_class_total_variation=total_variation(target.kernel_class_shares, achieved.kernel_class_shares),
+        phase_total_variation=total_variation(target.phase_shares, achieved.phase_shares),
+        intensity_earth_movers_distance_log2=earth_movers_distance(
             target.intensity_histogram, achieved.intensity_histogram
         ),
-        "flops_per_s_error": _relative(target.flops_per_s, achieved.flops_per_s),
-        "bytes_per_s_error": _relative(target.bytes_per_s, achieved.bytes_per_s),
-        "launches_per_s_ratio": _ratio(target.launches_per_s, achieved.launches_per_s),
-        "idle_share_target": target.idle_share,
-        "idle_share_achieved": achieved.idle_share,
-        "framework_share_target": target.framework_share,
-        "framework_share_achieved": achieved.framework_share,
-        "formula_coverage_target": target.coverage,
-        "formula_coverage_achieved": achieved.coverage,
-    }
+        flops_per_s_error=_relative(target.flops_per_s, achieved.flops_per_s),
+        bytes_per_s_error=_relative(target.bytes_per_s, achieved.bytes_per_s),
+        launches_per_s_ratio=_ratio(target.launches_per_s, achieved.launches_per_s),
+        idle_share_target=target.idle_share,
+        idle_share_achieved=achieved.idle_share,
+        framework_share_target=target.framework_share,
+        framework_share_achieved=achieved.framework_share,
+        formula_coverage_target=target.coverage,
+        formula_coverage_achieved=achieved.coverage,
+    )
 
 
-def _row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> dict[str, Any]:
-    return {"name": name, "group": group, "unit": unit, "target": target, "achieved": achieved}
+def _row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
+    return Characteristic(name=name, group=group, unit=unit, target=target, achieved=achieved)
 
 
 def _ratio(target: float, achieved: float) -> float | None:

@@ -6,13 +6,14 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import statsnet
 from statsnet.errors import FileFormatError, UsageError
-from statsnet.signatures.model import Signature
+from statsnet.signatures.model import Mode, Signature
 from statsnet.signatures.storage import load_signature
 
-MODES = ("inference", "training")
+MODES = get_args(Mode)
 COUNTS = "meta"
 """Folder, in place of an environment's, of profiles that were counted on fake tensors and measured nowhere."""
 
@@ -73,10 +74,8 @@ class ProfilesDB:
 
     @functools.cached_property
     def _all(self) -> tuple[ProfileEntry, ...]:
-        found = [self._entry(path) for path in self.path.glob("*/*/*.json")]
-        return tuple(
-            sorted((e for e in found if e), key=lambda e: (e.environment, e.domain, e.workload, e.mode))
-        )
+        entries = [self._entry(path) for path in self.path.glob("*/*/*.json")]
+        return tuple(sorted((e for e in entries if e), key=lambda e: (e.environment, e.domain, e.workload, e.mode)))
 
     def _entry(self, path: Path) -> ProfileEntry | None:
         environment, domain = path.parent.parent.name, path.parent.name
@@ -99,15 +98,15 @@ class ProfilesDB:
 
         Empty if there are none. Raises UsageError if the short name stands for workloads of several domains.
         """
-        found = [e for e in self.entries if name in (e.name, e.workload)]
-        meant = sorted({e.name for e in found})
+        entries = [e for e in self.entries if name in (e.name, e.workload)]
+        meant = sorted({e.name for e in entries})
         if len(meant) > 1:
             raise UsageError(
                 f"'{name}' stands for several workloads",
                 cause=", ".join(meant),
                 hint="name it with its domain",
             )
-        return tuple(e for e in found if mode in (None, e.mode))
+        return tuple(e for e in entries if mode in (None, e.mode))
 
     def find_domain(self, domain: str, mode: str | None = None) -> tuple[ProfileEntry, ...]:
         """Entries of all workloads of a domain in all environments, in one mode or all."""

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, get_args
 
-SHARE_COUNTERS = (
+from msgspec import Meta
+
+from statsnet.signatures.limits import Count, KernelName, Quantity, Seconds, ShortText, Size
+
+ShareCounter = Literal[
     "achieved_occupancy", "issue_slot_utilization", "sm_utilization", "tensor_core_utilization", "dram_utilization",
     "global_load_efficiency", "global_store_efficiency", "warp_execution_efficiency",
     "warp_nonpredicated_execution_efficiency", "l2_hit_rate",
     "stall_instruction_fetch", "stall_execution_dependency", "stall_memory_dependency", "stall_texture",
     "stall_synchronization", "stall_constant_memory_dependency", "stall_pipe_busy", "stall_memory_throttle",
-)  # fmt: skip
+]  # fmt: skip
+RateCounter = Literal["ipc"]
+SumCounter = Literal["dram_bytes"]
+CounterName = Literal[ShareCounter, RateCounter, SumCounter]
+
+SHARE_COUNTERS = get_args(ShareCounter)
 """Parts of 1 (stalls: of the cycles in which a warp was active), averaged over time."""
 
-RATE_COUNTERS = ("ipc",)
+RATE_COUNTERS = get_args(RateCounter)
 """Instructions a cycle of a multiprocessor, averaged over time."""
 
-SUM_COUNTERS = ("dram_bytes",)
+SUM_COUNTERS = get_args(SumCounter)
 """Added up over the kernels of a step."""
 
 COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS, *SUM_COUNTERS)
@@ -27,16 +36,20 @@ COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS, *SUM_COUNTERS)
 COUNTING = ("auto", "ncu", "off")
 """Counters where they can be had; or else an error; or none."""
 
-WHY_MISSING = ("off", "not_installed", "not_permitted", "not_supported", "mismatch", "failed")
+Reason = Literal["off", "not_installed", "not_permitted", "not_supported", "mismatch", "failed"]
+WHY_MISSING = get_args(Reason)
 """Words for why a value is null: `mismatch` where the kernels that were counted are not those that were timed."""
 
-POWER_FIELDS = ("energy", "clocks", "temperature", "throttled", "nvml")
+PowerField = Literal["energy", "clocks", "temperature", "throttled", "nvml"]
+POWER_FIELDS = get_args(PowerField)
 """What NVML is asked for; `nvml` is missing where none of it can be."""
 
-THROTTLE_REASONS = ("hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "power_cap")
+Throttle = Literal["hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "power_cap"]
+THROTTLE_REASONS = get_args(Throttle)
 
-Dims = tuple[int, int, int]
-Histogram = tuple[tuple[int, float], ...]
+Dims = tuple[Size, Size, Size]
+Bin = Annotated[int, Meta(ge=-100, le=1000)]
+Histogram = Annotated[tuple[tuple[Bin, Quantity], ...], Meta(max_length=100)]
 """Pairs of a bin of log2(microseconds), rounded down, and how many a step holds."""
 
 
@@ -45,12 +58,12 @@ class GpuKernel:
     """Launches of one family (its name without template arguments and tile sizes) with equal grid and block, of one
     cluster (an index; None: of no operator). `launches` and `time_s` are per step."""
 
-    cluster: int | None
-    family: str
+    cluster: Size | None
+    family: KernelName
     grid: Dims | None
     block: Dims | None
-    launches: float
-    time_s: float
+    launches: Count
+    time_s: Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +71,13 @@ class Power:
     """Energy and clocks while steps ran one after the other. `throttled` names the reasons that were seen; `missing`
     says why a field is None, by a word of WHY_MISSING."""
 
-    energy_j_per_step: float | None = None
-    power_w: float | None = None
-    sm_clock_mhz: float | None = None
-    sm_clock_min_mhz: float | None = None
-    temperature_c: float | None = None
-    throttled: tuple[str, ...] | None = None
-    missing: Mapping[str, str]
+    energy_j_per_step: Quantity | None = None
+    power_w: Quantity | None = None
+    sm_clock_mhz: Quantity | None = None
+    sm_clock_min_mhz: Quantity | None = None
+    temperature_c: Quantity | None = None
+    throttled: tuple[Throttle, ...] | None = None
+    missing: Mapping[PowerField | CounterName, Reason]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +85,18 @@ class Counters:
     """Hardware counters by name in COUNTERS, for each cluster the mean over its kernels' time (SUM_COUNTERS: the sum
     in a step); None where a cluster launched nothing. `missing` says of the others why, by a word of WHY_MISSING."""
 
-    tool: str | None
-    clusters: Mapping[str, tuple[float | None, ...]]
-    missing: Mapping[str, str]
+    tool: ShortText | None
+    clusters: Mapping[CounterName, tuple[Quantity | None, ...]]
+    missing: Mapping[PowerField | CounterName, Reason]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuActivity:
     """One step on a GPU: `busy_time_s` with at least one kernel or copy running, on so many `streams`."""
 
-    busy_time_s: float
-    streams: int
-    kernels: tuple[GpuKernel, ...]
+    busy_time_s: Seconds
+    streams: Annotated[int, Meta(ge=0, le=100_000)]
+    kernels: Annotated[tuple[GpuKernel, ...], Meta(max_length=100_000)]
     duration_log2_us: Histogram
     gap_log2_us: Histogram
     power: Power
@@ -94,44 +107,11 @@ class GpuActivity:
         kernels = tuple(replace(k, time_s=factor * k.time_s) for k in self.kernels)
         return replace(self, busy_time_s=factor * self.busy_time_s, kernels=kernels)
 
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = _plain(asdict(self))
-        return found
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> GpuActivity:
-        throttled = data["power"]["throttled"]
-        counters = data["counters"]
-        return cls(
-            busy_time_s=data["busy_time_s"],
-            streams=data["streams"],
-            kernels=tuple(
-                GpuKernel(**{**k, "grid": _dims(k["grid"]), "block": _dims(k["block"])})
-                for k in data["kernels"]
-            ),
-            duration_log2_us=tuple((bin_, count) for bin_, count in data["duration_log2_us"]),
-            gap_log2_us=tuple((bin_, count) for bin_, count in data["gap_log2_us"]),
-            power=Power(**{**data["power"], "throttled": None if throttled is None else tuple(throttled)}),
-            counters=Counters(
-                **{**counters, "clusters": {k: tuple(v) for k, v in counters["clusters"].items()}}
-            ),
-        )
-
 
 def log2_histogram(seconds: Mapping[float, float]) -> Histogram:
     """Of durations and how often each occurs; what is shorter than a nanosecond counts as one."""
-    found: dict[int, float] = {}
+    bins: dict[int, float] = {}
     for duration_s, count in seconds.items():
         bin_ = math.floor(math.log2(max(duration_s, 1e-9) * 1e6))
-        found[bin_] = found.get(bin_, 0.0) + count
-    return tuple(sorted(found.items()))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-
-def _dims(value: list[int] | None) -> Dims | None:
-    return None if value is None else (value[0], value[1], value[2])
+        bins[bin_] = bins.get(bin_, 0.0) + count
+    return tuple(sorted(bins.items()))

@@ -11,20 +11,17 @@ Satterthwaite. One sample gives no interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, variance
-from typing import Any
 
 from statsnet.errors import MeasurementError
+from statsnet.signatures.timing import Timing
 
 CONFIDENCE = 0.95
 
 TRIMMED = 0.2
 """Share of the turns left out at either end; 0.2 is Yuen's and Wilcox' usual choice."""
-
-Process = Mapping[str, Any]
-"""One entry of a result's `processes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +45,13 @@ class Member:
     """A part of a suite: weight over reference time, and the processes on both sides."""
 
     rate: float
-    a: Sequence[Process]
-    b: Sequence[Process]
+    a: Sequence[Timing]
+    b: Sequence[Timing]
 
 
-def process_median_s(process: Process) -> float:
+def process_median_s(process: Timing) -> float:
     """Median time of one process in seconds. Raises MeasurementError where there is none."""
-    times = process["latency_s"]
+    times = process.latency_s
     if not times or not all(math.isfinite(t) and t > 0 for t in times):
         raise MeasurementError(
             "a process has no valid times",
@@ -64,13 +61,13 @@ def process_median_s(process: Process) -> float:
     return float(median(times))
 
 
-def latency_with_ci(processes: Sequence[Process]) -> Interval:
+def latency_with_ci(processes: Sequence[Timing]) -> Interval:
     """Geometric mean over processes of the medians, in seconds."""
     log = _log_mean(processes)
     return _interval(log.mean, [(1.0, log)])
 
 
-def ratio_with_ci(a: Sequence[Process], b: Sequence[Process]) -> Interval:
+def ratio_with_ci(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
     """The factor T_b / T_a; above 1, b is slower."""
     log_a, log_b = _log_mean(a), _log_mean(b)
     return _interval(log_b.mean - log_a.mean, [(1.0, log_a), (1.0, log_b)])
@@ -93,7 +90,7 @@ def suite_factor(members: Sequence[Member]) -> Interval:
     return _interval(value, terms)
 
 
-def paired_ratio(a: Sequence[Process], b: Sequence[Process]) -> Interval:
+def paired_ratio(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
     """The factor T_b / T_a of processes that ran in pairs: the mean of what each pair has, which is that of the turns
     that the two took, where they took any."""
     log = _pairs_mean(a, b)
@@ -122,11 +119,11 @@ class _LogMean:
     freedom: float
 
 
-def _log_mean(processes: Sequence[Process]) -> _LogMean:
+def _log_mean(processes: Sequence[Timing]) -> _LogMean:
     return _mean([math.log(process_median_s(process)) for process in processes])
 
 
-def _pairs_mean(a: Sequence[Process], b: Sequence[Process]) -> _LogMean:
+def _pairs_mean(a: Sequence[Timing], b: Sequence[Timing]) -> _LogMean:
     turns = [_log_ratios(x, y) for x, y in zip(a, b, strict=True)]
     if not turns or not all(turns):
         return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
@@ -152,9 +149,9 @@ def _freedom(parts: Sequence[tuple[float, float]]) -> float:
     return total**2 / sum(part**2 / freedom for part, freedom in parts) if total else math.inf
 
 
-def _log_ratios(a: Process, b: Process) -> list[float]:
+def _log_ratios(a: Timing, b: Timing) -> list[float]:
     """Of windows that were taken in turn, where both have them: what disturbs two of them at once is in neither."""
-    before, after = a.get("window_latency_s"), b.get("window_latency_s")
+    before, after = a.window_latency_s, b.window_latency_s
     if not before or not after or len(before) != len(after):
         return []
     return [math.log(y / x) for x, y in zip(before, after, strict=True)]

@@ -1,61 +1,40 @@
-"""The kinds of files that StatsNet writes: name, version, size limit, and whether an id pins the content."""
+"""The kinds of files that StatsNet writes: type, size limit, and whether an id pins the content."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from statsnet.signatures.documents import Fit, ProxySpec, Result
+from statsnet.signatures.model import SignatureFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileKind:
-    """`title` is how messages call it, `schema` a file in signatures/schema/."""
+    """`title` is how messages call it, `anew` how to make a file that this StatsNet cannot read."""
 
-    name: str
+    type: type[SignatureFile | ProxySpec | Fit | Result]
     title: str
-    schema: str
-    version: int
+    anew: str
     max_bytes: int
     has_id: bool
 
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema (draft 2020-12) of files of this kind, made from their type."""
+        return msgspec.json.schema(self.type)
 
-# History of the versions
-#   signature 1, proxy 1, fit 1, result 1: the first ones
-KINDS = {
-    kind.name: kind
+
+KINDS: dict[str, FileKind] = {
+    kind.type.kind: kind
     for kind in (
-        FileKind(
-            name="statsnet.signature",
-            title="a signature",
-            schema="signature.json",
-            version=1,
-            max_bytes=2 * 1024**2,
-            has_id=True,
-        ),
-        FileKind(
-            name="statsnet.proxy",
-            title="a proxy's spec",
-            schema="proxy.json",
-            version=1,
-            max_bytes=8 * 1024**2,
-            has_id=True,
-        ),
-        FileKind(
-            name="statsnet.fit",
-            title="a proxy's fit",
-            schema="fit.json",
-            version=1,
-            max_bytes=8 * 1024**2,
-            has_id=False,
-        ),
-        FileKind(
-            name="statsnet.result",
-            title="a result",
-            schema="result.json",
-            version=1,
-            max_bytes=64 * 1024**2,
-            has_id=False,
-        ),
+        FileKind(SignatureFile, "a signature", "profile the workload again", max_bytes=2 * 1024**2, has_id=True),
+        FileKind(ProxySpec, "a proxy's spec", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=True),
+        FileKind(Fit, "a proxy's fit", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=False),
+        FileKind(Result, "a result", "run or validate the proxy again", max_bytes=64 * 1024**2, has_id=False),
     )
-}
+}  # fmt: skip
 
 SIGNATURE_MAX_WRITTEN_BYTES = 1_500_000
 """Signatures are meant to be mailed and reviewed. Most take under 100,000 bytes; training steps of networks whose every

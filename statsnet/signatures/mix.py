@@ -1,4 +1,4 @@
-"""A mix: weighted signatures, from text such as `recsys:0.5,cv:0.5`."""
+"""A mix: weighted signatures, from text such as `recsys:0.5,cv:0.5` or from a file (mix_file.py)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,62 @@ import dataclasses
 import difflib
 import math
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from statsnet.errors import UsageError
 from statsnet.signatures.database import MODES, ProfileEntry, ProfilesDB
+from statsnet.signatures.mix_file import FileMember, is_mix_file, load_mix_file
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.storage import load_signature
 
 _EXAMPLE = "for example recsys:0.5,cv:0.5"
+_KeyT = TypeVar("_KeyT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which of a workload's signatures is meant; None: whatever value there is."""
+
+    preset: str | None = None
+    batch: int | None = None
+    dtype: str | None = None
+
+    def fits(self, signature: Signature) -> bool:
+        selection = Selection.of(signature)
+        return all(asked in (None, getattr(selection, key)) for key, asked in dataclasses.asdict(self).items())
+
+    @classmethod
+    def of(cls, signature: Signature) -> Selection:
+        preset = signature.workload.preset if signature.workload else None
+        return cls(preset=preset or None, batch=signature.batch, dtype=signature.dtype)
+
+    def __str__(self) -> str:
+        """`preset small, batch 4`"""
+        return ", ".join(f"{k} {v}" for k, v in dataclasses.asdict(self).items() if v is not None)
+
+    @property
+    def options(self) -> str:
+        """Of `statsnet profile`, each with a blank before it."""
+        return "".join(f" --{k} {v}" for k, v in dataclasses.asdict(self).items() if v is not None)
+
+
+ANY = Selection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixRequest:
+    """A member as it was asked for. The short form does not say of what kind a name is: `kind` is None. `place` says
+    where in a file it stands."""
+
+    name: str
+    weight: float
+    kind: Literal["workload", "domain", "file"] | None = None
+    selection: Selection = ANY
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,38 +96,65 @@ class Mix:
     @property
     def environments(self) -> tuple[str, ...]:
         """Fingerprints of the environments its measurements come from; more than one can not be compared."""
-        found = (m.measurement for m in self.members)
-        return tuple(sorted({m.fingerprint for m in found if m is not None}))
+        measurements = (m.measurement for m in self.members)
+        return tuple(sorted({m.fingerprint for m in measurements if m is not None}))
 
 
-def parse_mix(text: str) -> list[tuple[str, float]]:
-    """`"recsys:1,cv:3"` -> [("recsys", 0.25), ("cv", 0.75)]: names as given, weights normalised.
+def mix_requests(text: str) -> list[MixRequest]:
+    """What a mix asks for, in either form; the weights sum to 1.
+
+    Raises UsageError for a bad mix, FileFormatError for a file that is none.
+    """
+    if not is_mix_file(text):
+        return parse_mix(text)
+    return _normalised([_of_file(member) for member in load_mix_file(text).members])
+
+
+def parse_mix(text: str) -> list[MixRequest]:
+    """`"recsys:1,cv:3"` -> recsys with weight 0.25, cv with 0.75: names as given, weights normalised.
 
     Raises UsageError for an empty mix, a name given twice, a weight that is missing or not a positive number.
     """
-    parsed: list[tuple[str, float]] = []
+    parsed: list[MixRequest] = []
     for part in text.split(","):
         name, colon, weight = (piece.strip() for piece in part.rpartition(":"))
         if not part.strip():
-            raise UsageError(
-                "the mix is empty" if not text.strip(" ,") else "the mix has an empty part", hint=_EXAMPLE
-            )
+            raise UsageError("the mix is empty" if not text.strip(" ,") else "the mix has an empty part", hint=_EXAMPLE)
         if not colon or not name:
             missing = "weight" if not colon else "name"
-            raise UsageError(
-                f"'{part.strip()}' has no {missing}", cause="NAME:WEIGHT is expected", hint=_EXAMPLE
-            )
-        if name in (known for known, _ in parsed):
-            raise UsageError(
-                f"'{name}' stands twice in the mix", hint="give it once, with the sum of its weights"
-            )
-        parsed.append((name, _weight(name, weight)))
-    largest = max(weight for _, weight in parsed)
-    total = math.fsum(weight / largest for _, weight in parsed)  # the plain sum may overflow
-    normalised = [(name, weight / largest / total) for name, weight in parsed]
-    if not all(weight > 0 for _, weight in normalised):
+            raise UsageError(f"'{part.strip()}' has no {missing}", cause="NAME:WEIGHT is expected", hint=_EXAMPLE)
+        if name in (known.name for known in parsed):
+            raise UsageError(f"'{name}' stands twice in the mix", hint="give it once, with the sum of its weights")
+        parsed.append(MixRequest(name=name, weight=_weight(name, weight)))
+    return _normalised(parsed)
+
+
+def _of_file(member: FileMember) -> MixRequest:
+    selection = Selection(preset=member.preset, batch=member.batch, dtype=member.dtype)
+    kind: Literal["workload", "domain", "file"]
+    if member.workload is not None:
+        kind, name = "workload", member.workload
+    elif member.domain is not None:
+        kind, name = "domain", member.domain
+    else:
+        assert member.file is not None
+        kind, name = "file", member.file
+    return MixRequest(name=name, weight=member.weight, kind=kind, selection=selection, place=member.place)
+
+
+def _normalised(requests: Sequence[MixRequest]) -> list[MixRequest]:
+    largest = max(r.weight for r in requests)
+    total = math.fsum(r.weight / largest for r in requests)  # the plain sum may overflow
+    normalised = [dataclasses.replace(r, weight=r.weight / largest / total) for r in requests]
+    if not all(r.weight > 0 for r in normalised):
         raise UsageError("the weights are too far apart", hint=_EXAMPLE)
     return normalised
+
+
+def mix_slug(mix: str) -> str:
+    """`recsys:0.5,cv:0.5` -> `recsys-0.5-cv-0.5`, a folder's name; of paths only the last part is kept."""
+    parts = [part.strip().rpartition("/")[2] for part in mix.split(",")]
+    return re.sub(r"[^a-z0-9._]+", "-", "-".join(parts).lower()).strip("-.")[:80]
 
 
 def _weight(name: str, text: str) -> float:
@@ -91,17 +163,15 @@ def _weight(name: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise UsageError(
-            f"'{text}' is not a weight for '{name}'", cause="a positive number is expected", hint=_EXAMPLE
-        )
+        raise UsageError(f"'{text}' is not a weight for '{name}'", cause="a positive number is expected", hint=_EXAMPLE)
     return value
 
 
 def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None = None) -> Mix:
-    """The signatures that a mix names.
+    """The signatures that a mix names: `recsys:0.5,cv:0.5`, or the path of a mix's file.
 
-    NAME is a domain (its workloads that have a profile in this mode, in equal shares), a workload
-    (`resnet50`, `cv/resnet50`) or a path to a signature file. Weights of a workload that is reached twice
+    A member is a domain (its workloads that have a profile in this mode, in equal shares), a workload
+    (`resnet50`, `cv/resnet50`) or a path to a signature file. Weights of a signature that is reached twice
     are added up. Where several environments hold a workload, the one with the fingerprint `environment` is
     preferred, then the first (sorted). Measurements of different environments can not be compared, so an
     environment that holds all the workloads goes before one that does not.
@@ -110,44 +180,82 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
     """
     if mode not in MODES:
         raise UsageError(f"'{mode}' is not a mode", hint=f"use {' or '.join(MODES)}")
-    weights: dict[str, float] = {}
+    weights: dict[tuple[str, Selection], float] = {}
+    candidates: dict[tuple[str, Selection], tuple[ProfileEntry, ...]] = {}
     files: list[tuple[Path, float]] = []
-    for name, weight in parse_mix(text):
-        if (path := _as_path(name, db)) is not None:
-            files.append((path, weight))
+    for request in mix_requests(text):
+        if (path := signature_path(request, db.names)) is not None:
+            files.append((path, request.weight))
             continue
-        workloads = _workloads(name, mode, db)
-        for workload in workloads:
-            weights[workload] = weights.get(workload, 0.0) + weight / len(workloads)
-    members = _from_database(weights, mode, db, environment)
+        try:
+            workloads = _workloads(request, mode, db, text)
+        except UsageError as error:
+            where = f"{request.place}: " if request.place else ""
+            raise UsageError(where + error.message, cause=error.cause, hint=error.hint) from error
+        for name, entries in workloads.items():
+            key = name, request.selection
+            candidates[key] = entries
+            weights[key] = weights.get(key, 0.0) + request.weight / len(workloads)
+    members: list[MixMember] = []
+    for (name, selection), entry in _choose(candidates, environment).items():
+        member = MixMember(
+            name=name,
+            weight=weights[name, selection],
+            signature=entry.load(),
+            source="database",
+            path=entry.path,
+            environment=environment,
+        )
+        _add(members, member)
     for path, weight in files:
-        _add_file(members, path, weight, mode, environment)
+        _add(members, _member_of_file(path, weight, mode, environment))
     return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode)
 
 
-def _as_path(name: str, db: ProfilesDB) -> Path | None:
-    if name in db.names:
+def signature_path(request: MixRequest, workloads: Container[str]) -> Path | None:
+    """The signature file that a member names; None for a workload (the known ones are `workloads`) or a domain."""
+    if request.kind is not None:
+        return Path(request.name) if request.kind == "file" else None
+    if request.name in workloads:
         return None
-    path = Path(name).expanduser()
-    if name.endswith(".json") or (os.sep in name and (path.exists() or name.count(os.sep) > 1)):
+    path = Path(request.name).expanduser()
+    if request.name.endswith(".json") or (os.sep in request.name and (path.exists() or request.name.count(os.sep) > 1)):
         return path
     return None
 
 
-def _workloads(name: str, mode: str, db: ProfilesDB) -> list[str]:
-    """Workloads with a profile in this mode that a domain or workload name stands for."""
-    entries = db.find_domain(name) or db.find(name)
+def _workloads(request: MixRequest, mode: str, db: ProfilesDB, text: str) -> dict[str, tuple[ProfileEntry, ...]]:
+    """Workloads that a member stands for, each with its profiles in this mode and of the sizes asked for."""
+    name = request.name
+    entries = db.find_domain(name) if request.kind != "workload" else ()
+    if not entries and request.kind != "domain":
+        entries = db.find(name)
     if not entries:
         raise _unknown(name, db)
-    found = sorted({e.name for e in entries if e.mode == mode})
-    if not found:
+    in_mode = [e for e in entries if e.mode == mode]
+    if not in_mode:
         modes = sorted({e.mode for e in entries})
         raise UsageError(
             f"there is no {mode} profile of '{name}'",
             cause=f"there is {' and '.join(modes)}",
             hint=f"use --mode {modes[0]}, or profile it with --mode {mode}",
         )
-    return found
+    profiles = [e for e in in_mode if request.selection == ANY or request.selection.fits(e.load())]
+    if not profiles:
+        raise _other_sizes(request, in_mode, mode, text)
+    return {n: tuple(e for e in profiles if e.name == n) for n in sorted({e.name for e in profiles})}
+
+
+def _other_sizes(request: MixRequest, there: list[ProfileEntry], mode: str, text: str) -> UsageError:
+    sizes = sorted({str(Selection.of(e.load())) for e in there})
+    training = "" if mode == MODES[0] else f" --mode {mode}"
+    one = f"statsnet profile {there[0].name}{request.selection.options}{training} -o FILE makes one, and "
+    return UsageError(
+        f"there is no {mode} profile of '{request.name}' with {request.selection}",
+        cause=f"there is {' and '.join(f'({size})' for size in sizes[:5])}",
+        hint=f"{one if len({e.name for e in there}) == 1 else ''}statsnet profile --mix {text}{training} -o DIR makes "
+        "all that this mix lacks",
+    )
 
 
 def _unknown(name: str, db: ProfilesDB) -> UsageError:
@@ -160,36 +268,15 @@ def _unknown(name: str, db: ProfilesDB) -> UsageError:
     return UsageError(f"'{name}' is no domain, workload or signature file", hint=hint)
 
 
-def _from_database(
-    weights: dict[str, float], mode: str, db: ProfilesDB, environment: str | None
-) -> list[MixMember]:
-    chosen = _choose({name: db.find(name, mode) for name in weights}, environment)
-    return [
-        MixMember(
-            name=name,
-            weight=weights[name],
-            signature=entry.load(),
-            source="database",
-            path=entry.path,
-            environment=environment,
-        )
-        for name, entry in chosen.items()
-    ]
-
-
-def _choose(
-    candidates: dict[str, tuple[ProfileEntry, ...]], environment: str | None
-) -> dict[str, ProfileEntry]:
-    """One entry per workload, from one environment if that is possible."""
+def _choose(candidates: dict[_KeyT, tuple[ProfileEntry, ...]], environment: str | None) -> dict[_KeyT, ProfileEntry]:
+    """One entry of each, from one environment if that is possible."""
     folders = sorted({e.environment for entries in candidates.values() for e in entries})
     if len(folders) > 1 and environment is not None:
         # Stable: what was measured in the environment asked for goes first.
         folders.sort(key=lambda folder: not _measured_in(folder, candidates.values(), environment))
     complete = [f for f in folders if all(any(e.environment == f for e in es) for es in candidates.values())]
     order = [*complete[:1], *(f for f in folders if f not in complete[:1])]
-    return {
-        name: min(entries, key=lambda e: order.index(e.environment)) for name, entries in candidates.items()
-    }
+    return {name: min(entries, key=lambda e: order.index(e.environment)) for name, entries in candidates.items()}
 
 
 def _measured_in(folder: str, candidates: Iterable[tuple[ProfileEntry, ...]], environment: str) -> bool:
@@ -198,25 +285,33 @@ def _measured_in(folder: str, candidates: Iterable[tuple[ProfileEntry, ...]], en
     return first.load().measurement_for(environment) is not None
 
 
-def _add_file(
-    members: list[MixMember], path: Path, weight: float, mode: str, environment: str | None
-) -> None:
+def load_in_mode(path: Path, mode: str) -> Signature:
+    """A user's signature. Raises UsageError for one of the other mode, FileFormatError for a damaged file."""
     signature = load_signature(path)
     if signature.mode != mode:
         raise UsageError(
             f"'{path}' is a signature of {signature.mode}, not of {mode}",
             hint=f"use --mode {signature.mode}, or give a signature of {mode}",
         )
-    short_id = signature.id.removeprefix("sha256:")[:8]
-    name = signature.name or f"signature-{short_id}"
+    return signature
+
+
+def _member_of_file(path: Path, weight: float, mode: str, environment: str | None) -> MixMember:
+    signature = load_in_mode(path, mode)
+    name = signature.name or f"signature-{_short_id(signature)}"
+    return MixMember(name=name, weight=weight, signature=signature, source="file", path=path, environment=environment)
+
+
+def _add(members: list[MixMember], new: MixMember) -> None:
+    """Another size of a workload that is there has its id in its name; the weights of one signature are added up."""
     for i, member in enumerate(members):
-        if member.signature == signature:
-            members[i] = dataclasses.replace(member, weight=member.weight + weight)
+        if member.signature == new.signature:
+            members[i] = dataclasses.replace(member, weight=member.weight + new.weight)
             return
-        if member.name == name:
-            name = f"{name}@{short_id}"
-    members.append(
-        MixMember(
-            name=name, weight=weight, signature=signature, source="file", path=path, environment=environment
-        )
-    )
+    if new.name in (m.name for m in members):
+        new = dataclasses.replace(new, name=f"{new.name}@{_short_id(new.signature)}")
+    members.append(new)
+
+
+def _short_id(signature: Signature) -> str:
+    return signature.id.removeprefix("sha256:")[:8]

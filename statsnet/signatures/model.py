@@ -4,47 +4,57 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, Required, TypedDict, cast
+
+from msgspec import Meta
 
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.signatures.canonical import content_id
+from statsnet.signatures.conversion import IF_KNOWN, plain, typed
 from statsnet.signatures.gpu import GpuActivity
+from statsnet.signatures.limits import (
+    Count,
+    Finite,
+    Id,
+    KernelName,
+    Positive,
+    Preset,
+    Quantity,
+    Samples,
+    Seconds,
+    Share,
+    ShortText,
+    Size,
+    Word,
+    whole,
+)
 from statsnet.signatures.operators import compact_arguments, flatten_arguments
 
 KIND = "statsnet.signature"
-SCHEMA_VERSION = 1
-FLOPS_PER_MULTIPLY_ADD = 2
+
+Mode = Literal["inference", "training"]
+Phase = Literal["input", "forward", "backward", "optimizer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadName:
     """Identity of a workload that ships with StatsNet; a user's own workload has none in its signature."""
 
-    domain: str
-    name: str
-    preset: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"domain": self.domain, "name": self.name, "preset": self.preset}
+    domain: Word
+    name: Word
+    preset: Preset | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skew:
     """How unevenly an embedding's rows are read."""
 
-    distinct_share: float
-    top1pct_share: float
-    zipf: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "distinct_share": self.distinct_share,
-            "top1pct_share": self.top1pct_share,
-            "zipf": self.zipf,
-        }
+    distinct_share: Share
+    top1pct_share: Share
+    zipf: Annotated[float, Meta(ge=0, le=100)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +64,15 @@ class Cluster:
     `args` and `outputs` are encoded as signatures/operators.py says.
     """
 
-    op: str
-    phase: str
-    category: str
-    calls: float
-    args: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    flops: float | None = None
-    bytes_read: float | None = None
-    bytes_written: float | None = None
+    op: Annotated[str, whole(r"[a-z0-9_]+(\.[A-Za-z0-9_]+)+"), Meta(max_length=120)]
+    phase: Phase
+    category: Word
+    calls: Annotated[float, Meta(gt=0, le=1e12)]
+    args: Annotated[tuple[Any, ...], Meta(max_length=100)]
+    outputs: Annotated[tuple[Any, ...], Meta(max_length=100_000)]
+    flops: Quantity | None = None
+    bytes_read: Quantity | None = None
+    bytes_written: Quantity | None = None
     skew: Skew | None = None
 
     @property
@@ -72,41 +82,13 @@ class Cluster:
             return None
         return self.bytes_read + self.bytes_written
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "op": self.op,
-            "phase": self.phase,
-            "category": self.category,
-            "calls": self.calls,
-            "args": compact_arguments(self.args),
-            "outputs": compact_arguments(self.outputs),
-            "flops": self.flops,
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "skew": self.skew.to_dict() if self.skew else None,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Cluster:
-        fields = {k: data[k] for k in ("op", "phase", "category", "flops", "bytes_read", "bytes_written")}
-        return cls(
-            **fields,
-            calls=float(data["calls"]),
-            args=tuple(flatten_arguments(data["args"])),
-            outputs=tuple(flatten_arguments(data["outputs"])),
-            skew=Skew(**data["skew"]) if data["skew"] else None,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Motif:
     """A short run of clusters (indices, in data-flow order) and how often a step holds it."""
 
-    clusters: tuple[int, ...]
-    count: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"clusters": list(self.clusters), "count": self.count}
+    clusters: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=1000)]
+    count: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,19 +96,51 @@ class Memory:
     """Memory of the workload in bytes; what is not known is None. `activation_bytes` is the most that comes and goes
     within a step (activations, gradients, workspace), `optimizer_bytes` the optimizer's state in training."""
 
-    parameter_count: int
-    parameter_bytes: int
-    buffer_bytes: int
-    input_bytes: int
-    optimizer_bytes: int | None = None
-    activation_bytes: int | None = None
-    peak_bytes: int | None = None
+    parameter_count: Size
+    parameter_bytes: Size
+    buffer_bytes: Size
+    input_bytes: Size
+    optimizer_bytes: Size | None = field(default=None, metadata=IF_KNOWN)
+    activation_bytes: Size | None = None
+    peak_bytes: Size | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in self.__slots__}
-        if self.optimizer_bytes is None:
-            del found["optimizer_bytes"]
-        return found
+
+Settings = Annotated[dict[str, ShortText], Meta(max_length=60)]
+
+
+class GpuRecord(TypedDict, total=False):
+    """The GPU's part of an environment record."""
+
+    compute_capability: ShortText | None
+    multiprocessors: Size | None
+    cudnn: ShortText | None
+    sm_clock_max_mhz: Size | None
+    memory_clock_max_mhz: Size | None
+    power_limit_w: Size | None
+
+
+class Environment(TypedDict, total=False):
+    """An environment record (statsnet/environment.py)."""
+
+    device: Required[Literal["cpu", "cuda"]]
+    device_name: Required[ShortText]
+    cpu_model: ShortText | None
+    cpu_capability: ShortText | None
+    isa: Annotated[list[Word], Meta(max_length=100)]
+    threads: Size | None
+    interop_threads: Size | None
+    cores: Size | None
+    memory_bytes: Size | None
+    torch: ShortText | None
+    python: ShortText | None
+    os: ShortText | None
+    mkl: ShortText | None
+    onednn: ShortText | None
+    cuda: ShortText | None
+    driver: ShortText | None
+    allocator: Settings
+    settings: Settings
+    gpu: GpuRecord | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +148,20 @@ class Measurement:
     """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
     CPU."""
 
-    environment: dict[str, Any]
-    step_latency_s: tuple[float, ...]
-    warmup_latency_s: tuple[float, ...]
-    profiled_latency_s: tuple[float, ...]
-    cluster_time_s: tuple[float | None, ...]
-    kernels: tuple[str | None, ...]
-    kernel_class: tuple[str | None, ...]
-    launches: float
-    framework_time_s: float | None
-    idle_time_s: float | None
-    unexplained_share: float | None
-    coefficient_of_variation: float | None
+    environment: Environment
+    step_latency_s: Samples
+    warmup_latency_s: Samples
+    profiled_latency_s: Samples
+    cluster_time_s: tuple[Seconds | None, ...]
+    kernels: tuple[KernelName | None, ...]
+    kernel_class: tuple[KernelName | None, ...]
+    launches: Quantity
+    framework_time_s: Quantity | None
+    idle_time_s: Quantity | None
+    unexplained_share: Finite | None
+    coefficient_of_variation: Quantity | None
     source: Literal["profile", "replay"] = "profile"
-    gpu: GpuActivity | None = None
+    gpu: GpuActivity | None = field(default=None, metadata=IF_KNOWN)
 
     @property
     def latency_s(self) -> float:
@@ -169,32 +183,40 @@ class Measurement:
         return math.fsum(t for t in self.cluster_time_s if t is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "gpu"}
-        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
-        return plain if self.gpu is None else {**plain, "gpu": self.gpu.to_dict()}
+        return cast(dict[str, Any], plain(self))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Measurement:
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
-        gpu = fields.pop("gpu", None)
-        return cls(**fields, gpu=None if gpu is None else GpuActivity.from_dict(gpu))
+    def from_dict(cls, data: Any) -> Measurement:
+        """Inverse of `to_dict`. Raises ValueError for data that does not fit."""
+        return cast(Measurement, typed(data, cls))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
-    """The statistics of one workload in one mode. Raises ValueError if its parts contradict each other."""
+@dataclass(frozen=True, kw_only=True)
+class _Head:
+    """What a signature says beside its counts."""
 
-    mode: Literal["inference", "training"]
-    dtype: str
-    clusters: tuple[Cluster, ...]
-    memory: Memory
-    batch: int | None = None
-    optimizer: str | None = None
+    mode: Mode
+    dtype: Word
+    batch: Positive | None = None
+    optimizer: Word | None = None
     workload: WorkloadName | None = None
-    motifs: tuple[Motif, ...] = ()
-    shape_variants: int = 1
-    measurements: tuple[Measurement, ...] = ()
-    level: str = "full"
+    measurements: Annotated[tuple[Measurement, ...], Meta(max_length=1000)] = ()
+    level: Literal["full"] = "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counts:
+    """What depends on no device."""
+
+    clusters: Annotated[tuple[Cluster, ...], Meta(max_length=20_000)]
+    memory: Memory
+    motifs: Annotated[tuple[Motif, ...], Meta(max_length=20_000)] = ()
+    shape_variants: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature(_Counts, _Head):
+    """The statistics of one workload in one mode. Raises ValueError if its parts contradict each other."""
 
     def __post_init__(self) -> None:
         for motif in self.motifs:
@@ -215,7 +237,7 @@ class Signature:
     @property
     def id(self) -> str:
         """`sha256:...` over the canonical form; computed on each use."""
-        return content_id(self._content())
+        return content_id(SignatureFile.of(self).to_dict())
 
     @property
     def calls_per_step(self) -> float:
@@ -245,9 +267,7 @@ class Signature:
         if measurement is None or not measurement.operator_time_s > 0:
             return None
         pairs = zip(self.clusters, measurement.cluster_time_s, strict=True)
-        covered = math.fsum(
-            t for c, t in pairs if t is not None and c.flops is not None and c.bytes_moved is not None
-        )
+        covered = math.fsum(t for c, t in pairs if t is not None and c.flops is not None and c.bytes_moved is not None)
         return covered / measurement.operator_time_s
 
     def measurement_for(self, environment_fingerprint: str) -> Measurement | None:
@@ -256,42 +276,49 @@ class Signature:
 
     def to_dict(self) -> dict[str, Any]:
         """As written to a file, the id included."""
-        content = self._content()
+        content = SignatureFile.of(self).to_dict()
         return {**content, "id": content_id(content)}
 
-    def _content(self) -> dict[str, Any]:
-        return {
-            "kind": KIND,
-            "schema_version": SCHEMA_VERSION,
-            "level": self.level,
-            "workload": self.workload.to_dict() if self.workload else None,
-            "mode": self.mode,
-            "dtype": self.dtype,
-            "batch": self.batch,
-            "optimizer": self.optimizer,
-            "counts": {
-                "flops_per_multiply_add": FLOPS_PER_MULTIPLY_ADD,
-                "clusters": [c.to_dict() for c in self.clusters],
-                "motifs": [m.to_dict() for m in self.motifs],
-                "memory": self.memory.to_dict(),
-                "shape_variants": self.shape_variants,
-            },
-            "measurements": [m.to_dict() for m in self.measurements],
-        }
+    @classmethod
+    def from_dict(cls, data: Any) -> Signature:
+        """Inverse of `to_dict`; the id is not looked at. Raises ValueError for data that does not fit."""
+        return cast(SignatureFile, typed(data, SignatureFile)).signature()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CountsInFile(_Counts):
+    flops_per_multiply_add: Literal[2] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignatureFile(_Head):
+    """A signature as it lies in a file: the counts apart, and lists of tensors written shortly."""
+
+    kind: Literal["statsnet.signature"] = "statsnet.signature"
+    schema_version: Literal[1] = 1
+    id: Id | None = None
+    counts: _CountsInFile
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Signature:
-        """Inverse of `to_dict` for data that fits the schema; the id is not looked at."""
-        counts = data["counts"]
-        return cls(
-            **{k: data[k] for k in ("level", "mode", "dtype", "batch", "optimizer")},
-            workload=WorkloadName(**data["workload"]) if data["workload"] else None,
-            clusters=tuple(Cluster.from_dict(c) for c in counts["clusters"]),
-            motifs=tuple(Motif(clusters=tuple(m["clusters"]), count=m["count"]) for m in counts["motifs"]),
-            memory=Memory(**counts["memory"]),
-            shape_variants=counts["shape_variants"],
-            measurements=tuple(Measurement.from_dict(m) for m in data["measurements"]),
-        )
+    def of(cls, signature: Signature) -> SignatureFile:
+        counts = _CountsInFile(**_parts(signature, _Counts))
+        return cls(**_parts(signature, _Head), counts=_with_arguments(counts, compact_arguments))
+
+    def signature(self) -> Signature:
+        counts = _with_arguments(self.counts, flatten_arguments)
+        return Signature(**_parts(self, _Head), **_parts(counts, _Counts))
+
+    def to_dict(self) -> dict[str, Any]:
+        return cast(dict[str, Any], plain(self))
+
+
+def _parts(value: Any, of: type) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(of)}
+
+
+def _with_arguments(counts: _CountsInFile, change: Callable[[Iterable[Any]], list[Any]]) -> _CountsInFile:
+    clusters = (replace(c, args=tuple(change(c.args)), outputs=tuple(change(c.outputs))) for c in counts.clusters)
+    return replace(counts, clusters=tuple(clusters))
 
 
 def _check_gpu(gpu: GpuActivity, clusters: int) -> None:

@@ -15,7 +15,12 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from statsnet.signatures.conversion import typed
+from statsnet.signatures.limits import Finite, Size, Word
 
 ITEM_SIZE = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
@@ -112,15 +117,15 @@ def is_tensor(arg: Any) -> bool:
 
 def tensors_of(args: Iterable[Any]) -> list[TensorSpec]:
     """Every tensor in encoded arguments, tensor lists flattened and repetitions written out, in order."""
-    found: list[TensorSpec] = []
+    tensors: list[TensorSpec] = []
     for arg in args:
         if is_tensor(arg):
-            found.append(TensorSpec.from_dict(arg))
+            tensors.append(TensorSpec.from_dict(arg))
         elif isinstance(arg, dict) and "tensors" in arg:
             for entry in flatten_tensor_list(arg["tensors"]):
                 if entry is not None:
-                    found.extend([TensorSpec.from_dict(entry)] * entry.get("times", 1))
-    return found
+                    tensors.extend([TensorSpec.from_dict(entry)] * entry.get("times", 1))
+    return tensors
 
 
 def bytes_of(args: Iterable[Any], outputs: Iterable[Any]) -> int:
@@ -136,6 +141,49 @@ def dtype_of(args: Iterable[Any], outputs: Iterable[Any]) -> str:
 
 MAX_LIST_TENSORS = 100_000
 """Longest tensor list that is accepted: a few bytes in a file must not ask for gigabytes of memory."""
+
+
+Dims = Annotated[tuple[Size, ...], Meta(max_length=16)]
+Times = Annotated[int, Meta(ge=1, le=MAX_LIST_TENSORS)]
+Scalar = None | bool | int | Finite | Annotated[str, Meta(max_length=40)]
+
+
+class EncodedTensor(Struct, forbid_unknown_fields=True):
+    """A tensor within encoded arguments."""
+
+    shape: Dims
+    dtype: Word
+    strides: Dims | UnsetType = UNSET
+    high: Size | UnsetType = UNSET
+    sparse: Size | UnsetType = UNSET
+    times: Times | UnsetType = UNSET
+
+
+class EncodedGroup(Struct, forbid_unknown_fields=True):
+    """A run of a tensor list's entries that repeats."""
+
+    tensors: Annotated[list[EncodedTensor | None], Meta(min_length=1, max_length=1000)]
+    times: Times
+
+
+class EncodedList(Struct, forbid_unknown_fields=True):
+    """A tensor list; its entries are tensors, groups and nulls."""
+
+    tensors: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_LIST_TENSORS)]
+
+
+def check_argument(arg: Any, place: str) -> None:
+    """Raise ValueError, which names the place, for what encodes no argument."""
+    if isinstance(arg, list):
+        for i, part in enumerate(arg):
+            check_argument(part, f"{place}[{i}]")
+    elif isinstance(arg, dict) and "tensors" in arg:
+        typed(arg, EncodedList, place)
+        for i, entry in enumerate(arg["tensors"]):
+            if entry is not None:
+                typed(entry, EncodedGroup if "tensors" in entry else EncodedTensor, f"{place}.tensors[{i}]")
+    else:
+        typed(arg, EncodedTensor if isinstance(arg, dict) else Scalar, place)
 
 
 def flatten_arguments(args: Iterable[Any]) -> list[Any]:

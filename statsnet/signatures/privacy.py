@@ -10,14 +10,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
+
+import msgspec
 
 from statsnet.environment import ALLOCATOR_LIBRARIES, ISA_FLAGS, SETTINGS, STEP_SETTINGS, TORCH_SETTINGS
 from statsnet.errors import StatsNetError
 from statsnet.signatures.categories import CATEGORIES
 from statsnet.signatures.gpu import COUNTERS, POWER_FIELDS, THROTTLE_REASONS, WHY_MISSING
-from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
-from statsnet.signatures.validation import schema_for
+from statsnet.signatures.model import Mode, Phase, SignatureFile
+from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS, EncodedGroup, EncodedTensor
 from statsnet.signatures.vocabulary import (
     KERNEL_LIBRARIES,
     KERNEL_NAMES,
@@ -26,7 +28,6 @@ from statsnet.signatures.vocabulary import (
     OPAQUE_KERNEL,
     OPAQUE_OP,
     OPTIMIZERS,
-    PHASES,
 )
 
 Rule = Callable[[str], bool]
@@ -83,23 +84,14 @@ def _strings(value: Any, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[s
 
 @functools.cache
 def _known_keys() -> frozenset[str]:
-    """Every property that the schema names."""
-    found: set[str] = set()
-    pending: list[Any] = [schema_for("statsnet.signature")]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            found.update(node.get("properties", {}))
-            pending.extend(node.values())
-        elif isinstance(node, list):
-            pending.extend(node)
-    return frozenset(found)
+    """Every key that the types of a signature name."""
+    _, schemas = msgspec.json.schema_components((SignatureFile, EncodedTensor, EncodedGroup))
+    named = {key for schema in schemas.values() for key in schema.get("properties", {})}
+    return frozenset({*named, *COUNTERS, *POWER_FIELDS})
 
 
 def _is_setting(key: str) -> bool:
-    return key in (*SETTINGS, *TORCH_SETTINGS, *STEP_SETTINGS, "library") or _matches(r"MALLOC_[A-Z_]{1,30}")(
-        key
-    )
+    return key in (*SETTINGS, *TORCH_SETTINGS, *STEP_SETTINGS, "library") or _matches(r"MALLOC_[A-Z_]{1,30}")(key)
 
 
 def _argument_rule(names: list[str]) -> Rule:
@@ -121,11 +113,11 @@ def _rules(words: frozenset[str]) -> dict[str, Rule]:
         "workload.domain": word,
         "workload.name": word,
         "workload.preset": lambda text: not text or word(text),
-        "mode": {"inference", "training"}.__contains__,
+        "mode": get_args(Mode).__contains__,
         "dtype": {*ITEM_SIZE, "mixed"}.__contains__,
         "optimizer": lambda text: text.lower().replace("_", "") in OPTIMIZERS,
         "counts.clusters.op": _is_public_op,
-        "counts.clusters.phase": PHASES.__contains__,
+        "counts.clusters.phase": get_args(Phase).__contains__,
         "counts.clusters.category": frozenset(CATEGORIES).__contains__,
         "measurements.kernels": is_kernel,
         "measurements.kernel_class": is_kernel_class,
@@ -195,7 +187,7 @@ def _is_public_kernel(text: str, words: frozenset[str]) -> bool:
 def _is_public_name(name: str, words: frozenset[str]) -> bool:
     if name in KERNEL_NAMES or re.fullmatch(rf"({'|'.join(KERNEL_LIBRARIES)}):[a-z0-9_:.]{{1,100}}", name):
         return True
-    found = _words(name)
-    known = [w for w in found if w in words or w in KERNEL_WORDS]
-    unknown = [w for w in found if len(w) > 3 and w not in words and w not in KERNEL_WORDS]
+    parts = _words(name)
+    known = [w for w in parts if w in words or w in KERNEL_WORDS]
+    unknown = [w for w in parts if len(w) > 3 and w not in words and w not in KERNEL_WORDS]
     return bool(re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", name)) and bool(known) and not unknown

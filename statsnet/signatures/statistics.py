@@ -24,7 +24,7 @@ def shares(amounts: Mapping[Key, float] | Iterable[tuple[Key, float]]) -> dict[K
         if not (math.isfinite(amount) and amount >= 0):
             raise ValueError(f"{amount} is not an amount")
         parts.setdefault(key, []).append(amount)
-    sums = {key: math.fsum(found) for key, found in parts.items()}
+    sums = {key: math.fsum(values) for key, values in parts.items()}
     largest = max(sums.values(), default=0.0)
     if not largest > 0:
         return {}

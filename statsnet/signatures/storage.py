@@ -5,42 +5,90 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures.canonical import canonical_json, content_id, read_json, write_json_atomically
+from statsnet.signatures.conversion import check_keys, plain, typed
+from statsnet.signatures.documents import Fit, ProxySpec, Result
 from statsnet.signatures.kinds import KINDS, SIGNATURE_MAX_WRITTEN_BYTES
-from statsnet.signatures.migrations import migrate
-from statsnet.signatures.model import KIND, Signature
+from statsnet.signatures.model import KIND, Signature, SignatureFile
+from statsnet.signatures.operators import check_argument
 from statsnet.signatures.privacy import assert_clean
-from statsnet.signatures.validation import validate
 
 Path = str | os.PathLike[str]
 
 
 def load_document(path: Path, kind: str) -> dict[str, Any]:
-    """A file of one of KINDS as plain data, brought up to date and checked.
+    """A file of one of KINDS as plain data, checked.
 
-    Raises FileFormatError if it can not be read, is of another kind, made by a newer StatsNet, does not fit
-    the schema, or was changed after it was written.
+    Raises FileFormatError if it can not be read, is of another kind or version, does not fit the type of its kind,
+    or was changed after it was written.
     """
+    return _load(path, kind)[0]
+
+
+def load_spec(path: Path) -> ProxySpec:
+    """A proxy's spec.json. Raises FileFormatError as `load_document` does."""
+    return cast(ProxySpec, _load(path, "statsnet.proxy")[1])
+
+
+def load_fit(path: Path) -> Fit:
+    """A proxy's fit.json. Raises FileFormatError as `load_document` does."""
+    return cast(Fit, _load(path, "statsnet.fit")[1])
+
+
+def load_result(path: Path) -> Result:
+    """A result of `run` or `validate`. Raises FileFormatError as `load_document` does."""
+    return cast(Result, _load(path, "statsnet.result")[1])
+
+
+def load_signature(path: Path) -> Signature:
+    """A signature from a file. Raises FileFormatError as `load_document` does."""
+    return cast(Signature, _load(path, KIND)[1])
+
+
+def validate(data: Mapping[str, Any], kind: str, path: object = "data") -> Any:
+    """Plain data as a typed value. Raises FileFormatError that names the first place that does not fit."""
+    try:
+        value = typed(data, KINDS[kind].type)
+        return _signature(value, data) if isinstance(value, SignatureFile) else value
+    except ValueError as error:
+        raise FileFormatError(
+            f"'{path}' is not a valid {kind} file",
+            cause=str(error),
+            hint="docs/formats.md describes the format; files are written by statsnet, not by hand",
+        ) from error
+
+
+def _signature(file: SignatureFile, data: Mapping[str, Any]) -> Signature:
+    check_keys(data, file.to_dict())
+    for i, cluster in enumerate(file.counts.clusters):
+        for name, arguments in (("args", cluster.args), ("outputs", cluster.outputs)):
+            for j, argument in enumerate(arguments):
+                place = f"counts.clusters[{i}].{name}[{j}]"
+                check_argument(argument, place)
+                if name == "outputs" and not isinstance(argument, dict | None):
+                    raise ValueError(f"at {place}: an output is a tensor, a list of tensors or null")
+    return file.signature()
+
+
+def _load(path: Path, kind: str) -> tuple[dict[str, Any], Any]:
     data = read_json(path, max_bytes=KINDS[kind].max_bytes)
     _check_kind(data, kind, path)
-    # The id belongs to the content as it was written, so it is looked at before a migration changes that.
-    written = content_id(data)
-    migrated = migrate(data, path)
-    if migrated is data:
-        validate(data, kind, path)
-    if KINDS[kind].has_id and data.get("id") != written:
+    value = validate(data, kind, path)
+    if KINDS[kind].has_id and data.get("id") != content_id(data):
         raise FileFormatError(
             f"'{path}' was changed after it was written",
             cause="its id does not match its content",
             hint="take the file again from where it came, or make it again",
         )
-    if migrated is not data:
-        data = _with_id(migrated, kind)
-        validate(data, kind, path)
-    return data
+    return data, value
+
+
+def save(path: Path, document: ProxySpec | Fit | Result) -> None:
+    """Write a spec, a fit or a result. Raises as `save_document` does."""
+    save_document(path, plain(document))
 
 
 def save_document(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,18 +104,6 @@ def save_document(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     validate(document, kind, path)
     write_json_atomically(path, document)
     return document
-
-
-def load_signature(path: Path) -> Signature:
-    """A signature from a file.
-
-    Raises FileFormatError as `load_document` does, and if its parts contradict each other.
-    """
-    data = load_document(path, KIND)
-    try:
-        return Signature.from_dict(data)
-    except ValueError as error:
-        raise FileFormatError(f"'{path}' is not a valid {KIND} file", cause=str(error)) from error
 
 
 def save_signature(path: Path, signature: Signature) -> str:
@@ -93,12 +129,18 @@ def _with_id(data: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _check_kind(data: Mapping[str, Any], kind: str, path: Path) -> None:
-    found = data.get("kind")
-    if found == kind:
-        return
-    known = KINDS.get(found) if isinstance(found, str) else None
-    is_what = known.title if known else "no file of StatsNet"
-    raise FileFormatError(
-        f"'{path}' is {is_what}, not {KINDS[kind].title}",
-        cause=f"its kind is '{str(found)[:40]}', '{kind}' is expected" if found else "it has no kind",
-    )
+    """Raise FileFormatError for a file of another kind or version. There are no migrations before version 1.0."""
+    file_kind, wanted = data.get("kind"), KINDS[kind]
+    if file_kind != kind:
+        known = KINDS.get(file_kind) if isinstance(file_kind, str) else None
+        raise FileFormatError(
+            f"'{path}' is {known.title if known else 'no file of StatsNet'}, not {wanted.title}",
+            cause=f"its kind is '{str(file_kind)[:40]}', '{kind}' is expected" if file_kind else "it has no kind",
+        )
+    version = data.get("schema_version")
+    if type(version) is not int or version != wanted.type.schema_version:  # True == 1
+        raise FileFormatError(
+            f"'{path}' has schema_version {version!r:.40}, this StatsNet reads {wanted.type.schema_version}",
+            cause="before version 1.0 there are no migrations",
+            hint=wanted.anew,
+        )

@@ -18,7 +18,7 @@ from typing import Any
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Cluster, Measurement, Signature, Skew
+from statsnet.signatures.model import Cluster, Measurement, Mode, Signature, Skew
 from statsnet.signatures.statistics import intensity_bin, shares
 
 UNKNOWN_KERNEL_CLASS = "unknown"
@@ -99,7 +99,7 @@ class Target:
     motifs: tuple[TargetMotif, ...]
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         """`training` if any member is trained."""
         return "training" if any(m.signature.mode == "training" for m in self.members) else "inference"
 
@@ -186,9 +186,9 @@ class Target:
     @property
     def power_w(self) -> float | None:
         """Energy per second; None if it was not measured for a member."""
-        found = [(m.steps_per_s, m.measurement.gpu) for m in self.members]
-        drawn = [(rate, gpu.power.energy_j_per_step) for rate, gpu in found if gpu is not None]
-        if len(drawn) < len(found) or any(energy is None for _, energy in drawn):
+        gpus = [(m.steps_per_s, m.measurement.gpu) for m in self.members]
+        drawn = [(rate, gpu.power.energy_j_per_step) for rate, gpu in gpus if gpu is not None]
+        if len(drawn) < len(gpus) or any(energy is None for _, energy in drawn):
             return None
         return math.fsum(rate * energy for rate, energy in drawn if energy is not None)
 
@@ -213,17 +213,17 @@ def counters_over(clusters: Sequence[TargetCluster]) -> dict[str, float]:
     """Hardware counters that are known of COUNTED of these clusters' time: means over that time, and of SUM_COUNTERS
     the sum per second."""
     total = math.fsum(c.time_share for c in clusters)
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for name in COUNTERS:
         pairs = [(c.time_share, c.counters[name]) for c in clusters if name in c.counters]
         spent = math.fsum(share for share, _ in pairs)
         if not spent or spent < COUNTED * total:
             continue
         if name in SUM_COUNTERS:
-            found[name] = math.fsum(value for _, value in pairs)
+            counters[name] = math.fsum(value for _, value in pairs)
         else:
-            found[name] = math.fsum(share * value for share, value in pairs) / spent
-    return found
+            counters[name] = math.fsum(share * value for share, value in pairs) / spent
+    return counters
 
 
 def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = None) -> Target:
@@ -317,7 +317,5 @@ def _counters(member: TargetMember, index: int, steps_per_s: float) -> dict[str,
     gpu = member.measurement.gpu
     if gpu is None:
         return {}
-    known = {
-        name: value for name, values in gpu.counters.clusters.items() if (value := values[index]) is not None
-    }
+    known = {name: value for name, values in gpu.counters.clusters.items() if (value := values[index]) is not None}
     return {name: value * (steps_per_s if name in SUM_COUNTERS else 1.0) for name, value in known.items()}

@@ -20,8 +20,6 @@ OPTIMIZERS = frozenset(
 )  # fmt: skip
 """Optimizers by lower-case name without underscores; `custom` stands for a customer's own."""
 
-PHASES = ("input", "forward", "backward", "optimizer")
-
 KERNEL_LIBRARIES = ("onednn", "mkl")
 """Prefixes under which a name comes from a library's own log and is public as a whole."""
 

@@ -1,39 +1,38 @@
-"""Candidates measured in several processes, without those that end theirs."""
+"""Candidates measured in several processes, without those that crash their process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from statsnet.errors import ProcessError
+from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
 
-Column = dict[str, Any]
-Job = Callable[[Sequence[Candidate], Callable[[int], None]], list[Column]]
-"""Measures these candidates in one process; it says of each, by its place, when it begins with it."""
+Measure = Callable[[Sequence[Candidate], Callable[[int], None]], list[BlockMeasurement]]
+"""Measures these candidates in one process; its second argument is told the index of each candidate as it begins."""
 
 PROCESSES = 2
 
 MOST_FAULTS = 8
-"""A library fails with a few of a mix's blocks, which others of other sizes replace. Where more fail, the cause is
-another, and what is left is another mix."""
+"""A library may fail with a few of a mix's blocks; blocks of other sizes replace them. If more fail, the cause is
+another, and the rest would be another mix."""
 
 
-def fastest_columns(
-    wanted: Sequence[Candidate], job: Job
-) -> tuple[dict[str, Column], dict[str, ProcessError]]:
-    """By candidate's key: the fastest column of several processes, one after the other, for where two threads share a
-    core for a while, a block takes a scheduler's slice; and of each that ended its process, as a library's fault does,
-    how it ended.
+def fastest_measurements(
+    wanted: Sequence[Candidate], measure: Measure
+) -> tuple[dict[str, BlockMeasurement], dict[str, ProcessError]]:
+    """By candidate's key: the fastest measurement of several processes, one after the other, because a block takes a
+    scheduler's slice while two threads share a core; and, for each candidate that crashed its process, as a library's
+    fault does, how the process ended.
 
-    Raises ProcessError where more than MOST_FAULTS do, and where none was being measured.
+    Raises ProcessError if more than MOST_FAULTS crash, or if a process crashes before it measures one.
     """
     faults: dict[str, ProcessError] = {}
-    runs: list[dict[str, Column]] = []
+    runs: list[dict[str, BlockMeasurement]] = []
     while len(runs) < PROCESSES and (sound := [c for c in wanted if c.key not in faults]):
         begun: list[int] = []
         try:
-            columns = job(sound, begun.append)
+            measured = measure(sound, begun.append)
         except ProcessError as error:
             if not begun:
                 raise
@@ -42,17 +41,11 @@ def fastest_columns(
             if len(faults) > MOST_FAULTS:
                 raise faults[culprit.key] from error
         else:
-            runs.append({c.key: column for c, column in zip(sound, columns, strict=True)})
+            runs.append({c.key: m for c, m in zip(sound, measured, strict=True)})
     sound_keys = [c.key for c in wanted if c.key not in faults]
-    return {key: min((run[key] for run in runs), key=_column_s) for key in sound_keys}, faults
+    return {key: min((run[key] for run in runs), key=lambda m: m.operator_time_s) for key in sound_keys}, faults
 
 
 def _blamed(error: ProcessError, culprit: Candidate) -> ProcessError:
-    """The same, with the block's name."""
-    return ProcessError(
-        f"{error.message} while it measured {culprit.named}", cause=error.cause, hint=error.hint
-    )
-
-
-def _column_s(column: Column) -> float:
-    return sum(row["time_s"] for part in ("block", "optimizer") for row in column[part]["operators"])
+    """The same error with the block's name."""
+    return ProcessError(f"{error.message} while it measured {culprit.named}", cause=error.cause, hint=error.hint)

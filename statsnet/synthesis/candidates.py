@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statsnet.blocks import KINDS, Config
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.target import Target
 from statsnet.synthesis.estimate import estimate_s
 from statsnet.synthesis.sources import Source, by_importance, sources
@@ -27,11 +28,11 @@ COARSE = 3
 """The second pair of penalties is used for this many of SIZES."""
 
 ROOM = 16.0
-"""A motif's candidates take up to so many times its own share of the time; a family's leader up to so many times the
-family's share. Anything larger would stand for something else."""
+"""A motif's candidates take up to this many times its own share of the time; a family's leader up to this many times
+the family's share. Anything larger would stand for something else."""
 
 FEWEST = 2
-"""Every motif is tried in at least so many sizes."""
+"""Every motif is tried in at least this many sizes."""
 
 SIZES = (1 / 8, 1 / 25, 1 / 80, 1 / 250, 1 / 600)
 """Wanted times of a motif's candidates, as shares of the budget. Coarse ones fill it, fine ones balance it."""
@@ -74,6 +75,11 @@ class Candidate:
     def named(self) -> str:
         """Kind and configuration, for messages."""
         return f"{self.kind} {json.dumps(self.config)}"
+
+    @property
+    def placed(self) -> Placed:
+        """As a block of a network."""
+        return Placed(kind=self.kind, config=self.config, optimizer=self.optimizer)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "config": self.config, "optimizer": self.optimizer}
@@ -153,7 +159,7 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
             )
             sized.append((math.log2(narrowing), abs(math.log2(divisor)), candidate))
             if time_s < sizes[-1] / 4 * budget_s:
-                break  # smaller ones are of no use
+                break  # smaller ones are too short to be of use
     usual = _usual(budget_s, mode, source.kind)
     chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
     if source.kind in WITH_WEIGHTS:
@@ -165,12 +171,10 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
     return list({c.key: c for c in chosen}.values())
 
 
-def _nearest(
-    sized: list[tuple[float, float, Candidate]], time_s: float, penalties: tuple[float, float]
-) -> Candidate:
-    def away(entry: tuple[float, float, Candidate]) -> tuple[float, str]:
+def _nearest(sized: list[tuple[float, float, Candidate]], time_s: float, penalties: tuple[float, float]) -> Candidate:
+    def distance(entry: tuple[float, float, Candidate]) -> tuple[float, str]:
         narrowed, divided, candidate = entry
         penalty = penalties[0] * narrowed + penalties[1] * divided
         return penalty + abs(math.log(candidate.time_s / time_s)), candidate.key
 
-    return min(sized, key=away)[2]
+    return min(sized, key=distance)[2]

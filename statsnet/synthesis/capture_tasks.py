@@ -1,62 +1,115 @@
-"""What blocks and networks call, without their times: for devices that are not at hand. Jobs of fresh processes."""
+"""Tasks that capture the calls of blocks and networks, without times: for devices that are not at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 
 from statsnet import environment
 from statsnet.measure.network_file import load_network
+from statsnet.measure.task import Context, Progress, Task
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import is_metadata
-from statsnet.synthesis.single_block import BlockBench
+from statsnet.signatures.model import Phase
+from statsnet.synthesis.single_block import SingleBlock
 from statsnet.synthesis.tasks import marked_blocks
 
-Progress = Callable[[dict[str, Any]], None]
-FIELDS = ("op", "phase", "args", "outputs", "segment", "producers")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedCall:
+    """The fields of an OpCall without its times."""
+
+    op: str
+    phase: Phase
+    args: list[Any]
+    outputs: list[Any]
+    segment: str | None
+    producers: tuple[int, ...]
 
 
-def count_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Job: candidates, mode, dtype, device (one that is here). Result: for each candidate its `calls`, FIELDS of
-    each."""
-    torch.manual_seed(0)
-    device, total = environment.select(job["device"]), len(job["candidates"])
-    found = []
-    for number, row in enumerate(job["candidates"]):
-        progress({"stage": f"counting block {number + 1} of {total}", "done": number / total})
-        bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
-        found.append([_row(c) for c in capture_step(bench.run, device=device) if not is_metadata(c.op)])
-    return {"calls": found}
+@dataclass(frozen=True, kw_only=True)
+class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
+    """The calls of each block, on a device that is here."""
+
+    blocks: tuple[Placed, ...]
+    mode: str
+    dtype: str
+    device: str = "cpu"
+
+    def run(self, context: Context) -> list[list[CapturedCall]]:
+        torch.manual_seed(0)
+        device, total = environment.select(self.device), len(self.blocks)
+        captured = []
+        for number, placed in enumerate(self.blocks):
+            stage = f"capturing block {number + 1} of {total}"
+            context.report(Progress(stage=stage, done=number / total))
+            block = SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+            calls = capture_step(block.run, device=device)
+            captured.append([_captured(c) for c in calls if not is_metadata(c.op)])
+        return captured
 
 
-def count_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Job: folder, device. Result: the `calls` of one step, segments being a block's tower and place; `towers`, the
-    blocks in each; and the network's `memory`."""
-    device = environment.select(job["device"])
-    network = load_network(job["folder"])
-    proxy = network.build(device)
-    step = network.make_step(proxy, device)
-    step()  # makes the optimizers' state
-    with marked_blocks(proxy):
-        calls = capture_step(step, device=device)
-    return {
-        "calls": [_row(c) for c in calls],
-        "towers": [len(tower) for tower in proxy.towers],
-        "memory": memory_record(proxy, [], step, device=device),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedNetwork:
+    """The calls of one step, in segments named by a block's tower and place; the blocks in each tower; and the
+    network's memory."""
+
+    calls: list[CapturedCall]
+    towers: list[int]
+    memory: dict[str, int | None]
 
 
-def _row(call: OpCall) -> dict[str, Any]:
-    return {name: getattr(call, name) for name in FIELDS}
+@dataclass(frozen=True, kw_only=True)
+class CaptureNetworkOperators(Task[CapturedNetwork]):
+    """The calls of the network in a folder, on a device that is here."""
+
+    folder: str
+    device: str = "cpu"
+
+    def run(self, context: Context) -> CapturedNetwork:
+        device = environment.select(self.device)
+        network = load_network(self.folder)
+        proxy = network.build(device)
+        step = network.make_step(proxy, device)
+        step()  # makes the optimizers' state
+        with marked_blocks(proxy):
+            calls = capture_step(step, device=device)
+        return CapturedNetwork(
+            calls=[_captured(c) for c in calls],
+            towers=[len(tower) for tower in proxy.towers],
+            memory=memory_record(proxy, [], step, device=device),
+        )
 
 
-def calls_of(rows: list[dict[str, Any]]) -> list[OpCall]:
-    """From a job's result."""
-    calls = [OpCall(**{**row, "producers": tuple(row["producers"])}) for row in rows]
+def _captured(call: OpCall) -> CapturedCall:
+    return CapturedCall(
+        op=call.op,
+        phase=cast(Phase, call.phase),
+        args=call.args,
+        outputs=call.outputs,
+        segment=call.segment,
+        producers=tuple(call.producers),
+    )
+
+
+def calls_of(captured: list[CapturedCall]) -> list[OpCall]:
+    """The calls in profiling's form, without times."""
+    calls = [
+        OpCall(
+            op=c.op,
+            phase=c.phase,
+            args=c.args,
+            outputs=c.outputs,
+            segment=c.segment,
+            producers=c.producers,
+        )
+        for c in captured
+    ]
     for call in calls:
         call.metadata = is_metadata(call.op)
     mark_fused(calls)

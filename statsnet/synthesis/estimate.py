@@ -18,21 +18,19 @@ OPTIMIZER_PASSES = {"sgd": 3, "sgd_momentum": 6, "adagrad": 8, "rmsprop": 10, "a
 """About how often an optimizer reads or writes each parameter."""
 
 
-def estimate_s(
-    kind_name: str, config: Config, *, training: bool, optimizer: str | None = None
-) -> tuple[float, float]:
+def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str | None = None) -> tuple[float, float]:
     """Seconds of the block and of its optimizer's step: products at FLOP_RATE, bytes at BYTE_RATE. Training adds
     the backward pass and the optimizer's passes over the parameters."""
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
     parameters = sum(p.numel() for n, p in module.named_parameters() if n not in SIDE_INPUTS)
-    kept = sum(p.numel() for n, p in module.named_parameters() if n in SIDE_INPUTS)
-    kept += 2 * sum(b.numel() for b in module.buffers())
+    side_inputs = sum(p.numel() for n, p in module.named_parameters() if n in SIDE_INPUTS)
+    side_inputs += 2 * sum(b.numel() for b in module.buffers())
     if kind_name == "parameters":
         return 4 * CALL_S, _optimizer_s(optimizer, parameters)
     if index_range is None:
-        elements = 2 * math.prod(module.shape) + kept  # type: ignore[arg-type]
+        elements = 2 * math.prod(module.shape) + side_inputs  # type: ignore[arg-type]
         touched = parameters
     else:
         elements = touched = index_range[0] * config["width"]
@@ -61,9 +59,7 @@ def _flops(kind: str, config: Config, module: Any) -> float:
     if kind == "batched_matmul":
         return 2.0 * config["batch"] * config["rows"] * config["depth"] * config["columns"]
     if kind == "attention":
-        return (
-            4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
-        )
+        return 4.0 * config["batch"] * config["heads"] * config["queries"] * config["keys"] * config["head_size"]
     if kind == "recurrent":
         weights = sum(p.numel() for p in module.parameters())
         return 2.0 * config["steps"] * config["batch"] * weights

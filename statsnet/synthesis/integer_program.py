@@ -1,10 +1,10 @@
 """The integer program: how often each block is repeated.
 
 Minimise Σ_r weight_r · |Σ_j A_rj n_j − b_r| + ε · (number of distinct blocks) over integers
-0 ≤ n_j ≤ upper_j. The linear relaxation gives a lower bound, but likes tenths of large blocks, which round to none;
-so what it uses too little of is forbidden step by step, until smaller blocks take over (a dive). Rounding and a local
-search over single changes, swaps and small random jumps give the answer. scipy's MILP alone takes minutes for programs
-of this size (hundreds of integers, L1).
+0 ≤ n_j ≤ upper_j. The linear relaxation gives a lower bound, but prefers tenths of large blocks, which round to none.
+So blocks that it uses too rarely are forbidden step by step, until smaller blocks take over. Rounding and a local
+search over single changes, swaps and small random jumps give the answer. scipy's MILP alone takes minutes for
+programs of this size (hundreds of integers, L1).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_matrix, hstack, identity
 
 DISTINCT_PENALTY = 4e-4
-"""What one more distinct block costs, in units of the objective: a readable network is worth a little fit."""
+"""Cost of one more distinct block, in units of the objective: a readable network may fit a little worse."""
 
 MOST_MOVES = 500
 THRESHOLDS = (0.5, 0.6)
-"""A dive ends when nothing is used less than this often."""
+"""A start is reached when no block is used less often than this."""
 
 DROPPED = 0.3
-"""Share of the blocks that are used too little which one step of a dive forbids."""
+"""One step towards a start forbids this share of the blocks that are used too rarely."""
 
 JUMPS = 700
 """Jumps in a search."""
 
 SWAPPED = 10
-"""Blocks that are tried against others when no single change helps: a third of a network's, as a rule."""
+"""If no single change helps, this many blocks are swapped against others: usually a third of a network's."""
 
 INSTEAD = 100
-"""So many others, those that would do the least harm in addition. All of them would take twice the time for a hundredth
-of the error."""
+"""They are swapped against this many others: those that would add the least error. Trying all would take twice the time
+and reduce the error by a hundredth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class Program:
         return np.ascontiguousarray(self.matrix.T)
 
     def residual(self, counts: np.ndarray) -> np.ndarray:
-        found: np.ndarray = counts @ self.columns - self.target
-        return found
+        residual: np.ndarray = counts @ self.columns - self.target
+        return residual
 
     def error(self, counts: np.ndarray) -> float:
         return float(self.weight @ np.abs(self.residual(counts)))
@@ -65,7 +65,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """Integer `counts`, their `error`, and `bound`: no counts, not even fractional ones, are nearer."""
+    """Integer `counts`, their `error`, and `bound`: no counts, not even fractional ones, have a smaller error."""
 
     counts: np.ndarray
     error: float
@@ -73,22 +73,22 @@ class Solution:
 
 
 def solve(program: Program, *, max_distinct: int, start: np.ndarray | None = None, seed: int = 0) -> Solution:
-    """The best of what searches from the dives and, where given, from `start` find.
+    """The best result of local searches from the `relaxation_starts` and, if given, from `start`.
 
-    Raises ArithmeticError where the relaxation has no solution, which only a malformed program can cause.
+    Raises ArithmeticError if the relaxation has no solution, which only a malformed program can cause.
     """
     starts, bound = relaxation_starts(program, max_distinct=max_distinct)
     starts += [] if start is None else [start]
-    found = [local_search(program, s, max_distinct=max_distinct, seed=seed) for s in starts]
-    best = min(found, key=lambda solution: program.objective(solution.counts))
+    solutions = [local_search(program, s, max_distinct=max_distinct, seed=seed) for s in starts]
+    best = min(solutions, key=lambda solution: program.objective(solution.counts))
     return Solution(counts=best.counts, error=best.error, bound=bound)
 
 
 def relaxation_starts(program: Program, *, max_distinct: int) -> tuple[list[np.ndarray], float]:
-    """Counts to start a search from, of few blocks that are used about once or more; and the relaxation's bound."""
+    """Counts to start a search from, with few blocks, each used about once or more; and the relaxation's bound."""
     relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
-    found = [_dive(program, relaxed, threshold, max_distinct) for threshold in THRESHOLDS]
-    return [np.floor(counts + 0.5).astype(int) for counts in found], bound
+    starts = [_sparse_start(program, relaxed, threshold, max_distinct) for threshold in THRESHOLDS]
+    return [np.floor(counts + 0.5).astype(int) for counts in starts], bound
 
 
 def local_search(
@@ -100,13 +100,11 @@ def local_search(
     tried: Sequence[np.ndarray] = (),
     seed: int = 0,
 ) -> Solution:
-    """The best counts that were not tried and, where a program is only known to be right near there, differ from
-    `start` by at most `radius` uses of blocks. Where all that were found have been tried, `start`."""
+    """The best counts that were not tried. With `radius`, for programs that are only right near `start`, they differ
+    from it by at most that many uses of blocks. If all counts of the search were tried, `start`."""
     relaxed, bound = _relax(program, np.ones(len(program.upper), dtype=bool))
     promising = np.flatnonzero((relaxed > 1e-3) | (start > 0))
-    counts = _search(
-        program, start, promising, max_distinct, np.random.default_rng(seed), radius=radius, tried=tried
-    )
+    counts = _search(program, start, promising, max_distinct, np.random.default_rng(seed), radius=radius, tried=tried)
     return Solution(counts=counts, error=program.error(counts), bound=bound)
 
 
@@ -127,9 +125,9 @@ def _relax(program: Program, allowed: np.ndarray) -> tuple[np.ndarray, float]:
     return counts, program.error(counts)
 
 
-def _dive(program: Program, counts: np.ndarray, threshold: float, max_distinct: int) -> np.ndarray:
-    """From the relaxation's counts to ones of at least `threshold` each: forbid the blocks that are used least, solve
-    again. Then, of too many blocks, those that contribute least."""
+def _sparse_start(program: Program, counts: np.ndarray, threshold: float, max_distinct: int) -> np.ndarray:
+    """From the relaxation's counts to counts of at least `threshold` each: forbid the blocks that are used least and
+    solve again. Then, if there are too many blocks, forbid those that contribute least."""
     allowed = np.ones(len(counts), dtype=bool)
     size = np.abs(program.matrix * program.weight[:, None]).sum(axis=0)
     while len(used := np.flatnonzero(counts > 1e-6)):
@@ -155,9 +153,9 @@ def _search(
     radius: int | None,
     tried: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
-    """Iterated local search: take some blocks away, put some in that the relaxation likes, descend again, go on from
-    what is better. The answer is the best that was not tried."""
-    known = {t.tobytes() for t in tried}
+    """Iterated local search: remove some blocks, add some that the relaxation uses, descend, and continue from the
+    better counts. The answer is the best that was not tried."""
+    known = {counts.tobytes() for counts in tried}
     here, value = start, program.objective(start)
     best, best_value = (start, value) if start.tobytes() not in known else (None, np.inf)
     for _ in range(JUMPS):
@@ -165,11 +163,11 @@ def _search(
         if radius is not None and _distance(jumped, start) > radius:
             continue
         trial = _descend(program, jumped, max_distinct, near=start, radius=radius)
-        found = program.objective(trial)
-        if found < value - 1e-9:
-            here, value = trial, found
-        if found < best_value - 1e-9 and trial.tobytes() not in known:
-            best, best_value = trial, found
+        trial_value = program.objective(trial)
+        if trial_value < value - 1e-9:
+            here, value = trial, trial_value
+        if trial_value < best_value - 1e-9 and trial.tobytes() not in known:
+            best, best_value = trial, trial_value
     return start if best is None else best
 
 
@@ -180,7 +178,7 @@ def _jump(
     max_distinct: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Up to three blocks fewer, and up to three others in their place."""
+    """Remove up to three blocks and add up to three others."""
     trial = counts.copy()
     used = np.flatnonzero(trial)
     for j in generator.choice(used, size=min(len(used), int(generator.integers(0, 4))), replace=False):
@@ -194,7 +192,7 @@ def _jump(
 
 
 def _distance(counts: np.ndarray, other: np.ndarray) -> int:
-    """Uses of blocks that are in one network and not in the other."""
+    """Number of uses of blocks that only one of two networks has."""
     return int(np.abs(counts - other).sum())
 
 
@@ -205,8 +203,8 @@ def _descend(
     near: np.ndarray | None = None,
     radius: int | None = None,
 ) -> np.ndarray:
-    """Best improvement: a count up or down by one, and where neither helps, one up and another down; with a radius, as
-    far as it goes."""
+    """Make the best move until none improves: one count up or down; if neither helps, one up and another down. With a
+    radius, stop at its border."""
     columns = program.columns
     residual = program.residual(counts)
     for _ in range(MOST_MOVES):
@@ -224,11 +222,9 @@ def _descend(
     return counts
 
 
-def _best_move(
-    program: Program, counts: np.ndarray, residual: np.ndarray, max_distinct: int
-) -> tuple[int, int]:
-    """Columns to raise and to lower by one (−1: none). Of many blocks, only those that the residual would rather not
-    have are tried against those that it would rather have."""
+def _best_move(program: Program, counts: np.ndarray, residual: np.ndarray, max_distinct: int) -> tuple[int, int]:
+    """Columns to raise and to lower by one (−1: none). Not all swaps are tried: only the blocks whose removal costs
+    least, against the blocks whose addition costs least."""
     columns, weight = program.columns, program.weight
     base = float(weight @ np.abs(residual))
     unused = counts == 0

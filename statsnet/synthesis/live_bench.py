@@ -1,4 +1,4 @@
-"""Measurements that synthesis needs, from the cache where they are there."""
+"""Measuring on a device that is here. Earlier measurements are taken from the cache."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from typing import Any, TypeVar
 from statsnet import workloads
 from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
-from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.process import run_job
-from statsnet.profiling.hardware_counters import counted_signature
+from statsnet.measure.process import run
+from statsnet.measure.task import Task
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeNetwork, TimeWorkload
+from statsnet.profiling.hardware_counters import by_place, counted_signature, counters_of
+from statsnet.profiling.tasks import Profile, ProfileWorkload, ReplayOperators
+from statsnet.progress import Progress, silent
+from statsnet.signatures.comparison import same_work
 from statsnet.signatures.intervals import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target, TargetMember
-from statsnet.synthesis.block_runs import PROCESSES, fastest_columns
+from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
+from statsnet.synthesis.block_measurement import BlockMeasurement
+from statsnet.synthesis.block_runs import PROCESSES, fastest_measurements
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.counted import counted_columns
 from statsnet.synthesis.network_measurement import (
     MachineSpeed,
     NetworkMeasurement,
@@ -33,280 +38,290 @@ from statsnet.synthesis.network_measurement import (
     network_measurement,
     scale_times,
 )
+from statsnet.synthesis.tasks import MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 
-Report = Callable[[str, float], None]
 T = TypeVar("T")
 
-ROUND_PROCESSES = 3
-"""One process is one sample, and samples of one network differ by several percent; of three, one that was disturbed is
-outvoted."""
-
 RETIMED_S = (4.0, 15.0, 120.0)
-"""How long a member's steps are timed once more: at least, at most, and what all members share. The more members, the
-less each of their times counts."""
+"""How long a member's steps are timed again: at least, at most, and for all members together. The more members there
+are, the less each one's time matters."""
 
 RETIMED_PROCESSES = 3
-"""For all members together, at least: where one process decided, so would its memory's layout."""
+"""At least this many for all members together: with only one, its memory placement would decide."""
 
 MOST_DRIFT = 2.0
-"""A step that takes so much longer or shorter than when it was profiled is that of another version of the model:
+"""A step that is this many times longer or shorter than when it was profiled must be of another version of the model:
 machines were seen to drift by 0.65 to 1.4."""
 
-SAME_WORK = 0.01
-"""A model whose FLOPs differ from its signature's by more than this share is another version of it."""
+_NOT_MEASURED = (UsageError, WorkloadError, DeviceError, MeasurementError)
+"""A model's library is missing, or there is too little memory: torch says so, or the process is killed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """Where and how measurements are made: the environment record, mode, dtype and device of the proxy; and, of a GPU,
-    whether hardware counters are among them (gpu.COUNTING). `note` is told what could not be measured."""
+@dataclass(frozen=True, slots=True)
+class LiveBench:
+    """A Bench. Counters are read if they are asked for and the device is a GPU."""
 
-    environment: dict[str, Any]
-    mode: str
-    dtype: str
-    device: str
-    cache: MeasurementCache
-    report: Report
-    counters: str = "off"
-    note: Callable[[str], None] = lambda _text: None
+    setup: BenchSetup
+    can_time_members: bool = True
 
-    @property
-    def ignore_cache(self) -> bool:
-        """Nothing that was measured before counts."""
-        return self.cache.fresh_since_ns is not None
-
-    def _job(
-        self, kind: str, stage: str, *, begun: Callable[[int], None] | None = None, **fields: Any
-    ) -> dict[str, Any]:
-        """A job's result. `begun` is told the place of each block that it begins with."""
-
-        def heard(event: dict[str, Any]) -> None:
-            self.report(f"{stage}: {event['stage']}", float(event.get("done", 0.0)))
-            if begun is not None:
-                begun(event["block"])
-
-        return run_job(
-            {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields},
-            on_progress=heard,
-        )
-
-    @property
-    def counts(self) -> bool:
-        """Whether hardware counters are asked for, and there may be some."""
-        return self.counters != "off" and self.device.startswith("cuda")
-
-    def _key(self, **parts: Any) -> str:
-        return self.cache.key(
-            environment=fingerprint(self.environment),
-            mode=self.mode,
-            dtype=self.dtype,
-            device=self.device,
-            **parts,
-        )
-
-    def measured_here(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
-        """The mix, with members that were not measured in this environment measured now, with a fresh cache all of
-        them: profiled again where their model is at hand, which is the better evidence; and measurements by replay for
-        those of the others that have none from here."""
-        here = fingerprint(self.environment)
+    def measure_members(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
+        """Members without a measurement in this environment are measured now; with a fresh cache, all members are. If
+        their model is at hand, they are profiled, which is the better evidence. If not, and they have no measurement
+        from here, their operators are replayed."""
+        here = fingerprint(self.setup.environment)
         members = {member.name: member for member in mix.members}
         replayed: dict[str, Measurement] = {}
         foreign = {m.name for m in mix.members if m.signature.measurement_for(here) is None}
-        due = [m for m in mix.members if self.ignore_cache or m.name in foreign]
+        due = [m for m in mix.members if self.setup.cache.ignores_older or m.name in foreign]
         for number, member in enumerate(due, 1):
-            turn = f"{member.name} on this machine ({number} of {len(due)})"
-            if found := self._profiled(member, f"profiling {turn}"):
-                members[member.name] = replace(member, signature=found)
+            what = f"{member.name} on this machine ({number} of {len(due)})"
+            if (profiled := self._profile(member, f"profiling {what}")) is not None:
+                members[member.name] = replace(member, signature=profiled)
             elif member.name in foreign:
-                replayed[member.name] = self._replayed(member, f"re-timing {turn}")
+                replayed[member.name] = self._replay(member, f"re-timing {what}")
         return replace(mix, members=tuple(members.values())), replayed
 
-    def _profiled(self, member: MixMember, stage: str) -> Signature | None:
-        """The signature of a member's model in this environment; None where its model is not at hand, or does other
-        work than the member's signature says."""
+    def _profile(self, member: MixMember, stage: str) -> Signature | None:
+        """The signature of a member's model in this environment; None if its model is not at hand, or does other work
+        than the member's signature says."""
         pinned = member.signature
         if not _at_hand(pinned):
             return None
+        task = ProfileWorkload(model=self._model_of(pinned), device=self.setup.device)
         key = self._key(profile=pinned.id)
-        found = self.cache.get(key)
-        if found is None:
-            try:
-                found = self._job("profile_workload", stage, **_model_of(pinned))
-            except _NOT_MEASURED:
-                return None
-            self.cache.put(key, found)
-        fresh = Signature.from_dict(found["signature"])
-        if not math.isclose(fresh.flops_per_step, pinned.flops_per_step, rel_tol=SAME_WORK):
+        try:
+            profile = self.setup.cache.remember(key, Profile, lambda: self._run(task, stage))
+        except _NOT_MEASURED:
             return None
-        if not self.counts:
+        fresh = profile.signature
+        if not same_work(fresh, pinned):
+            return None
+        if not self._counts:
             return fresh
 
-        def count() -> tuple[dict[str, Any], str]:
-            job = self._counting("count_workload", stage, **_model_of(pinned))
-            signature, why = counted_signature(fresh, found["launches"], job, self.counters)
-            return signature.to_dict(), why
+        def count() -> tuple[Signature, str]:
+            self._say_counting(stage)
+            return counted_signature(fresh, profile.launches or (), task, self.setup.counters)
 
-        return Signature.from_dict(self._counted_once(self._key(profile=pinned.id, counters=True), count))
+        return self._count_once(self._key(profile=pinned.id, counters=True), Signature, count)
 
-    def retimed(
+    def _replay(self, member: MixMember, stage: str) -> Measurement:
+        task = ReplayOperators(signature=member.signature, device=self.setup.device)
+        return self.setup.cache.remember(
+            self._key(replay=member.signature.id), Measurement, lambda: self._run(task, stage).measurement
+        )
+
+    def retime_members(
         self, target: Target, names: Collection[str], reference_network: str
     ) -> tuple[dict[str, Measurement], MachineSpeed]:
-        """The measurements of those of these members whose models are at hand, as long as their steps take now, and
-        the pace of now: a virtual machine is a third faster or slower from one quarter of an hour to the next, and
-        blocks are timed in another one than that in which a member was profiled. A member that cannot be timed is left
-        out, as is one whose model does other work than its signature says."""
+        """A virtual machine's speed changes by a third from one quarter of an hour to the next, and blocks are timed
+        at another hour than the profiles. A member is left out if it cannot be timed, or if its model does other work
+        than its signature says."""
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
-        turns = self._turns(due, reference_network)
-        looks = [geometric_mean(turn["reference_latency_s"]) for found in turns.values() for turn in found]
+        steps = self._time_members(due, reference_network)
+        looks = [geometric_mean(s.reference_latency_s) for of_member in steps.values() for s in of_member]
         if not looks:
-            return {}, self.pace(reference_network)
-        pace = MachineSpeed(source=reference_network, latency_s=median(looks))
-        found = {
-            m.name: scale_times(m.measurement, factor)
-            for m in due
-            if (steps := [at_reference_speed_s(turn, pace) for turn in turns[m.name]])
-            and 1 / MOST_DRIFT < (factor := median(steps) / m.latency_s) < MOST_DRIFT
-        }
-        return found, pace
+            return {}, self.machine_speed(reference_network)
+        speed = MachineSpeed(reference_network=reference_network, reference_latency_s=median(looks))
+        measurements = {}
+        for member in due:
+            times_s = [at_reference_speed_s(step, speed) for step in steps[member.name]]
+            if times_s and 1 / MOST_DRIFT < (factor := median(times_s) / member.latency_s) < MOST_DRIFT:
+                measurements[member.name] = scale_times(member.measurement, factor)
+        return measurements, speed
 
-    def _turns(self, due: Sequence[TargetMember], reference_network: str) -> dict[str, list[dict[str, Any]]]:
-        """By member, its processes in which its step took turns with the reference_network; none for one that fails."""
-        turns: dict[str, list[dict[str, Any]]] = {m.name: [] for m in due}
+    def _time_members(self, due: Sequence[TargetMember], reference_network: str) -> dict[str, list[TimedStep]]:
+        """For each member, the processes in which its step took turns with the reference network; none after it
+        fails."""
+        steps: dict[str, list[TimedStep]] = {m.name: [] for m in due}
         failed: set[str] = set()
         least_s, most_s, shared_s = RETIMED_S
-        limit_s = min(max(least_s, shared_s / max(len(due), 1)), most_s)
-        again = [*due] * math.ceil(RETIMED_PROCESSES / max(len(due), 1))
+        limits = Limits(max_time_s=min(max(least_s, shared_s / max(len(due), 1)), most_s))
+        repeated = [*due] * math.ceil(RETIMED_PROCESSES / max(len(due), 1))
         with written(reference_network) as folder:
-            for number, member in enumerate(again, 1):
-                stage = f"timing {member.name} once more ({number} of {len(again)})"
-                self.report(stage, (number - 1) / len(again))  # its process says nothing
-                job = {**_model_of(member.signature), "max_time_s": limit_s, "reference_network": folder}
+            for number, member in enumerate(repeated, 1):
+                stage = f"timing {member.name} once more ({number} of {len(repeated)})"
+                self.setup.report(Progress(stage=stage, done=(number - 1) / len(repeated)))
+                model = self._model_of(member.signature)
+                task = TimeWorkload(model=model, device=self.setup.device, limits=limits, reference_network=folder)
                 try:
                     if member.name not in failed:
-                        turns[member.name].append(self._job("time_workload", stage, **job))
+                        steps[member.name].append(self._run(task, stage))
                 except _NOT_MEASURED:
                     failed.add(member.name)
-        return turns
+        return steps
 
-    def pace(self, reference_network: str) -> MachineSpeed:
-        """The pace of now, or of the first time that this reference_network was timed."""
-        key = self._key(reference_network=_digest(reference_network))
-        latency_s = self.cache.get(key)
-        if latency_s is None:
+    def machine_speed(self, reference_network: str) -> MachineSpeed:
+        """The machine's speed now, or when this reference network was first timed."""
+
+        def measure() -> float:
             with written(reference_network) as folder:
-                latency_s = median(self._job("time_proxy", "a reference network", folder=folder)["latency_s"])
-            self.cache.put(key, latency_s)
-        return MachineSpeed(source=reference_network, latency_s=latency_s)
+                task = TimeNetwork(folder=folder, device=self.setup.device)
+                return median(self._run(task, "a reference network").timing.latency_s)
 
-    def _replayed(self, member: MixMember, stage: str) -> Measurement:
-        key = self._key(replay=member.signature.id)
-        data = self.cache.get(key)
-        if data is None:
-            result = self._job("replay", stage, signature=member.signature.to_dict())
-            data = result["measurement"]
-            self.cache.put(key, data)
-        return Measurement.from_dict(data)
+        key = self._key(reference_network=_digest(reference_network))
+        latency_s = self.setup.cache.remember(key, float, measure)
+        return MachineSpeed(reference_network=reference_network, reference_latency_s=latency_s)
 
-    def columns(
-        self, wanted: list[Candidate], *, counters: bool = False
-    ) -> list[tuple[Candidate, dict[str, Any]]]:
-        """The candidates that can be measured, with what each costs; the others are noted, and tried again the next
-        time: memory may be free then. Those not in the cache are measured. With `counters` their kernels are counted
-        too, where the bench counts. Raises ProcessError where none can be measured."""
-        known = {c.key: v for c in wanted if (v := self.cache.get(self._column_key(c))) is not None}
+    def measure_blocks(self, wanted: Sequence[Candidate], *, counters: bool = False) -> MeasuredBlocks:
+        """Candidates that cannot be measured are noted, and tried again the next time: memory may be free then. Raises
+        ProcessError if none can be measured."""
+        cache = self.setup.cache
+        cached = {c.key: cache.get(self._block_key(c), BlockMeasurement) for c in wanted}
+        known = {key: measurement for key, measurement in cached.items() if measurement is not None}
         if missing := [c for c in wanted if c.key not in known]:
-            measured, faults = fastest_columns(missing, self._measure)
+            measured, faults = fastest_measurements(missing, self._measure_missing)
             known |= measured
             for candidate in missing:
                 if candidate.key in measured:
-                    self.cache.put(self._column_key(candidate), measured[candidate.key])
+                    cache.put(self._block_key(candidate), measured[candidate.key])
             for fault in faults.values():
                 if not known:
                     raise fault
-                self.note(f"a block was left out: {fault.message}")
-        sound = [c for c in wanted if c.key in known]
-        columns = [known[c.key] for c in sound]
-        if counters and self.counts:
+                self.setup.note(f"a block was left out: {fault.message}")
+        sound = [(c, known[c.key]) for c in wanted if c.key in known]
+        return self._count_blocks(sound) if counters and self._counts else sound
 
-            def count() -> tuple[list[dict[str, Any]], str]:
-                job = self._counting("count_measured", "blocks", candidates=[c.to_dict() for c in sound])
-                return counted_columns(columns, job, self.counters)
-
-            key = self._key(counters_of=[self._column_key(c) for c in sound])
-            columns = self._counted_once(key, count)
-        return list(zip(sound, columns, strict=True))
-
-    def _column_key(self, candidate: Candidate) -> str:
+    def _block_key(self, candidate: Candidate) -> str:
         return self._key(candidate=candidate.to_dict())
 
-    def _measure(self, wanted: Sequence[Candidate], begun: Callable[[int], None]) -> list[dict[str, Any]]:
-        job = {"candidates": [c.to_dict() for c in wanted]}
-        columns: list[dict[str, Any]] = self._job("measure_candidates", "blocks", begun=begun, **job)[
-            "columns"
-        ]
-        return columns
+    def _measure_missing(self, wanted: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
+        return self._run(self._measure_blocks_task(wanted), "blocks", begun)
 
-    def counted(self, source: str, whole: NetworkMeasurement) -> NetworkMeasurement:
-        """The measured network with its hardware counters, where the bench counts."""
-        if not self.counts:
-            return whole
-        with written(source) as folder:
-            job = self._counting("count_traced", "the proxy", folder=folder)
-            signature, why = counted_signature(whole.signature, whole.launches, job, self.counters)
-        if why:
-            self.note(why)
-        return replace(whole, signature=signature)
+    def _measure_blocks_task(self, wanted: Sequence[Candidate]) -> MeasureBlocks:
+        setup = self.setup
+        return MeasureBlocks(
+            blocks=tuple(c.placed for c in wanted), mode=setup.mode, dtype=setup.dtype, device=setup.device
+        )
 
-    def _counted_once(self, key: str, count: Callable[[], tuple[T, str]]) -> T:
-        """What was counted, from the cache where it is there. Why there is nothing is noted, and not kept: a permission
-        may be given, or a tool installed, before the next time."""
-        found: T | None = self.cache.get(key)
-        if found is None:
-            found, why = count()
-            if why:
-                self.note(why)
-            else:
-                self.cache.put(key, found)
-        return found
+    def _count_blocks(self, measured: MeasuredBlocks) -> MeasuredBlocks:
+        """The measurements with hardware counters for all operators whose kernels were counted."""
+        candidates = [c for c, _ in measured]
 
-    def _counting(self, kind: str, stage: str, **fields: Any) -> dict[str, Any]:
-        self.report(f"{stage}: counting (each kernel runs several times)", 0.0)
-        return {"kind": kind, "device": self.device, "mode": self.mode, "dtype": self.dtype, **fields}
+        def count() -> tuple[list[BlockMeasurement], str]:
+            self._say_counting("blocks")
+            task = self._measure_blocks_task(candidates)
+            return counted_blocks([m for _, m in measured], task, self.setup.counters)
+
+        key = self._key(counters_of=[self._block_key(c) for c in candidates])
+        counted = self._count_once(key, list[BlockMeasurement], count)
+        return list(zip(candidates, counted, strict=True))
 
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
-        """What `jobs.measure_idle` gives for a training step with these optimizers, the fastest of several processes;
-        empty in inference."""
+        """The fastest of several processes."""
         names = sorted(set(optimizers))
-        if self.mode != "training" or not names:
+        if self.setup.mode != "training" or not names:
             return {}
-        key = self._key(idle=names)
-        found: dict[str, float] | None = self.cache.get(key)
-        if found is None:
-            runs = [self._job("measure_idle", "an idle step", optimizers=names) for _ in range(PROCESSES)]
-            found = {name: min(run[name] for run in runs) for name in runs[0]}
-            self.cache.put(key, found)
-        return found
+        task = MeasureIdleStep(optimizers=tuple(names), dtype=self.setup.dtype, device=self.setup.device)
 
-    def whole(self, source: str, runs: range, pace: MachineSpeed) -> NetworkMeasurement:
-        """A proxy measured as a whole in one process per number in `runs`, each brought to the pace; each operator's
-        median time counts. Processes that were disturbed (see DISTURBED) are left out."""
-        return merge_undisturbed_runs([self._whole_once(source, run, pace) for run in runs])
+        def measure() -> dict[str, float]:
+            runs = [self._run(task, "an idle step") for _ in range(PROCESSES)]
+            return {name: min(idle_s[name] for idle_s in runs) for name in runs[0]}
+
+        return self.setup.cache.remember(self._key(idle=names), dict[str, float], measure)
+
+    def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
+        """Operators have their median times. Processes that were disturbed (see DISTURBED) are left out."""
+        return merge_undisturbed_runs([self._trace_once(source, number, speed) for number in runs])
+
+    def _trace_once(self, source: str, number: int, speed: MachineSpeed) -> NetworkMeasurement:
+        """From one process; `number` distinguishes it from the network's others."""
+
+        def measure() -> NetworkTrace:
+            with written(source) as folder, written(speed.reference_network) as reference:
+                task = TraceNetwork(
+                    folder=folder,
+                    dtype=self.setup.dtype,
+                    device=self.setup.device,
+                    reference_network=reference,
+                )
+                return self._run(task, "whole network")
+
+        reference_digest = _digest(speed.reference_network)
+        key = self._key(network=_digest(source), reference_network=reference_digest, run=number)
+        return network_measurement(self.setup.cache.remember(key, NetworkTrace, measure), speed)
+
+    def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
+        if not self._counts:
+            return measurement
+        self._say_counting("the proxy")
+        with written(source) as folder:
+            task = TraceNetwork(folder=folder, dtype=self.setup.dtype, device=self.setup.device)
+            signature, why = counted_signature(measurement.signature, measurement.launches, task, self.setup.counters)
+        if why:
+            self.setup.note(why)
+        return replace(measurement, signature=signature)
 
     def evidence(self, signature: Signature) -> dict[str, float] | None:
-        """Where times come from that were not measured; None: all were."""
         return None
 
-    def _whole_once(self, source: str, run: int, pace: MachineSpeed) -> NetworkMeasurement:
-        """From `jobs.trace_proxy` in one process; `run` tells it from the others of the same network."""
-        key = self._key(network=_digest(source), reference_network=_digest(pace.source), run=run)
-        data: dict[str, Any] | None = self.cache.get(key)
-        if data is None:
-            with written(source) as folder, written(pace.source) as reference_network:
-                data = self._job(
-                    "trace_proxy", "whole network", folder=folder, reference_network=reference_network
-                )
-            self.cache.put(key, data)
-        return network_measurement(data, pace)
+    @property
+    def _counts(self) -> bool:
+        """Whether hardware counters are asked for and the device is a GPU."""
+        return self.setup.counters != "off" and self.setup.device.startswith("cuda")
+
+    def _count_once(self, key: str, kind: type[T], count: Callable[[], tuple[T, str]]) -> T:
+        """The counted result, from the cache if it is there. If there are no counters, the reason is noted and not
+        cached: a permission may be given, or a tool installed, before the next time."""
+        cached = self.setup.cache.get(key, kind)
+        if cached is not None:
+            return cached
+        counted, why = count()
+        if why:
+            self.setup.note(why)
+        else:
+            self.setup.cache.put(key, counted)
+        return counted
+
+    def _say_counting(self, stage: str) -> None:
+        self.setup.report(Progress(stage=f"{stage}: counting (each kernel runs several times)"))
+
+    def _run(self, task: Task[T], stage: str, begun: Callable[[int], None] = silent) -> T:
+        """A task's result. `begun` is told the index of each block as it begins."""
+
+        def report(progress: Progress) -> None:
+            self.setup.report(replace(progress, stage=f"{stage}: {progress.stage}"))
+
+        return run(task, report=report, begun=begun)
+
+    def _key(self, **parts: Any) -> str:
+        setup = self.setup
+        where = {"mode": setup.mode, "dtype": setup.dtype, "device": setup.device}
+        return setup.cache.key(environment=fingerprint(setup.environment), **where, **parts)
+
+    def _model_of(self, signature: Signature) -> Model:
+        assert signature.workload is not None
+        return Model(
+            target=signature.name or "",
+            mode=self.setup.mode,
+            preset=signature.workload.preset or None,
+            batch=signature.batch,
+            dtype=self.setup.dtype,
+            optimizer=signature.optimizer if signature.optimizer != "custom" else None,
+        )
+
+
+def counted_blocks(
+    measured: Sequence[BlockMeasurement], task: MeasureBlocks, how: str
+) -> tuple[list[BlockMeasurement], str]:
+    """The measurements with `counters` for all operators whose kernels were counted; and, if there are none, why."""
+    launches = []
+    begins = [0]
+    for block in measured:
+        for launch in block.launches or ():
+            place = None if launch.cluster is None else begins[-1] + launch.cluster
+            launches.append(replace(launch, cluster=place))
+        begins.append(begins[-1] + sum(len(part.operators) for part in block.parts))
+    counters, why = counters_of(task, launches, begins[-1], how)
+    values = iter(by_place(counters, begins[-1]))
+    counted = []
+    for block in measured:
+        own, stepped = (
+            replace(part, operators=tuple(replace(row, counters=next(values)) for row in part.operators))
+            for part in block.parts
+        )
+        counted.append(replace(block, block=own, optimizer=stepped))
+    return counted, why
 
 
 def _digest(source: str) -> str:
@@ -315,27 +330,12 @@ def _digest(source: str) -> str:
 
 @contextlib.contextmanager
 def written(source: str) -> Iterator[str]:
-    """A folder with this network, while it is needed."""
+    """A temporary folder with this network."""
     with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
         Path(folder, "network.py").write_text(source, encoding="utf-8")
         yield folder
 
 
-_NOT_MEASURED = (UsageError, WorkloadError, DeviceError, MeasurementError)
-"""A model's library is not there, or there is not enough memory for it: torch says so, or the process is killed."""
-
-
 def _at_hand(signature: Signature) -> bool:
-    """Whether its model is one that can be built here by its name."""
+    """Whether its model can be built here by its name."""
     return signature.workload is not None and signature.name in workloads.names()
-
-
-def _model_of(signature: Signature) -> dict[str, Any]:
-    """What a job needs to run it."""
-    assert signature.workload is not None
-    return {
-        "target": signature.name,
-        "preset": signature.workload.preset or None,
-        "batch": signature.batch,
-        "optimizer": signature.optimizer if signature.optimizer != "custom" else None,
-    }

@@ -1,4 +1,4 @@
-"""What a target holds in one second, or a block in one use: operators of equal class, and the time between them."""
+"""The content of one second of a target, or of one use of a block: groups of operators, and the time between them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import Target
+from statsnet.synthesis.block_measurement import BlockPart
 
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
-"""A counter's row is its mean times the operators' share of time (rates: over what they should be). Operators of which
-it is not known count as the target's do; sums (DRAM's bytes) go with the rows of bytes."""
+"""A counter's row is its mean times the operators' share of time (for rates: divided by the target's mean). Operators
+without a known value count like the target's. Sums (DRAM's bytes) are left out: the rows of bytes cover them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorGroup:
-    """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block. `weights` are
-    those of the bytes that a product reads however few rows it has, `distinct` the part of them that no other call of
-    the step reads: the steps of a recurrent layer share theirs. `fused` is the share of its category's forward time, in
-    its block or its member, in calls that a compiler would run in one pass with the one before them. `counters` are the
-    GPU's that are known of it, means over its time."""
+    """Operators of equal class: seconds, FLOPs and bytes, per second of a target or per use of a block.
+
+    `weights` are the bytes of weights that a product reads however few rows it has. `distinct` is the share of them
+    that no other call of the step reads: the steps of a recurrent layer share theirs. `fused` is the share of its
+    category's forward time, in its block or member, in calls that a compiler would merge with the call before.
+    `counters` are a GPU's known counters, means over its time."""
 
     category: str
     kernel_class: str
@@ -40,38 +42,38 @@ class OperatorGroup:
 
     @property
     def kernel_shape(self) -> str:
-        """What one factor is assumed for, from device to device."""
+        """Operators of equal kernel shape are assumed to change by one factor from device to device."""
         return f"{self.kernel_class}|{self.shape_class}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLoad:
-    """All that a target holds in one second, or a block in one use."""
+    """All operators of a target's second or of one use of a block, and the time between them."""
 
-    works: tuple[OperatorGroup, ...]
+    groups: tuple[OperatorGroup, ...]
     framework_s: float
 
     @property
     def time_s(self) -> float:
-        return sum(w.time_s for w in self.works) + self.framework_s
+        return sum(g.time_s for g in self.groups) + self.framework_s
 
     def scale_times(self, factor: float) -> StepLoad:
         """The same work on a machine that takes `factor` times as long."""
-        works = tuple(replace(w, time_s=w.time_s * factor) for w in self.works)
-        return StepLoad(works=works, framework_s=self.framework_s * factor)
+        groups = tuple(replace(g, time_s=g.time_s * factor) for g in self.groups)
+        return StepLoad(groups=groups, framework_s=self.framework_s * factor)
 
 
 def load_of_target(target: Target) -> StepLoad:
-    """One second of a target; what is not spent in operators is framework and idle time.
+    """One second of a target; time that is not spent in operators is framework and idle time.
 
-    Where a noisy profile gives a member's operators more time than its undisturbed step took, they are scaled to it.
+    If a noisy profile gives a member's operators more time than its undisturbed step took, they are scaled to the step.
     """
     spent: dict[str, float] = defaultdict(float)
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
-    fused, distinct = _fused_in_target(target), _distinct_in_target(target)
+    fused, distinct = _fused_shares(target), _distinct_shares(target)
     scale = {m.name: min(1.0, m.weight / spent[m.name]) if spent[m.name] else 1.0 for m in target.members}
-    works = tuple(
+    groups = tuple(
         OperatorGroup(
             category=c.category,
             kernel_class=c.kernel_class,
@@ -83,17 +85,18 @@ def load_of_target(target: Target) -> StepLoad:
             calls=c.calls_per_s,
             distinct=distinct[c.member] if c.category != "convolution" else 1.0,
             fused=fused.get((c.member, c.category), 0.0),
-            counters=_matched(c.counters),
+            counters=_matched_counters(c.counters),
         )
         for c in target.clusters
     )
-    return StepLoad(works=works, framework_s=max(1.0 - sum(w.time_s for w in works), 0.0))
+    return StepLoad(groups=groups, framework_s=max(1.0 - sum(g.time_s for g in groups), 0.0))
 
 
-def _distinct_in_target(target: Target) -> dict[str, float]:
-    """By member, as Work.distinct. Its parameters are known in sum alone: taken off are convolutions' weights, which
-    are read once, and one table of each shape that is looked up, unless a product reads such a one too."""
-    found = {}
+def _distinct_shares(target: Target) -> dict[str, float]:
+    """`OperatorGroup.distinct` by member. Only the sum of a member's parameters is known. Subtracted from it are the
+    weights of convolutions, which are read once, and one table of each shape that is looked up, unless a product reads
+    one of that shape too."""
+    shares = {}
     for member in target.members:
         clusters = [c for c in target.clusters if c.member == member.name]
         left = float(member.signature.memory.parameter_bytes)
@@ -111,45 +114,52 @@ def _distinct_in_target(target: Target) -> dict[str, float]:
             elif c.category == "embedding" and c.phase == "forward" and is_tensor(c.args[0]):
                 tables.add(TensorSpec.from_dict(c.args[0]).nbytes)
         left -= sum(tables - products)
-        found[member.name] = min(left / read, 1.0) if read and left > 0 else 1.0
-    return found
+        shares[member.name] = min(left / read, 1.0) if read and left > 0 else 1.0
+    return shares
 
 
-def _fused_in_target(target: Target) -> dict[tuple[str, str], float]:
-    """By member and category, as Work.fused. Motifs are of forward calls; backward ones are their mirror."""
-    found: list[tuple[tuple[str, str], float, float]] = []
+def _fused_shares(target: Target) -> dict[tuple[str, str], float]:
+    """`OperatorGroup.fused` by member and category. Motifs hold forward calls; the backward ones mirror them."""
+    timed: list[tuple[tuple[str, str], float, float]] = []
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
         for before, cluster in zip([None, *clusters], clusters, strict=False):
-            behind = before is not None and {before.category, cluster.category} <= FUSABLE
+            is_fused = before is not None and {before.category, cluster.category} <= FUSABLE
             time_s = motif.count_per_s * (cluster.time_per_call_s or 0.0)
-            found.append(((cluster.member, cluster.category), time_s, behind))
-    return _shares_counted(found)
+            timed.append(((cluster.member, cluster.category), time_s, is_fused))
+    return _means_over_time(timed)
 
 
-def _shares_counted(found: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:
-    """From (key, seconds, what part of them counts): by key the share of the seconds that counts."""
-    all_s: dict[Any, float] = defaultdict(float)
-    counted_s: dict[Any, float] = defaultdict(float)
-    for key, time_s, part in found:
-        all_s[key] += time_s
-        counted_s[key] += part * time_s
-    return {key: counted_s[key] / time_s for key, time_s in all_s.items() if time_s > 0}
+def _means_over_time(timed: Iterable[tuple[Any, float, float]]) -> dict[Any, float]:
+    """From (key, seconds, share) the mean share of each key, weighted by the seconds."""
+    total_s: dict[Any, float] = defaultdict(float)
+    shared_s: dict[Any, float] = defaultdict(float)
+    for key, time_s, share in timed:
+        total_s[key] += time_s
+        shared_s[key] += share * time_s
+    return {key: shared_s[key] / time_s for key, time_s in total_s.items() if time_s > 0}
 
 
-def works_of(part: dict[str, Any]) -> tuple[OperatorGroup, ...]:
-    """From one part (`block` or `optimizer`) of a result of `jobs.measure_candidates`."""
-    forward = [row for row in part["operators"] if row["phase"] == "forward"]
-    fused = _shares_counted((row["category"], row["time_s"], row["fused"]) for row in forward)
+def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
+    """The operators of a block's part."""
+    forward = [row for row in part.operators if row.phase == "forward"]
+    fused = _means_over_time((row.category, row.time_s, row.fused) for row in forward)
     return tuple(
         OperatorGroup(
-            **{k: row[k] for k in OperatorGroup.__slots__ if k not in ("distinct", "fused", "counters")},
-            fused=fused.get(row["category"], 0.0),
-            counters=_matched(row.get("counters", {})),
+            category=row.category,
+            kernel_class=row.kernel_class,
+            shape_class=row.shape_class,
+            time_s=row.time_s,
+            flops=row.flops,
+            bytes=row.bytes,
+            weights=row.weights,
+            calls=row.calls,
+            fused=fused.get(row.category, 0.0),
+            counters=_matched_counters(row.counters or {}),
         )
-        for row in part["operators"]
+        for row in part.operators
     )
 
 
-def _matched(counters: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+def _matched_counters(counters: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return tuple((name, counters[name]) for name in MATCHED_COUNTERS if name in counters)

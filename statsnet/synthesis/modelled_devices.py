@@ -1,9 +1,9 @@
-"""Modelled devices: where the proxy was never measured, its time should still follow the suite's.
+"""Modelled devices: the proxy's time should follow the suite's even where the proxy was never measured.
 
-Two families. Rooflines: an operator's measured time is scaled by the ratio of its roofline time on the device to
-that on the machine where it was measured, for a spread of compute : bandwidth : launch cost (Williams, Waterman and
-Patterson, CACM 2009). Random ones: every shape of every kernel class has a factor of its own, for what rooflines
-cannot tell apart. None of these is a real device; nothing that checks fidelity is used here.
+There are two families. Rooflines scale an operator's measured time by its roofline time on the device ÷ that on the
+machine where it was measured, for a range of compute : bandwidth : launch cost (Williams, Waterman and Patterson, CACM
+2009). Random devices give every shape of every kernel class a factor of its own, for differences that rooflines cannot
+express. None of these is a real device, and nothing that checks fidelity is used here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ RANDOM_SPREAD = 0.7
 
 
 @dataclass(slots=True, kw_only=True)
-class Device:
-    """`target_s` is the time of one second of the target here, so that modelled times can be normalised."""
+class ModelledDevice:
+    """`target_s` is the modelled time of one second of the target, by which modelled times are normalised."""
 
     compute: float = 1.0
     bandwidth: float = 1.0
@@ -35,13 +35,13 @@ class Device:
     target_s: float = 1.0
     _factors: dict[str, float] = field(default_factory=dict)
 
-    def time_s(self, work: OperatorGroup) -> float:
+    def time_s(self, operators: OperatorGroup) -> float:
         if self.seed is not None:
-            return work.time_s * self._random_factor(work.kernel_shape)
-        here = max(work.flops / self.ridge, work.bytes)
-        there = max(work.flops / self.ridge / self.compute, work.bytes / self.bandwidth)
+            return operators.time_s * self._random_factor(operators.kernel_shape)
+        here = max(operators.flops / self.ridge, operators.bytes)
+        there = max(operators.flops / self.ridge / self.compute, operators.bytes / self.bandwidth)
         factor = there / here if here > 0 else 1.0 / self.bandwidth
-        return work.time_s * factor + work.calls * self.launch_s
+        return operators.time_s * factor + operators.calls * self.launch_s
 
     def _random_factor(self, name: str) -> float:
         """Log-normal, the same for a name and seed everywhere."""
@@ -54,37 +54,37 @@ class Device:
         return self._factors[name]
 
 
-def modelled_devices(works: Sequence[OperatorGroup]) -> list[Device]:
-    """Devices for a target; the ridge point (FLOP/byte) is that of the machine it was measured on, taken from
-    the highest FLOP rate and byte rate that a hundredth of its time reaches."""
-    ridge = _ridge(works)
+def modelled_devices(groups: Sequence[OperatorGroup]) -> list[ModelledDevice]:
+    """Devices for a target. The ridge point (FLOP/byte) is that of the machine where the target was measured: the
+    ratio of the highest FLOP rate and byte rate that a hundredth of its time reaches."""
+    ridge = _ridge(groups)
     devices = [
-        Device(compute=c, bandwidth=b, launch_s=launch, ridge=ridge)
+        ModelledDevice(compute=c, bandwidth=b, launch_s=launch, ridge=ridge)
         for c in COMPUTE_FACTORS
         for b in BANDWIDTH_FACTORS
         for launch in LAUNCH_FACTORS
         if (c, b, launch) != (1.0, 1.0, 0.0)
     ]
-    devices += [Device(seed=seed) for seed in range(RANDOM_DEVICES)]
-    total = sum(w.time_s for w in works)
+    devices += [ModelledDevice(seed=seed) for seed in range(RANDOM_DEVICES)]
+    total = sum(g.time_s for g in groups)
     rest = max(1.0 - total, 0.0)
     for device in devices:
-        device.target_s = sum(device.time_s(w) for w in works) + rest
+        device.target_s = sum(device.time_s(g) for g in groups) + rest
     return devices
 
 
-def _ridge(works: Sequence[OperatorGroup]) -> float:
-    flop_rate = _reached(works, lambda w: w.flops / w.time_s)
-    byte_rate = _reached(works, lambda w: w.bytes / w.time_s)
+def _ridge(groups: Sequence[OperatorGroup]) -> float:
+    flop_rate = _reached(groups, lambda g: g.flops / g.time_s)
+    byte_rate = _reached(groups, lambda g: g.bytes / g.time_s)
     return flop_rate / byte_rate if flop_rate > 0 and byte_rate > 0 else 1.0
 
 
-def _reached(works: Sequence[OperatorGroup], rate: Callable[[OperatorGroup], float]) -> float:
+def _reached(groups: Sequence[OperatorGroup], rate: Callable[[OperatorGroup], float]) -> float:
     """The rate that operators with a hundredth of the time reach or exceed."""
-    timed = sorted((w for w in works if w.time_s > 0), key=rate, reverse=True)
-    total, held = sum(w.time_s for w in timed), 0.0
-    for work in timed:
-        held += work.time_s
+    timed = sorted((g for g in groups if g.time_s > 0), key=rate, reverse=True)
+    total, held = sum(g.time_s for g in timed), 0.0
+    for operators in timed:
+        held += operators.time_s
         if held >= 0.01 * total:
-            return rate(work)
+            return rate(operators)
     return 0.0

@@ -1,4 +1,4 @@
-"""What a call takes whatever its work: its way through the library, from thread to thread, and its weights' layout."""
+"""The fixed cost of a call: its path through the library, from thread to thread, and the layout of its weights."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from scipy.optimize import nnls
 from statsnet.synthesis.loads import OperatorGroup
 
 FEWEST = 4
-"""Blocks of a kernel class from which its overhead can be told."""
+"""A kernel class's overhead is estimated if it has at least this many blocks."""
 
 FEWEST_WITH_WEIGHTS = 8
-"""And from which what its weights take can be told too: another unknown, of which many blocks have little."""
+"""With at least this many blocks, the cost of weights is estimated too: one more unknown, small in many blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What dividing a batch does not divide: `call_s` of each call, `weight_byte_s` of each byte of its weights."""
+    """Time that a smaller batch does not shorten: `call_s` for each call, `weight_byte_s` for each byte of weights."""
 
     call_s: float = 0.0
     weight_byte_s: float = 0.0
 
-    def of_calls_s(self, work: OperatorGroup) -> float:
-        return min(work.calls * self.call_s, work.time_s)
+    def of_calls_s(self, operators: OperatorGroup) -> float:
+        return min(operators.calls * self.call_s, operators.time_s)
 
-    def of_weights_s(self, work: OperatorGroup) -> float:
-        return min(work.weights * self.weight_byte_s, work.time_s - self.of_calls_s(work))
+    def of_weights_s(self, operators: OperatorGroup) -> float:
+        return min(operators.weights * self.weight_byte_s, operators.time_s - self.of_calls_s(operators))
 
-    def fixed_s(self, work: OperatorGroup) -> float:
-        return self.of_calls_s(work) + self.of_weights_s(work)
+    def fixed_s(self, operators: OperatorGroup) -> float:
+        return self.of_calls_s(operators) + self.of_weights_s(operators)
 
 
 NONE = Overhead()
@@ -41,26 +41,26 @@ Overheads = Mapping[str, Overhead]
 """By kernel class."""
 
 
-def overheads(works: Iterable[OperatorGroup]) -> dict[str, Overhead]:
-    """Of each kernel class, a and d of t = a + b · FLOPs + c · (bytes − weights) + d · weights of each call, over
-    blocks of one class in several sizes: least squares of the relative errors, no part of it negative (Lawson and
-    Hanson 1974). d is what a weight's byte takes at every call: to be read, packed, laid out as the library
-    wants it."""
+def overheads(groups: Iterable[OperatorGroup]) -> dict[str, Overhead]:
+    """For each kernel class, a and d of the fit t = a + b · FLOPs + c · (bytes − weights) + d · weights per call, over
+    the class's blocks in several sizes: least squares of the relative errors, without negative coefficients (Lawson and
+    Hanson 1974). d is the time that each call takes per byte of weights to read them, pack them and bring them into the
+    library's layout."""
     by_class: dict[str, list[OperatorGroup]] = defaultdict(list)
-    for work in works:
-        if work.calls > 0 and work.time_s > 0:
-            by_class[work.kernel_class].append(work)
-    return {name: _overhead(found) for name, found in by_class.items() if len(found) >= FEWEST}
+    for operators in groups:
+        if operators.calls > 0 and operators.time_s > 0:
+            by_class[operators.kernel_class].append(operators)
+    return {name: _overhead(of_class) for name, of_class in by_class.items() if len(of_class) >= FEWEST}
 
 
-def _overhead(works: list[OperatorGroup]) -> Overhead:
-    calls = np.array([w.calls for w in works])
-    times_s = np.array([w.time_s for w in works]) / calls
-    apart = len(works) >= FEWEST_WITH_WEIGHTS
-    weights = np.array([w.weights if apart else 0.0 for w in works])
-    moved = np.maximum(np.array([w.bytes for w in works]) - weights, 0.0)
-    flops = np.array([w.flops for w in works])
-    amounts = np.stack([np.ones(len(works)), flops / calls, moved / calls, weights / calls], axis=1)
+def _overhead(groups: list[OperatorGroup]) -> Overhead:
+    calls = np.array([g.calls for g in groups])
+    times_s = np.array([g.time_s for g in groups]) / calls
+    fits_weights = len(groups) >= FEWEST_WITH_WEIGHTS
+    weights = np.array([g.weights if fits_weights else 0.0 for g in groups])
+    moved = np.maximum(np.array([g.bytes for g in groups]) - weights, 0.0)
+    flops = np.array([g.flops for g in groups])
+    amounts = np.stack([np.ones(len(groups)), flops / calls, moved / calls, weights / calls], axis=1)
     scale = np.where(amounts.max(axis=0) > 0, amounts.max(axis=0), 1.0)
-    found, _ = nnls(amounts / scale / times_s[:, None], np.ones(len(works)))
-    return Overhead(call_s=float(found[0]), weight_byte_s=float(found[3] / scale[3]))
+    fit, _ = nnls(amounts / scale / times_s[:, None], np.ones(len(groups)))
+    return Overhead(call_s=float(fit[0]), weight_byte_s=float(fit[3] / scale[3]))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from statsnet.errors import StatsNetError
+from statsnet.progress import Progress
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
+from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.block_costs import Counts
+from statsnet.synthesis.block_costs import BlockCosts, Counts
 from statsnet.synthesis.candidates import largest_share
 from statsnet.synthesis.integer_program import Program, Solution, local_search, relaxation_starts
-from statsnet.synthesis.live_bench import ROUND_PROCESSES
 from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import NetworkMeasurement
@@ -25,56 +25,62 @@ from statsnet.synthesis.problem import Problem
 LARGEST_COUNT = 96
 ROUNDS = 6
 FREE_ROUNDS = 2
+
+ROUND_PROCESSES = 3
+"""One process is one sample, and samples of one network differ by several percent. Of three, two outvote one that was
+disturbed."""
+
 STEP_TOLERANCE = 0.03
-"""By so much of it a step's length is uncertain: processes of one network differ."""
+"""Processes of one network differ in step time by this share."""
 
 FINAL_PROCESSES = (3, 5, 7)
-"""The finished proxy is measured in 3 processes; 5, then 7, where its step is not as long as in its round."""
+"""The finished proxy is measured in 3 processes; in 5, then 7, if its step time differs from that in its round."""
 
 CONFIRMED = 0.05
-"""By so much of it a step's length may differ from that in its round."""
+"""A step's time may differ from that in its round by this share."""
 
 TRIMMINGS = 2
-"""After its own blocks' sizes alone, a network is trimmed so often with all other blocks at hand."""
+"""A network is first trimmed with other sizes of its own blocks only, then this often with all other blocks too."""
 
 RADIUS = (16, 1 / 4)
-"""By how many uses of blocks a later round may differ from the best network so far; or, where that is more, by which
-share of its uses."""
+"""A later round may change this many uses of blocks of the best network so far, or this share of its uses if that is
+more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One measured network, and the solution of the program that it comes from."""
+    """One measured network, and the program's solution that it was built from."""
 
     counts: Counts
     towers: list[Tower]
     source: str
-    whole: NetworkMeasurement
+    measurement: NetworkMeasurement
     solution: Solution
 
-    def to_dict(self, number: int, problem: Problem) -> dict[str, Any]:
-        """An entry of `rounds` in fit.json."""
-        return {
-            "round": number,
-            "predicted_error": self.solution.error,
-            "lower_bound": self.solution.bound,
-            "measured_error": self.error(problem.rows, problem.budget_s),
-            "drift": self.whole.drift,
-            "step_latency_s": self.latency_s,
-        }
+    def round(self, number: int, problem: Problem) -> Round:
+        """As fit.json holds it."""
+        return Round(
+            round=number,
+            predicted_error=self.solution.error,
+            lower_bound=self.solution.bound,
+            measured_error=self.error(problem.rows, problem.budget_s),
+            drift=self.measurement.drift,
+            step_latency_s=self.latency_s,
+        )
 
     def in_budget(self, rows: MatchedCharacteristics, budget_s: float) -> np.ndarray:
-        """Its rows in the units of the program: what one step holds, as shares of the budget's."""
-        return rows.vector(load_of_target(target_of(self.whole.signature)), budget_s / self.latency_s)
+        """Its rows in the units of the program: one step's content as shares of the budget."""
+        load = load_of_target(target_of(self.measurement.signature))
+        return rows.vector(load, budget_s / self.latency_s)
 
     @property
     def latency_s(self) -> float:
-        """Of its step."""
-        return self.whole.signature.measurements[0].latency_s
+        """Its step time."""
+        return self.measurement.latency_s
 
     def achieved(self, rows: MatchedCharacteristics, budget_s: float) -> np.ndarray:
-        """What it is judged by: shares of its own step, rates, and the length of the step."""
-        out = rows.vector(load_of_target(target_of(self.whole.signature)))
+        """The rows that it is judged by: shares of its own step, rates, and the step's length."""
+        out = rows.vector(load_of_target(target_of(self.measurement.signature)))
         longer = self.latency_s / budget_s - 1.0
         out[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
         return out
@@ -83,47 +89,65 @@ class Trial:
         return float(rows.weights @ np.abs(self.achieved(rows, budget_s) - rows.target))
 
 
-def _best_of(trials: list[Trial], rows: MatchedCharacteristics, budget_s: float) -> Trial | None:
-    return min(trials, key=lambda t: t.error(rows, budget_s), default=None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What the rounds pass on: the networks measured so far, and the costs of blocks learnt from them."""
+
+    costs: BlockCosts
+    trials: tuple[Trial, ...] = ()
+
+    def best(self, problem: Problem) -> Trial | None:
+        return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
 
 
-def correct(
-    problem: Problem, *, rounds: int = ROUNDS, confirm: bool = True, trials: Sequence[Trial] = ()
-) -> tuple[Trial, list[dict[str, Any]]]:
-    """Solve, build, measure the whole, learn from it, again; to confirm it, the best network is measured once more,
-    with care.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The blocks of a network to be measured, and the costs that know them."""
 
-    What is learnt is each block's time in place, how much more lies between operators than with blocks alone, and,
-    on the right-hand side, what belongs to no block. The first rounds choose freely. The later ones make a few
-    changes to the best network so far, among blocks that have been part of one: a wholly new network would bring new
-    surprises. Where `trials` are given, which have made the problem's columns learn, these stand for the first rounds.
+    counts: Counts
+    solution: Solution
+    costs: BlockCosts
+
+
+def solve_in_rounds(
+    problem: Problem, *, rounds: int = ROUNDS, confirm: bool = True, known: Knowledge | None = None
+) -> tuple[Trial, tuple[Round, ...]]:
+    """The best network, and an entry for each measured network. With `confirm`, the best is measured once more, with
+    more processes.
+
+    Each round learns the blocks' times in place, how much more framework time a network has than its blocks alone, and,
+    for the program's right-hand side, what belongs to no block. The first rounds choose freely. Later rounds make a few
+    changes to the best network so far, among blocks that were part of a network: a wholly new network would bring new
+    surprises. Networks that are already known (`known`) replace the first rounds.
     """
-    bench, known = problem.bench, list(trials)
+    may_choose_freely = known is None
+    known = known or Knowledge(costs=problem.costs)
     for number in range(rounds):
-        bench.report(f"solving, round {number + 1}", number / rounds)
-        choice = NextNetwork(problem=problem, trials=known)
-        free = number < FREE_ROUNDS and not trials
-        counts, solution = choice.free() if free else choice.near_the_best()
-        if any(counts == t.counts for t in known):  # nothing new would be learnt
+        problem.bench.setup.report(Progress(stage=f"solving, round {number + 1}", done=number / rounds))
+        free = number < FREE_ROUNDS and may_choose_freely
+        following = NextNetwork(problem=problem, known=known)
+        choice = following.free() if free else following.near_the_best()
+        known = replace(known, costs=choice.costs)
+        if any(choice.counts == t.counts for t in known.trials):  # nothing new would be learnt
             if free:
                 continue
             break
-        known.append(build_and_measure(problem, counts, solution))
-    best = _best_of(known, problem.rows, problem.budget_s)
+        known = build_and_measure(problem, choice, known)
+    best = known.best(problem)
     assert best is not None, "the first round has measured one"
-    history = [t.to_dict(number + 1, problem) for number, t in enumerate(known)]
-    return replace(best, whole=_confirmed(best, problem)) if confirm else best, history
+    history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
+    return replace(best, measurement=_confirmed(best, problem)) if confirm else best, history
 
 
 def _confirmed(best: Trial, problem: Problem) -> NetworkMeasurement:
-    """The finished proxy, measured in processes that had no part in its choice; in more where its step differs from
-    what it was in its round, as when a neighbour was busy in one of the two."""
+    """The finished proxy, measured in processes that had no part in its choice; in more of them if its step time
+    differs from that in its round, for instance because a neighbour was busy in one of the two."""
     for processes in FINAL_PROCESSES:
         runs = range(ROUND_PROCESSES, ROUND_PROCESSES + processes)
-        whole = problem.bench.whole(best.source, runs, problem.pace)
-        if abs(whole.signature.measurements[0].latency_s / best.latency_s - 1.0) < CONFIRMED:
+        measurement = problem.bench.measure_network(best.source, runs, problem.speed)
+        if abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED:
             break
-    return whole
+    return measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,61 +155,64 @@ class NextNetwork:
     """The next network to measure, given those measured so far."""
 
     problem: Problem
-    trials: list[Trial]
+    known: Knowledge
 
-    def free(self) -> tuple[Counts, Solution]:
-        """From all candidates: every start is trimmed, for what is best in whole blocks need not be so in sizes."""
-        outside = [self._outside(t) for t in self.trials] or [self._idle()]
+    def free(self) -> Choice:
+        """From all candidates. Every start is trimmed: the best one before may not be the best after."""
+        costs = self.known.costs
+        outside = [self._outside(t) for t in self.known.trials] or [self._idle()]
         wanted = self.problem.rows.target - np.median(outside, axis=0)
-        blocks = self.problem.columns.placed
-        vectors, bound = relaxation_starts(
-            self._program(blocks, wanted), max_distinct=self.problem.design.max_distinct
-        )
+        blocks = list(costs.placed)
+        program = self._program(costs, blocks, wanted)
+        vectors, bound = relaxation_starts(program, max_distinct=self.problem.design.max_distinct)
         starts: list[Counts] = [_counts(v, blocks) for v in vectors]
-        best = self._best()
+        best = self.known.best(self.problem)
         starts += [best.counts] if best else []
-        found = [self._trimmed(start, wanted) for start in starts if start]
-        if not found:
+        trimmed: list[tuple[Counts, Solution]] = []
+        for start in filter(None, starts):
+            costs, counts, solution = self._trimmed(costs, start, wanted)
+            trimmed.append((counts, solution))
+        if not trimmed:
             raise _too_short(self.problem.budget_s)
-        counts, solution = min(found, key=lambda f: f[1].error)
-        return counts, replace(solution, bound=bound)
+        counts, solution = min(trimmed, key=lambda t: t[1].error)
+        return Choice(counts=counts, solution=replace(solution, bound=bound), costs=costs)
 
-    def _trimmed(self, counts: Counts, wanted: np.ndarray) -> tuple[Counts, Solution]:
-        """The sizes of a network's blocks first, then, with all other blocks at hand, again."""
-        for others in ([], *[self.problem.columns.placed] * TRIMMINGS):
-            chosen = self.problem.columns.named(counts)
-            blocks = _unique([*others, *chosen, *self.problem.columns.resize(chosen)])
-            program, start = self._program(blocks, wanted), _vector(counts, blocks)
-            found = local_search(
-                program, start, max_distinct=self.problem.design.max_distinct, seed=self.problem.design.seed
-            )
-            counts = _counts(found.counts, blocks)
-        return counts, found
+    def _trimmed(self, costs: BlockCosts, counts: Counts, wanted: np.ndarray) -> tuple[BlockCosts, Counts, Solution]:
+        """Improve a network: first by other sizes of its own blocks, then with all other blocks too."""
+        design = self.problem.design
+        for others in ((), *[costs.placed] * TRIMMINGS):
+            chosen = costs.named(counts)
+            costs, resized = costs.resize(chosen)
+            blocks = _unique([*others, *chosen, *resized])
+            program, start = self._program(costs, blocks, wanted), _vector(counts, blocks)
+            solution = local_search(program, start, max_distinct=design.max_distinct, seed=design.seed)
+            counts = _counts(solution.counts, blocks)
+        return costs, counts, solution
 
-    def near_the_best(self) -> tuple[Counts, Solution]:
-        """A few changes to the best network, among blocks that were measured in one and its own in other sizes,
-        to one that was not measured yet."""
-        best = self._best()
+    def near_the_best(self) -> Choice:
+        """A network that was not measured yet: the best one with a few changes, among blocks that were measured in a
+        network and its own blocks in other sizes."""
+        best = self.known.best(self.problem)
         assert best is not None, "free rounds come first"
-        own = self.problem.columns.named(best.counts)
-        blocks = _unique([*self.problem.columns.seen(), *own, *self.problem.columns.resize(own)])
+        own = self.known.costs.named(best.counts)
+        seen = self.known.costs.seen()
+        costs, resized = self.known.costs.resize(own)
+        blocks = _unique([*seen, *own, *resized])
         wanted = self.problem.rows.target - self._outside(best)
-        program = self._program(blocks, wanted)
-        found = local_search(
-            program,
+        solution = local_search(
+            self._program(costs, blocks, wanted),
             _vector(best.counts, blocks),
             max_distinct=self.problem.design.max_distinct,
             radius=max(RADIUS[0], int(RADIUS[1] * sum(best.counts.values()))),
-            tried=[_vector(t.counts, blocks) for t in self.trials],
+            tried=[_vector(t.counts, blocks) for t in self.known.trials],
             seed=self.problem.design.seed,
         )
-        return _counts(found.counts, blocks), found
+        return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
 
-    def _program(self, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        columns, budget_s = self.problem.columns, self.problem.budget_s
-        matrix = columns.matrix(self.problem.rows, budget_s, blocks)
-        apart_s = columns.forward_and_backward_s(blocks)
-        mode = self.problem.bench.mode
+    def _program(self, costs: BlockCosts, blocks: list[Placed], wanted: np.ndarray) -> Program:
+        budget_s, mode = self.problem.budget_s, self.problem.bench.setup.mode
+        matrix = costs.matrix(self.problem.rows, budget_s, blocks)
+        apart_s = costs.forward_and_backward_s(blocks)
         largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
         upper = np.where(apart_s <= largest_s, LARGEST_COUNT, 0)
         if not upper.any():
@@ -194,19 +221,16 @@ class NextNetwork:
 
     def _outside(self, trial: Trial) -> np.ndarray:
         """What a measured network holds beyond its blocks."""
-        blocks = self.problem.columns.named(trial.counts)
-        matrix = self.problem.columns.matrix(self.problem.rows, self.problem.budget_s, blocks)
-        return trial.in_budget(self.problem.rows, self.problem.budget_s) - matrix @ _vector(
-            trial.counts, blocks
-        )
+        problem, costs = self.problem, self.known.costs
+        blocks = costs.named(trial.counts)
+        matrix = costs.matrix(problem.rows, problem.budget_s, blocks)
+        whole = trial.in_budget(problem.rows, problem.budget_s)
+        return whole - matrix @ _vector(trial.counts, blocks)
 
     def _idle(self) -> np.ndarray:
-        """What lies outside of blocks, before a network was measured: a step with all of the suite's optimizers."""
-        optimizers = {b.optimizer for b in self.problem.columns.placed if b.optimizer}
-        return self.problem.rows.vector(self.problem.columns.idle(optimizers), self.problem.budget_s)
-
-    def _best(self) -> Trial | None:
-        return _best_of(self.trials, self.problem.rows, self.problem.budget_s)
+        """The estimate of `_outside` before any network was measured: an idle step with all the suite's optimizers."""
+        optimizers = {b.optimizer for b in self.known.costs.placed if b.optimizer}
+        return self.problem.rows.vector(self.known.costs.idle(optimizers), self.problem.budget_s)
 
 
 def _too_short(budget_s: float) -> StatsNetError:
@@ -217,7 +241,7 @@ def _too_short(budget_s: float) -> StatsNetError:
     )
 
 
-def _unique(blocks: list[Placed]) -> list[Placed]:
+def _unique(blocks: Sequence[Placed]) -> list[Placed]:
     return list({b.key: b for b in blocks}.values())
 
 
@@ -229,28 +253,22 @@ def _counts(vector: np.ndarray, blocks: list[Placed]) -> Counts:
     return {b.key: int(n) for b, n in zip(blocks, vector, strict=True) if n > 0}
 
 
-def build_and_measure(problem: Problem, counts: Counts, solution: Solution) -> Trial:
-    """Build a network of these blocks, measure it, and have the problem's columns learn from it.
+def build_and_measure(problem: Problem, choice: Choice, known: Knowledge) -> Knowledge:
+    """Build a network of the chosen blocks and measure it; returns what is known afterwards.
 
-    Raises StatsNetError where there are no blocks.
+    Raises StatsNetError if there are no blocks.
     """
-    if not counts:
+    if not choice.counts:
         raise _too_short(problem.budget_s)
-    bench, design = problem.bench, problem.design
-    blocks = [(b, counts[b.key]) for b in problem.columns.named(counts)]
-    towers = shuffled(build_towers(blocks, training=bench.mode == "training"), design.order)
-    source = network_source(
-        towers,
-        title=f"Proxy for {problem.mix_text}",
-        spec_id="",
-        mode=bench.mode,
-        dtype=bench.dtype,
-        seed=design.seed,
-    )
-    whole = bench.whole(source, range(ROUND_PROCESSES), problem.pace)
-    for blocks_in_place in whole.blocks:
-        problem.columns.learn(towers, blocks_in_place)
-    trial = Trial(counts=counts, towers=towers, source=source, whole=whole, solution=solution)
-    step = load_of_target(target_of(whole.signature)).scale_times(trial.latency_s)
-    problem.columns.learn_framework(counts, step.framework_s)
-    return trial
+    setup, design, costs = problem.bench.setup, problem.design, choice.costs
+    blocks = [(b, choice.counts[b.key]) for b in costs.named(choice.counts)]
+    towers = shuffled(build_towers(blocks, training=setup.mode == "training"), design.order)
+    title = f"Proxy for {problem.mix_text}"
+    source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
+    measurement = problem.bench.measure_network(source, range(ROUND_PROCESSES), problem.speed)
+    for blocks_in_place in measurement.blocks:
+        costs = costs.learn(towers, blocks_in_place)
+    trial = Trial(counts=choice.counts, towers=towers, source=source, measurement=measurement, solution=choice.solution)
+    step = load_of_target(target_of(measurement.signature)).scale_times(trial.latency_s)
+    costs = costs.learn_framework(choice.counts, step.framework_s)
+    return Knowledge(costs=costs, trials=(*known.trials, trial))

@@ -1,29 +1,28 @@
-"""A search over designs: what the integer program cannot see is tried, measured, and the best proxy is made.
+"""A search over designs: it tries and measures what the integer program cannot choose, and makes the best proxy.
 
-Optuna proposes, with two objectives: the measured error of the fit, and the length of a step. All that was tried is in
-a journal, so that a search can be gone on with.
+Optuna proposes designs, with two objectives: the measured error of the fit, and the step time. A journal keeps all
+tried designs, so that a search can be resumed.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from statsnet.errors import UsageError
+from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
-from statsnet.synthesis.live_bench import Report
-from statsnet.synthesis.problem import Design, Problem, prepare
-from statsnet.synthesis.rounds import NextNetwork, Trial, build_and_measure
+from statsnet.signatures.mix import Mix
+from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.problem import Design, Problem, ProxyRequest, prepare
+from statsnet.synthesis.rounds import Knowledge, NextNetwork, build_and_measure
 from statsnet.synthesis.synthesize import finish
 
 SIZES = (0.6, 1.0, 1.6)
 SHARES = (0.5, 0.7, 1.0)
-"""Of the budget: a shorter step that fits as well is the better proxy."""
+"""Shares of the budget: a shorter step that fits as well makes a better proxy."""
 
 DISTINCT = (24, 34, 44, 60)
 ORDERS = 6
@@ -37,8 +36,8 @@ STUDY = "statsnet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignTrial:
-    """One design: `error` is the measured objective of the fit, `share` the part that was asked for of `budget_s`, the
-    budget of the day on which it was tried: members are as fast as the machine is."""
+    """One tried design. `error` is the fit's measured objective, `share` the part of `budget_s` that was asked for.
+    `budget_s` is the budget of that day, because members' times depend on the machine's speed."""
 
     number: int
     design: Design
@@ -53,9 +52,8 @@ class DesignTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search came to. `tried` in their order; `front` are those that no other one beats in both objectives;
-    `chosen` has the least error of those that keep to the budget; `usual` is the design of a synthesis without
-    search."""
+    """The result of a search. `tried` are in their order; `front` are those that no other beats in both objectives;
+    `chosen` has the least error of those within the budget; `usual` is the design of a synthesis without search."""
 
     proxy: Proxy
     budget_s: float
@@ -68,7 +66,7 @@ class SearchResult:
         return {
             "kind": "statsnet.search",
             "schema_version": 1,
-            "spec": self.proxy.spec["id"],
+            "spec": self.proxy.spec.id,
             "budget_s": self.budget_s,
             "tried": [t.to_dict() for t in self.tried],
             "front": [t.number for t in self.front],
@@ -77,100 +75,109 @@ class SearchResult:
         }
 
 
-def search(
-    mix_text: str,
-    *,
-    journal: Path,
-    trials: int | None,
-    time_limit_s: float | None,
-    resume: bool = False,
-    seed: int = 0,
-    report: Report = lambda _stage, _share: None,
-    **options: Any,
-) -> SearchResult:
-    """Try designs until `trials` are known, those of the journal counted, or `time_limit_s` is over (one at least is
-    tried); then make the proxy of the best. `options` are those of `prepare`. Members' steps are timed again once, for
-    all designs; taken up on another day, once more: each design was judged by the times of its own day.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchLimits:
+    """When a search ends: after `trials` designs, including the journal's, or after `time_limit_s` (at least one is
+    tried). With `resume`, it continues the journal."""
 
-    Raises as `synthesize` does, UsageError where nothing limits the search or the journal is another problem's,
-    ImportError where optuna is not installed.
+    trials: int | None = None
+    time_limit_s: float | None = None
+    resume: bool = False
+
+
+def search(mix: Mix, bench: Bench, request: ProxyRequest, *, journal: Path, limits: SearchLimits) -> SearchResult:
+    """Try designs, then make the proxy of the best. Members' steps are timed again once for all designs, and once more
+    if the search is resumed on another day: each design is judged by the times of its own day.
+
+    Raises as `prepare` does, UsageError if nothing limits the search or the journal is another problem's.
     """
-    if trials is None and time_limit_s is None:
+    if limits.trials is None and limits.time_limit_s is None:
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
     begin = time.monotonic()
-    workshop = ProblemPool(mix_text, seed, report, options)
-    study = _study(journal, _identity(workshop.problem(Design(seed=seed), 1.0), options), resume, seed)
+    seed = request.seed
+    usual_design = Design(seed=seed)
+    pool = ProblemPool(mix, bench, request)
+    study = _study(journal, _identity(pool.problem(usual_design, 1.0), request), limits.resume, seed)
     done = [t for t in study.trials if t.values]
     if not done:
-        usual = {**asdict(Design()), "share": 1.0}
-        study.enqueue_trial(usual, skip_if_exists=True)
+        study.enqueue_trial({**asdict(Design()), "share": 1.0}, skip_if_exists=True)
 
     def objective(trial: Any) -> tuple[float, float]:
-        report(f"design {trial.number + 1}", _progress(trial.number, trials, begin, time_limit_s))
+        progress = _share_done(trial.number, limits, begin)
+        bench.setup.report(Progress(stage=f"design {trial.number + 1}", done=progress))
         design, share = _proposed(trial, seed)
-        trial.set_user_attr("budget_s", workshop.problem(design, 1.0).budget_s)
-        return workshop.try_out(design, share)
+        trial.set_user_attr("budget_s", pool.problem(design, 1.0).budget_s)
+        return pool.try_out(design, share)
 
     if not done:
         study.optimize(objective, n_trials=1)
-    left = None if trials is None else trials - max(len(done), 1)
-    left_s = None if time_limit_s is None else time_limit_s - (time.monotonic() - begin)
+    left = None if limits.trials is None else limits.trials - max(len(done), 1)
+    left_s = None if limits.time_limit_s is None else limits.time_limit_s - (time.monotonic() - begin)
     if (left is None or left > 0) and (left_s is None or left_s > 0):
         study.optimize(objective, n_trials=left, timeout=left_s)
     tried = [_tried(t, seed) for t in study.trials if t.values]
-    budget_s = workshop.problem(Design(seed=seed), 1.0).budget_s
     fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
     chosen = min(fitting, key=lambda t: t.error)
     front = {t.number for t in study.best_trials}
     return SearchResult(
-        proxy=workshop.finish(chosen.design, chosen.share),
-        budget_s=budget_s,
+        proxy=pool.finish(chosen.design, chosen.share),
+        budget_s=pool.problem(usual_design, 1.0).budget_s,
         tried=tuple(tried),
         front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
         chosen=chosen,
-        usual=next((t for t in tried if t.share == 1.0 and t.design == Design(seed=seed)), None),
+        usual=next((t for t in tried if t.share == 1.0 and t.design == usual_design), None),
     )
 
 
 class ProblemPool:
-    """Problems of one target, one for each size of candidates; those of a size share what is learnt of blocks in
+    """Problems of one target, one for each size of candidates. Designs of one size share what is learnt of blocks in
     place."""
 
-    def __init__(self, mix_text: str, seed: int, report: Report, options: dict[str, Any]) -> None:
-        self._prepare = partial(prepare, mix_text, report=report, **options)
-        self._seed = seed
+    def __init__(self, mix: Mix, bench: Bench, request: ProxyRequest) -> None:
+        self._mix, self._bench, self._request = mix, bench, request
         self._problems: dict[float, Problem] = {}
-        self._trials: dict[float, list[Trial]] = defaultdict(list)
+        self._known: dict[float, Knowledge] = {}
 
     def problem(self, design: Design, share: float) -> Problem:
         if design.size not in self._problems:
-            self._problems[design.size] = self._prepared(Design(size=design.size, seed=self._seed))
+            self._problems[design.size] = self._prepared(Design(size=design.size, seed=self._request.seed))
         whole = self._problems[design.size]
         return replace(whole, design=design, budget_s=share * whole.budget_s)
 
     def _prepared(self, design: Design) -> Problem:
         first = next(iter(self._problems.values()), None)
-        found = self._prepare(design=design, retime=first is None)
+        retime = self._request.retime and first is None
+        request = replace(self._request, retime=retime)
+        prepared = prepare(self._mix, self._bench, request, design)
         if first is None:
-            return found
-        timed = ("target", "rows", "budget_s", "pace", "not_retimed")
-        return replace(found, **{name: getattr(first, name) for name in timed})
+            return prepared
+        return replace(
+            prepared,
+            target=first.target,
+            rows=first.rows,
+            budget_s=first.budget_s,
+            speed=first.speed,
+            not_retimed=first.not_retimed,
+        )
 
     def try_out(self, design: Design, share: float) -> tuple[float, float]:
-        """Error and seconds of a design's network; the first of its size is measured twice, for nothing is known of
-        blocks in place before."""
-        problem, known = self.problem(design, share), self._trials[design.size]
+        """Error and step time of a design's network. The first design of a size takes two networks, because nothing is
+        known of blocks in place before."""
+        problem = self.problem(design, share)
+        known = self._known.get(design.size)
         for _ in range(1 if known else 2):
-            counts, solution = NextNetwork(problem=problem, trials=known).free()
-            known.append(build_and_measure(problem, counts, solution))
-        error = known[-1].error(problem.rows, problem.budget_s)
-        return error, known[-1].whole.signature.measurements[0].latency_s
+            known = known or Knowledge(costs=problem.costs)
+            choice = NextNetwork(problem=problem, known=known).free()
+            known = build_and_measure(problem, choice, known)
+        assert known is not None
+        self._known[design.size] = known
+        trial = known.trials[-1]
+        return trial.error(problem.rows, problem.budget_s), trial.latency_s
 
     def finish(self, design: Design, share: float) -> Proxy:
-        """From all networks of its size that were tried."""
-        trials = self._trials[design.size]
-        problem = self.problem(design, share)
-        return finish(problem, rounds=FINAL_ROUNDS, trials=trials) if trials else finish(problem)
+        """The proxy, starting from all tried networks of the design's size."""
+        problem, known = self.problem(design, share), self._known.get(design.size)
+        return finish(problem, rounds=FINAL_ROUNDS, known=known) if known else finish(problem)
 
 
 def _study(journal: Path, identity: str, resume: bool, seed: int) -> Any:
@@ -199,12 +206,13 @@ def _study(journal: Path, identity: str, resume: bool, seed: int) -> Any:
     return study
 
 
-def _identity(problem: Problem, options: Mapping[str, Any]) -> str:
-    return problem.bench.cache.key(
+def _identity(problem: Problem, request: ProxyRequest) -> str:
+    setup = problem.bench.setup
+    return setup.cache.key(
         members=[(m.signature.id, m.weight) for m in problem.target.members],
-        mode=problem.bench.mode,
-        wanted=[options.get("budget_s"), options.get("compression")],
-        environment=problem.bench.environment,
+        mode=setup.mode,
+        wanted=[request.budget_s, request.compression],
+        environment=setup.environment,
     )
 
 
@@ -218,9 +226,9 @@ def _proposed(trial: Any, seed: int) -> tuple[Design, float]:
     return design, trial.suggest_categorical("share", SHARES)
 
 
-def _progress(number: int, trials: int | None, begin: float, time_limit_s: float | None) -> float:
-    shares = [number / trials] if trials else []
-    shares += [(time.monotonic() - begin) / time_limit_s] if time_limit_s else []
+def _share_done(number: int, limits: SearchLimits, begin: float) -> float:
+    shares = [number / limits.trials] if limits.trials else []
+    shares += [(time.monotonic() - begin) / limits.time_limit_s] if limits.time_limit_s else []
     return min(max(shares), 1.0)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 from torch.profiler import record_function
@@ -11,18 +9,19 @@ from torch.profiler import record_function
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS
 from statsnet.blocks.zipf import zipf_indices
+from statsnet.proxy.towers import Placed
 from statsnet.workloads.optimizers import make_optimizer
 
 REPEATS = 5
 SEGMENTS = ("block", "optimizer")
 
 
-class BlockBench:
-    """One candidate alone, run as it would inside a network: cold cache, warm input, fresh indices."""
+class SingleBlock:
+    """A block that runs as it would inside a network: cold cache, warm input, fresh indices."""
 
-    def __init__(self, row: dict[str, Any], *, mode: str, dtype: torch.dtype, device: str) -> None:
-        kind = KINDS[row["kind"]]
-        config = {k: tuple(v) if isinstance(v, list) else v for k, v in row["config"].items()}
+    def __init__(self, placed: Placed, *, mode: str, dtype: torch.dtype, device: str) -> None:
+        kind = KINDS[placed.kind]
+        config = {k: tuple(v) if isinstance(v, list) else v for k, v in placed.config.items()}
         self.module: nn.Module = kind.build(config).to(device=device, dtype=dtype)
         self.module.train(mode == "training")
         self.training = mode == "training"
@@ -33,11 +32,9 @@ class BlockBench:
             self.source = torch.randn(tuple(self.module.shape), device=device, dtype=dtype)  # type: ignore[arg-type]
             self.x = self.source.clone().requires_grad_(self.training)
         else:
-            count, rows = index_range
+            (count, rows), skew = index_range, float(placed.config["skew"])
             generator = torch.Generator().manual_seed(0)
-            self.indices = [
-                zipf_indices(count, rows, config["skew"], generator).to(device) for _ in range(2 * REPEATS)
-            ]
+            self.indices = [zipf_indices(count, rows, skew, generator).to(device) for _ in range(2 * REPEATS)]
         self.turn = 0
         self.framework_warmer = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device=device, dtype=dtype)
         self.warm_input = torch.ones(8, 8, device=device, dtype=dtype)
@@ -47,8 +44,8 @@ class BlockBench:
         if getattr(self.module, "output_is_concatenated", False):
             self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
         stepped = [p for name, p in self.module.named_parameters() if name not in SIDE_INPUTS]
-        if self.training and stepped and row["optimizer"]:
-            self.optimizer = make_optimizer(row["optimizer"], stepped, sparse=bool(config.get("sparse")))
+        if self.training and stepped and placed.optimizer:
+            self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))
 
     def _input(self) -> torch.Tensor:
         if self.indices:
@@ -73,7 +70,7 @@ class BlockBench:
                 self.optimizer.step()
 
     def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
-        """As in the middle of a network: what comes in gets a gradient, but none is kept."""
+        """As in the middle of a network: the input gets a gradient, but it is not kept."""
         weights = list(self.module.parameters())
         wanted = [*([] if self.indices else [x]), *weights]
         gradients = torch.autograd.grad(y, wanted, self.grad)
@@ -81,19 +78,19 @@ class BlockBench:
             weight.grad = gradient
 
     def _warm_framework(self) -> None:
-        """A flushed cache has lost the interpreter's and the dispatcher's code too; inside a network it has not."""
+        """Flushing the caches also removes the interpreter's and dispatcher's code, which a network keeps there."""
         with torch.set_grad_enabled(self.training):
             y = self.framework_warmer(self.warm_input)
         if self.training:
             y.sum().backward()
 
 
-class IdleBench(BlockBench):
+class IdleStep(SingleBlock):
     """A block without operators, and an optimizer whose parameter has no gradient."""
 
     def __init__(self, optimizer: str, *, dtype: torch.dtype, device: str) -> None:
-        row = {"kind": "parameters", "config": {"shape": (1,)}, "optimizer": optimizer}
-        super().__init__(row, mode="training", dtype=dtype, device=device)
+        placed = Placed(kind="parameters", config={"shape": (1,)}, optimizer=optimizer)
+        super().__init__(placed, mode="training", dtype=dtype, device=device)
 
     def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
         super()._backward(y, x)

@@ -21,10 +21,10 @@ PARAMETERS = ParametersKind()
 
 
 BATCHES = 8
-"""A table's row counts as read if one of this many batches reads it; a workload and a proxy take as many in turn."""
+"""A table's row counts as read if one of this many batches reads it; workloads and proxies cycle through as many."""
 
 MOST_DRAWN = 10**7
-"""Most indices that are drawn to count the rows they read."""
+"""At most this many indices are drawn to count the rows that they read."""
 
 
 @dataclass(slots=True)
@@ -53,8 +53,8 @@ def _motifs(target: Target) -> list[Source]:
         optimizer = optimizers[motif.member]
         for run in _splits(clusters):
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
-            for kind, config in readings(run):
-                is_sliced = (motif.member, _written(run[-1])) in strided
+            for kind, config in readings(run):  # type: ignore[arg-type]
+                is_sliced = (motif.member, _output_shape(run[-1])) in strided
                 concatenated = KINDS[kind].with_concatenated_output(config) if is_sliced else None
                 for variant in filter(None, (config, concatenated)):
                     key = json.dumps([kind, variant, optimizer], sort_keys=True)
@@ -67,13 +67,13 @@ def _parameters(target: Target) -> list[Source]:
     """Parameters that optimizers step. The most expensive one of each class of shapes stands for the whole class: the
     operators are the same for any shape."""
     classes: dict[tuple[Any, ...], dict[str, Source]] = defaultdict(dict)
-    read = _rows_read(target)
+    rows_read = _rows_read(target)
     optimizers = _optimizers(target)
     for cluster in target.clusters:
         config, optimizer = PARAMETERS.from_motif([cluster]), optimizers[cluster.member]  # type: ignore[list-item]
         if config is None or optimizer is None:
             continue
-        rows = read.get((cluster.member, _written(cluster)), 0)
+        rows = rows_read.get((cluster.member, _output_shape(cluster)), 0)
         if 0 < rows < config["shape"][0]:
             config = {**config, "rows_read": rows}
         size = shape_class(cluster.op, list(cluster.args), list(cluster.outputs))
@@ -115,20 +115,20 @@ def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
     for cluster in target.clusters:
         first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
         if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
-            continue  # a stride of 0 is an expanded gradient, that of a sum
+            continue  # a stride of 0 is an expanded gradient, as of a sum
         if first.layout == "strided":
             strided.add((cluster.member, first.shape))
     return strided
 
 
-def _written(cluster: TargetCluster) -> tuple[int, ...]:
+def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
     first = next((o for o in cluster.outputs if o is not None), None)
     return tuple(first["shape"]) if first else ()
 
 
 def _splits(clusters: list[TargetCluster]) -> list[list[TargetCluster]]:
-    """The whole motif; each rest of it after its first operators, which a compiler runs in one pass; and each operator
-    alone, as small change for the solver."""
+    """The whole motif; each rest of it without its first operators, which a compiler runs in one pass; and each
+    operator alone, as small change for the solver."""
     if len(clusters) == 1:
         return [clusters]
     return [*(clusters[i:] for i in range(len(clusters) - 1)), *([c] for c in clusters)]

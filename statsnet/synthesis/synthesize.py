@@ -1,49 +1,35 @@
-"""The whole way from a mix to a proxy."""
+"""From a prepared problem to a finished proxy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.target import target_of
-from statsnet.synthesis.problem import Design, Problem, prepare
-from statsnet.synthesis.rounds import ROUNDS, Trial, correct
+from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.rounds import ROUNDS, Knowledge, solve_in_rounds
 
 
-def synthesize(mix_text: str, *, seed: int = 0, **options: Any) -> Proxy:
-    """Make a proxy for a mix; `options` are those of `prepare`. Deterministic for the same signatures, seed and cached
-    measurements.
-
-    Raises UsageError for a bad mix or budget, DeviceError where the device is not there, MeasurementError where a
-    measuring process fails.
-    """
-    return finish(prepare(mix_text, design=Design(seed=seed), **options))
-
-
-def finish(problem: Problem, *, rounds: int = ROUNDS, trials: Sequence[Trial] = ()) -> Proxy:
-    """The proxy of a problem, of which some `trials` may have been measured (see `correct`)."""
+def finish(problem: Problem, *, rounds: int = ROUNDS, known: Knowledge | None = None) -> Proxy:
+    """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`)."""
     bench = problem.bench
-    best, history = correct(problem, rounds=rounds, trials=trials)
-    whole = bench.counted(best.source, best.whole)
+    best, history = solve_in_rounds(problem, rounds=rounds, known=known)
+    measurement = bench.count_network(best.source, best.measurement)
     spec = make_spec(
         problem.target,
         best.towers,
-        mode=bench.mode,
-        dtype=bench.dtype,
+        dtype=bench.setup.dtype,
         seed=problem.design.seed,
         budget_s=problem.budget_s,
-        environment=bench.environment,
+        environment=bench.setup.environment,
     )
     return Proxy(
         spec=spec,
         towers=best.towers,
         target=problem.target,
-        achieved=target_of(whole.signature),
-        signature=whole.signature,
+        achieved=target_of(measurement.signature),
+        signature=measurement.signature,
         replayed=problem.replayed,
         not_retimed=problem.not_retimed,
         rounds=history,
-        build_s=whole.build_s,
-        evidence=bench.evidence(whole.signature),
+        build_s=measurement.build_s,
+        evidence=bench.evidence(measurement.signature),
     )

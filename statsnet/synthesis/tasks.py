@@ -1,4 +1,4 @@
-"""What synthesis measures in fresh processes: candidates one by one, and the whole proxy."""
+"""Tasks of synthesis: blocks measured one by one, an idle step, and a whole network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
@@ -16,110 +17,135 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet import environment
+from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.network_file import load_network
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.reference_network import ReferenceNetwork
+from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, launches_of
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class, kernel_family
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_family
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
+from statsnet.profiling.tasks import WithSignature
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
-from statsnet.signatures.categories import categorize, is_metadata
-from statsnet.signatures.shapes import shape_class, weight_bytes
-from statsnet.synthesis.single_block import REPEATS, SEGMENTS, BlockBench, IdleBench
-
-Progress = Callable[[dict[str, Any]], None]
-FLUSH_BYTES = 2**26
-
-
-def measure_idle(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Seconds that a training step takes with nothing to do: `block`, autograd's way in and out, and each optimizer's
-    own. Job: optimizers, device, dtype."""
-    torch.manual_seed(0)
-    device, dtype = environment.select(job["device"]), getattr(torch, job["dtype"])
-    flush = torch.empty(FLUSH_BYTES // 4, device=device)
-    quiet_machine = QuietMachine(device)
-    found: dict[str, float] = {}
-    for optimizer in job["optimizers"]:
-        bench = IdleBench(optimizer, dtype=dtype, device=device)
-        parts = quiet_machine.measure(partial(_measure_one, bench, flush, device, event_overhead_s()))
-        found[optimizer] = parts["optimizer"]["framework_s"]
-        found["block"] = min(parts["block"]["framework_s"], found.get("block", math.inf))
-    return found
+from statsnet.proxy.towers import Placed
+from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.model import Signature
+from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
+from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
 
 
-def measure_candidates(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Columns of the solver: for each candidate the time, FLOPs and bytes of its operators by class."""
-    torch.manual_seed(0)
-    device = environment.select(job["device"])
-    overhead = event_overhead_s()
-    flush = torch.empty(FLUSH_BYTES // 4, device=device)
-    quiet_machine = QuietMachine(device)
-    rows: list[dict[str, Any]] = []
-    total = len(job["candidates"])
-    for number, row in enumerate(job["candidates"]):
-        stage = f"measuring block {number + 1} of {total}"
-        progress({"stage": stage, "done": number / total, "block": number})
-        bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
-        rows.append(quiet_machine.measure(partial(_measure_one, bench, flush, device, overhead)))
-    return {"columns": rows}
+@dataclass(frozen=True, kw_only=True)
+class MeasureIdleStep(Task[dict[str, float]]):
+    """Seconds that a training step takes with nothing to do: `block` for entering and leaving autograd, and one entry
+    for each optimizer."""
+
+    optimizers: tuple[str, ...]
+    dtype: str
+    device: str = "cpu"
+
+    def run(self, context: Context) -> dict[str, float]:
+        torch.manual_seed(0)
+        device, dtype = environment.select(self.device), getattr(torch, self.dtype)
+        flush = cache_flush(device)
+        machine = QuietMachine(device)
+        idle_s: dict[str, float] = {}
+        for optimizer in self.optimizers:
+            step = IdleStep(optimizer, dtype=dtype, device=device)
+            measured = machine.measure(partial(_measure_one, step, flush, device, event_overhead_s()))
+            idle_s[optimizer] = measured.optimizer.framework_s
+            idle_s["block"] = min(measured.block.framework_s, idle_s.get("block", math.inf))
+        return idle_s
 
 
-def _flushed(bench: BlockBench, flush: torch.Tensor) -> None:
-    flush.fill_(1.0)
-    bench.run()
+@dataclass(frozen=True, kw_only=True)
+class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
+    """Each block alone, run as it would be inside a network. It says which block it begins."""
+
+    blocks: tuple[Placed, ...]
+    mode: str
+    dtype: str
+    device: str = "cpu"
+
+    def run(self, context: Context) -> list[BlockMeasurement]:
+        torch.manual_seed(0)
+        device = environment.select(self.device)
+        overhead_s = event_overhead_s()
+        flush = cache_flush(device)
+        machine = QuietMachine(device)
+        measured: list[BlockMeasurement] = []
+        total = len(self.blocks)
+        for number, placed in enumerate(self.blocks):
+            stage = f"measuring block {number + 1} of {total}"
+            context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
+            block = self._block(placed, device)
+            measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
+        return measured
+
+    def launch(self, context: Context) -> None:
+        torch.manual_seed(0)
+        device = environment.select(self.device)
+        flush = cache_flush(device)
+        for placed in self.blocks:
+            run_in_range(partial(_run_flushed, self._block(placed, device), flush), device)
+
+    def _block(self, placed: Placed, device: str) -> SingleBlock:
+        return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
 
 
-def _measure_one(bench: BlockBench, flush: torch.Tensor, device: str, overhead: float) -> dict[str, Any]:
-    once = partial(_flushed, bench, flush)
-    once()
-    once()
-    calls = capture_step(once, device=device)
+def _run_flushed(block: SingleBlock, flush: Callable[[], object]) -> None:
+    flush()
+    block.run()
+
+
+def _measure_one(block: SingleBlock, flush: Callable[[], object], device: str, overhead_s: float) -> BlockMeasurement:
+    run_flushed = partial(_run_flushed, block, flush)
+    run_flushed()
+    run_flushed()
+    calls = capture_step(run_flushed, device=device)
     for call in calls:
         call.metadata = is_metadata(call.op)
     mark_fused(calls)
 
-    def repeated() -> None:
+    def run_repeatedly() -> None:
         for _ in range(REPEATS):
-            once()
+            run_flushed()
 
-    timeline = profile_step(repeated, calls * REPEATS, device=device, event_overhead_s=overhead)
-    n = len(calls)
+    timeline = profile_step(run_repeatedly, calls * REPEATS, device=device, event_overhead_s=overhead_s)
     for index, call in enumerate(calls):
-        samples = [t for r in range(REPEATS) if (t := timeline.op_time_s[r * n + index]) is not None]
+        samples = [time_s for time_s in timeline.op_time_s[index :: len(calls)] if time_s is not None]
         call.time_s = median(samples) if samples else 0.0
     implementations = [
         cuda_implementation(timeline.op_kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
         for i, c in enumerate(calls)
     ]
-    parts: dict[str, Any] = {}
-    rows: dict[int, int] = {}
+    parts: list[BlockPart] = []
+    places: dict[int, int] = {}
     for segment in SEGMENTS:
-        places = [i for i, c in enumerate(calls) if c.segment == segment]
-        operators, of_call = _merged([(calls[i], implementations[i]) for i in places])
-        begin = sum(len(part["operators"]) for part in parts.values())
-        rows |= {i: begin + row for i, row in zip(places, of_call, strict=True) if row is not None}
-        parts[segment] = _part(operators, timeline.segment_s.get(segment, 0.0) / REPEATS)
-    if device == "cuda":
-        parts["launches"] = [launch.to_dict() for launch in first_launches(timeline, len(calls), rows)]
-    return parts
+        indices = [i for i, c in enumerate(calls) if c.segment == segment]
+        segment_s = timeline.segment_s.get(segment, 0.0) / REPEATS
+        part, in_part = part_and_places([(calls[i], implementations[i]) for i in indices], segment_s)
+        begin = sum(len(before.operators) for before in parts)
+        places |= {i: begin + place for i, place in zip(indices, in_part, strict=True) if place is not None}
+        parts.append(part)
+    launches = tuple(first_launches(timeline, len(calls), places)) if device == "cuda" else None
+    return BlockMeasurement(block=parts[0], optimizer=parts[1], launches=launches)
 
 
-def first_launches(timeline: Timeline, count: int, rows: Mapping[int, int]) -> list[Launch]:
-    """The kernels of the first of several equal steps, of `count` calls each, in their order, each with the row of its
-    call in `rows`."""
+def first_launches(timeline: Timeline, count: int, operators: Mapping[int, int]) -> list[Launch]:
+    """The kernels of the first of several equal steps of `count` calls each, in their order. Each has the index of its
+    call's operators."""
     later = [kernels for kernels in timeline.op_kernels[count:] if kernels]
     ends_ns = later[0][0].start_ns if later else math.inf
     places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels[:count]) for kernel in kernels}
     return [
         Launch(
-            cluster=rows.get(places.get(id(kernel), -1)),
+            cluster=operators.get(places.get(id(kernel), -1)),
             family=kernel_family(kernel.name),
             time_s=kernel.elapsed_s,
         )
@@ -128,116 +154,76 @@ def first_launches(timeline: Timeline, count: int, rows: Mapping[int, int]) -> l
     ]
 
 
-def count_measured(job: dict[str, Any]) -> dict[str, Any]:
-    """Make each candidate's step, as `measure_candidates` does for the same job, within ncu.RANGE: the kernels are
-    those that it names in `launches`, one candidate after the other."""
-    torch.manual_seed(0)
-    device = environment.select(job["device"])
-    flush = torch.empty(FLUSH_BYTES // 4, device=device)
-    for row in job["candidates"]:
-        bench = BlockBench(row, mode=job["mode"], dtype=getattr(torch, job["dtype"]), device=device)
-        run_in_range(partial(_flushed, bench, flush), device)
-    return {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkTrace(WithSignature):
+    """A network measured as a whole: its signature, the seconds it takes to build, and by tower and block the operators
+    in place. `reference_latency_s` is the reference network's median step meanwhile; `launches` are a GPU's kernels in
+    their order."""
+
+    signature: Signature
+    build_s: float
+    blocks: tuple[tuple[BlockPart, ...], ...]
+    reference_latency_s: float | None = None
+    launches: tuple[Launch, ...] | None = None
 
 
-def part_of(calls: list[tuple[OpCall, str]], segment_s: float) -> dict[str, Any]:
-    """Operators of one segment, those of equal class and intensity merged; and what is left as framework time."""
-    return _part(_merged(calls)[0], segment_s)
+@dataclass(frozen=True, kw_only=True)
+class TraceNetwork(CountableTask[NetworkTrace]):
+    """Measures the network in a folder in the same way as workloads; if a reference network's folder is given, beside
+    that network."""
 
+    folder: str
+    dtype: str
+    device: str = "cpu"
+    min_time_s: float = 2.0
+    reference_network: str | None = None
 
-def _part(operators: list[dict[str, Any]], segment_s: float) -> dict[str, Any]:
-    spent_s = sum(row["time_s"] for row in operators)
-    return {"operators": operators, "framework_s": max(segment_s - spent_s, 0.0)}
-
-
-def _merged(calls: list[tuple[OpCall, str]]) -> tuple[list[dict[str, Any]], list[int | None]]:
-    """The rows, and of each call its row (None: it only looks at its argument in another way)."""
-    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
-    of_call: list[int | None] = []
-    for call, implementation in calls:
-        if call.metadata:
-            of_call.append(None)
-            continue
-        phase = call.phase
-        cost = cost_of(call.op, call.args, call.outputs)
-        flops, nbytes = (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, 0.0)
-        row = {
-            "category": categorize(call.op, phase),
-            "kernel_class": kernel_class(call.op, call.args, call.outputs, implementation),
-            "shape_class": shape_class(call.op, call.args, call.outputs),
-            "phase": phase,
-            "fused": float(call.fused),
-        }
-        key = (*row.values(), f"{flops / nbytes if nbytes else 0:.3g}")
-        entry = merged.setdefault(
-            key, {**row, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "weights": 0, "calls": 0}
+    def run(self, context: Context) -> NetworkTrace:
+        device = environment.select(self.device)
+        begin = time.perf_counter()
+        network = load_network(self.folder)
+        proxy = network.build(device)
+        step = network.make_step(proxy, device)
+        build_s = time.perf_counter() - begin
+        reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
+        trace = trace_step(
+            lambda _: step(),
+            device=device,
+            warmup=5,
+            repeats=10,
+            min_time_s=self.min_time_s,
+            on_progress=lambda stage, done: context.report(Progress(stage=stage, done=done)),
+            while_capturing=lambda: marked_blocks(proxy),
+            between=reference.look if reference else lambda: None,
         )
-        entry["time_s"] += call.time_s or 0.0
-        entry["flops"] += flops
-        entry["bytes"] += nbytes
-        entry["weights"] += weight_bytes(call.op, phase, call.args)
-        entry["calls"] += 1
-        of_call.append(list(merged).index(key))
-    return list(merged.values()), of_call
+        signature = build_signature(
+            [trace],
+            mode=network.MODE,
+            dtype=self.dtype,
+            memory=memory_record(proxy, [], step, device=device),
+            environment=environment.describe(self.device),
+            power=drawn_by(step, self.device) if device == "cuda" else None,
+        )
+        launches = launches_of([trace], [1.0])
+        in_place = blocks_in_place([len(tower) for tower in getattr(proxy, "towers", ())], trace)
+        return NetworkTrace(
+            signature=signature,
+            build_s=build_s,
+            blocks=tuple(tuple(parts) for parts in in_place),
+            reference_latency_s=median(reference.latency_s) if reference else None,
+            launches=tuple(launches) if device == "cuda" else None,
+        )
 
-
-def trace_proxy(job: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """The whole proxy measured by the method of the workloads.
-
-    Job: folder, device, dtype, and where wanted reference_network, the folder of a network. Result: its signature as a
-    dict, the seconds it takes to build, per tower and block what `measure_candidates` gives for a candidate's block,
-    here in place, and `reference_latency_s` meanwhile; of a GPU also `launches`, its kernels in their order.
-    """
-    device = environment.select(job["device"])
-    begin = time.perf_counter()
-    network = load_network(job["folder"])
-    proxy = network.build(device)
-    step = network.make_step(proxy, device)
-    build_s = time.perf_counter() - begin
-    reference_network = (
-        ReferenceNetwork(job["reference_network"], device) if "reference_network" in job else None
-    )
-    trace = trace_step(
-        lambda _: step(),
-        device=device,
-        warmup=5,
-        repeats=10,
-        min_time_s=job.get("min_time_s", 2.0),
-        on_progress=lambda stage, done: progress({"stage": stage, "done": done}),
-        while_capturing=lambda: marked_blocks(proxy),
-        between=reference_network.look if reference_network else lambda: None,
-    )
-    signature = build_signature(
-        [trace],
-        mode=network.MODE,
-        dtype=job["dtype"],
-        memory=memory_record(proxy, [], step, device=device),
-        environment=environment.describe(job["device"]),
-        power=drawn_by(step, job["device"]) if device == "cuda" else None,
-    )
-    launches = [launch.to_dict() for launch in launches_of([trace], [1.0])]
-    return {
-        "signature": signature.to_dict(),
-        "build_s": build_s,
-        **({"launches": launches} if device == "cuda" else {}),
-        "blocks": blocks_in_place([len(tower) for tower in getattr(proxy, "towers", ())], trace),
-        **({"reference_latency_s": median(reference_network.latency_s)} if reference_network else {}),
-    }
-
-
-def count_traced(job: dict[str, Any]) -> dict[str, Any]:
-    """Make the step whose kernels `trace_proxy` names in `launches`, for the same job, within ncu.RANGE."""
-    device = environment.select(job["device"])
-    network = load_network(job["folder"])
-    step = network.make_step(network.build(device), device)
-    run_in_range(step, device)
-    return {}
+    def launch(self, context: Context) -> None:
+        device = environment.select(self.device)
+        network = load_network(self.folder)
+        run_in_range(network.make_step(network.build(device), device), device)
 
 
 @contextmanager
 def marked_blocks(proxy: nn.Module) -> Iterator[None]:
-    """Every block's forward in a segment named by its tower and place. It is run without the module's call, so that no
-    hook would see it."""
+    """Puts every block's forward into a segment named by its tower and index. It replaces `forward`, because networks
+    do not use the module's call, and so a hook would not run."""
 
     def marked(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
@@ -247,9 +233,7 @@ def marked_blocks(proxy: nn.Module) -> Iterator[None]:
         return run
 
     places = [
-        (block, f"{i}.{j}")
-        for i, tower in enumerate(getattr(proxy, "towers", ()))
-        for j, block in enumerate(tower)
+        (block, f"{i}.{j}") for i, tower in enumerate(getattr(proxy, "towers", ())) for j, block in enumerate(tower)
     ]
     for block, name in places:
         block.forward = marked(block.forward, name)
@@ -260,9 +244,9 @@ def marked_blocks(proxy: nn.Module) -> Iterator[None]:
             del block.forward
 
 
-def blocks_in_place(towers: list[int], trace: StepTrace) -> list[list[dict[str, Any]]]:
-    """Per tower, of so many blocks each, and block: its operators. What lies between operators cannot be told apart in
-    place."""
+def blocks_in_place(towers: list[int], trace: StepTrace) -> list[list[BlockPart]]:
+    """The operators of each block, by tower and block; `towers` holds the numbers of blocks. In place, nobody can tell
+    which block the time between operators belongs to."""
     calls: dict[str | None, list[tuple[OpCall, str]]] = defaultdict(list)
     mark_fused(trace.calls)
     for call, implementation in zip(trace.calls, trace.implementations, strict=True):

@@ -137,9 +137,7 @@ def _make(target: Target, keywords: Mapping[str, Value], seed: int, fake: FakeTe
             return call(target, keywords)
 
 
-def _place(
-    target: Target, made: Made, mode: str, dtype: str, device: str, fake: FakeTensorMode | None
-) -> Made:
+def _place(target: Target, made: Made, mode: str, dtype: str, device: str, fake: FakeTensorMode | None) -> Made:
     """Move to the device and dtype, and set the mode; on fake tensors only the dtype changes."""
     import torch
     from torch.utils._pytree import tree_map_only
@@ -200,9 +198,7 @@ def _require_torch() -> None:
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise WorkloadError(
-            "building a workload needs torch", cause=str(error), hint="pip install torch"
-        ) from error
+        raise WorkloadError("building a workload needs torch", cause=str(error), hint="pip install torch") from error
 
 
 def _check_device(device: str) -> None:
@@ -219,9 +215,7 @@ def _check_device(device: str) -> None:
             hint="use --device cpu, or --device meta to count without a device",
         )
     if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
-        raise DeviceError(
-            f"there is no {device}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices"
-        )
+        raise DeviceError(f"there is no {device}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices")
 
 
 def shapes_of(entry: Any) -> tuple[Any, ...]:
@@ -230,6 +224,5 @@ def shapes_of(entry: Any) -> tuple[Any, ...]:
     from torch.utils._pytree import tree_leaves
 
     return tuple(
-        (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else repr(leaf)
-        for leaf in tree_leaves(entry)
+        (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in tree_leaves(entry)
     )

@@ -73,9 +73,7 @@ def keyword_arguments(
     size = keywords.get("batch", 1)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise UsageError(f"'{size}' is not a batch", hint="give a whole number of at least 1")
-    needed = [
-        n for n, item in accepted.items() if item.default is inspect.Parameter.empty and n not in keywords
-    ]
+    needed = [n for n, item in accepted.items() if item.default is inspect.Parameter.empty and n not in keywords]
     if needed:
         raise UsageError(
             f"the factory of '{target.label}' needs {', '.join(needed)}",
@@ -181,6 +179,4 @@ def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
 
 
 def _bad_result(target: Target, cause: str) -> WorkloadError:
-    return WorkloadError(
-        f"the factory of '{target.label}' does not return a workload", cause=cause, hint=RETURN_HINT
-    )
+    return WorkloadError(f"the factory of '{target.label}' does not return a workload", cause=cause, hint=RETURN_HINT)

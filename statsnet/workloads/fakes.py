@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -21,7 +21,7 @@ class SparseFakeTensorMode(FakeTensorMode):
     """
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func in RULES and (result := RULES[func](*args, **kwargs or {})) is not None:
             return result
@@ -60,9 +60,7 @@ def _embedding_bag_backward(grad: torch.Tensor, indices: torch.Tensor, *settings
     return _sparse(indices.reshape(1, -1), values, torch.Size((rows, grad.shape[1])), is_coalesced=False)
 
 
-def _sparse(
-    indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, is_coalesced: bool
-) -> torch.Tensor:
+def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, *, is_coalesced: bool) -> torch.Tensor:
     """A new sparse tensor with entries like these."""
     return torch.sparse_coo_tensor(
         torch.empty_like(indices),

@@ -45,9 +45,7 @@ def resolve(target: str) -> Target:
             )
         entry = get(target)
         if callable(entry.factory):
-            return Target(
-                factory=entry.factory, workload=entry, label=target, origin=_origin(entry.factory.__module__)
-            )
+            return Target(factory=entry.factory, workload=entry, label=target, origin=_origin(entry.factory.__module__))
         module = _import(entry.factory.partition(":")[0])
         return _target(module, entry.factory.partition(":")[2], entry.full_name, entry)
     place, _, attribute = target.rpartition(":")
@@ -87,9 +85,7 @@ def _target(module: ModuleType, attribute: str, label: str, entry: Workload | No
         public = [
             name
             for name, value in vars(module).items()
-            if callable(value)
-            and not name.startswith("_")
-            and getattr(value, "__module__", "") == module.__name__
+            if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
         ]
         raise UsageError(
             f"'{label}' has no factory '{attribute}'",

@@ -55,9 +55,7 @@ def make_optimizer(
     try:
         made: torch.optim.Optimizer = optimizer(parameters)
     except Exception as error:
-        raise WorkloadError(
-            "the optimizer could not be made", cause=f"{type(error).__name__}: {error}"
-        ) from error
+        raise WorkloadError("the optimizer could not be made", cause=f"{type(error).__name__}: {error}") from error
     if not callable(getattr(made, "step", None)) or not callable(getattr(made, "zero_grad", None)):
         raise WorkloadError(
             "the optimizer could not be made",

@@ -64,25 +64,16 @@ class Setting:
     threads: int | None = None
     in_process: dict[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "env": self.env, "threads": self.threads, "in_process": self.in_process}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Setting:
-        return cls(**data)
-
 
 BASELINE = Setting(name="baseline")
 """No setting changed."""
 
 
-def setting_of(job: Mapping[str, Any]) -> Setting:
-    """A job's setting, with the job's own `threads` if the setting names none."""
-    setting = Setting.from_dict(job["setting"]) if job.get("setting") else BASELINE
-    if setting.threads is None and job.get("threads"):
-        threads = job["threads"]
-        setting = replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
-    return setting
+def with_threads(setting: Setting, threads: int | None) -> Setting:
+    """The setting with so many threads, where it names none itself."""
+    if threads is None or setting.threads is not None:
+        return setting
+    return replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
 
 
 def parse_settings(text: str) -> list[Setting]:

@@ -36,6 +36,6 @@ def test_leading_functions_hold_most_of_it(signatures: list[Signature]) -> None:
 
 
 def test_hotspots_are_counted_once_for_each_workload(signatures: list[Signature]) -> None:
-    found = [characteristics_of(s) for s in signatures]
-    counts = hotspots_by_category(found, signatures)
-    assert sum(counts.values()) == sum(len(one.hotspots) for one in found)
+    characteristics = [characteristics_of(s) for s in signatures]
+    counts = hotspots_by_category(characteristics, signatures)
+    assert sum(counts.values()) == sum(len(one.hotspots) for one in characteristics)

@@ -17,12 +17,12 @@ from statsnet.signatures.target import target_of
 @pytest.fixture(scope="module")
 def signatures() -> list[Signature]:
     """The shipped ones of inference."""
-    _, found = measured_signatures("*", "inference")
-    return found[:12]
+    _, shipped = measured_signatures("*", "inference")
+    return shipped[:12]
 
 
 @pytest.fixture(scope="module")
-def found(signatures: list[Signature]) -> Similarity:
+def grouping(signatures: list[Signature]) -> Similarity:
     return similarity(signatures)
 
 
@@ -31,18 +31,16 @@ def test_distances_are_those_of_distributions(signatures: list[Signature]) -> No
     assert np.linalg.norm(points, axis=1) == pytest.approx(np.ones(len(points)))
     away = np.linalg.norm(points[:, None] - points[None], axis=2)
     assert away.max() <= np.sqrt(2.0) + 1e-9
-    assert positions([target_of(signatures[0])] * 2)[0] == pytest.approx(
-        positions([target_of(signatures[0])] * 2)[1]
-    )
+    assert positions([target_of(signatures[0])] * 2)[0] == pytest.approx(positions([target_of(signatures[0])] * 2)[1])
 
 
-def test_every_workload_is_in_one_group_and_one_of_them_stands_for_it(found: Similarity) -> None:
-    assert sorted(name for cluster in found.clusters for name in cluster.members) == sorted(found.names)
-    assert all(cluster.representative in cluster.members for cluster in found.clusters)
-    assert 2 <= len(found.clusters) < len(found.names)
-    assert 0.0 < found.cost < 1.0
-    assert all(0.0 <= value <= 1.0 for value in found.missed.values())
-    assert found.places.shape == (len(found.names), 2)
+def test_every_workload_is_in_one_group_and_one_of_them_stands_for_it(grouping: Similarity) -> None:
+    assert sorted(name for cluster in grouping.clusters for name in cluster.members) == sorted(grouping.names)
+    assert all(cluster.representative in cluster.members for cluster in grouping.clusters)
+    assert 2 <= len(grouping.clusters) < len(grouping.names)
+    assert 0.0 < grouping.cost < 1.0
+    assert all(0.0 <= value <= 1.0 for value in grouping.missed.values())
+    assert grouping.places.shape == (len(grouping.names), 2)
 
 
 def test_more_groups_cost_more_and_miss_less(signatures: list[Signature]) -> None:
@@ -51,9 +49,9 @@ def test_more_groups_cost_more_and_miss_less(signatures: list[Signature]) -> Non
     assert few.missed["category"] > many.missed["category"]
 
 
-def test_the_same_signatures_give_the_same_map(signatures: list[Signature], found: Similarity) -> None:
+def test_the_same_signatures_give_the_same_map(signatures: list[Signature], grouping: Similarity) -> None:
     again = similarity(signatures)
-    assert again.to_dict() == found.to_dict()
+    assert again.to_dict() == grouping.to_dict()
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20))

@@ -33,12 +33,12 @@ def shapes(value: Any) -> Iterator[list[int]]:
 
 
 def test_rounded_shapes_are_powers_of_two_and_still_fit_together(target: Target) -> None:
-    found = coarser.rounded(target)
-    dims = [n for c in found.clusters for shape in shapes([c.args, c.outputs]) for n in shape]
+    coarse = coarser.rounded(target)
+    dims = [n for c in coarse.clusters for shape in shapes([c.args, c.outputs]) for n in shape]
     assert dims and all(n < coarser.SMALL or n.bit_count() == 1 for n in dims)
-    assert [c.time_share for c in found.clusters] == [c.time_share for c in target.clusters]
-    assert {s.kind for s in sources(found)} == {s.kind for s in sources(target)}
-    assert candidates(found, budget_s=0.05)
+    assert [c.time_share for c in coarse.clusters] == [c.time_share for c in target.clusters]
+    assert {s.kind for s in sources(coarse)} == {s.kind for s in sources(target)}
+    assert candidates(coarse, budget_s=0.05)
 
 
 def test_strides_stay_those_of_a_dense_tensor() -> None:
@@ -53,21 +53,19 @@ def test_strides_stay_those_of_a_dense_tensor() -> None:
 
 
 def test_the_dearest_operators_stand_for_all_of_their_members_time(target: Target) -> None:
-    found = coarser.dearest(target, 7)
+    coarse = coarser.dearest(target, 7)
     for member in target.members:
         before = [c for c in target.clusters if c.member == member.name]
-        after = [c for c in found.clusters if c.member == member.name]
+        after = [c for c in coarse.clusters if c.member == member.name]
         assert len(after) == 7
         assert math.isclose(sum(c.time_share for c in after), sum(c.time_share for c in before))
         assert min(c.time_share for c in after) > 0
-    assert found.flops_per_s > 0.5 * target.flops_per_s
+    assert coarse.flops_per_s > 0.5 * target.flops_per_s
 
 
 def test_motifs_name_the_operators_that_they_named(target: Target) -> None:
-    found = coarser.dearest(target, 40)
-    runs = [
-        tuple((target.clusters[i].member, target.clusters[i].op) for i in m.clusters) for m in target.motifs
-    ]
-    kept = [tuple((found.clusters[i].member, found.clusters[i].op) for i in m.clusters) for m in found.motifs]
+    coarse = coarser.dearest(target, 40)
+    runs = [tuple((target.clusters[i].member, target.clusters[i].op) for i in m.clusters) for m in target.motifs]
+    kept = [tuple((coarse.clusters[i].member, coarse.clusters[i].op) for i in m.clusters) for m in coarse.motifs]
     assert kept
     assert set(kept) <= set(runs)

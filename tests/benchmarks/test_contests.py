@@ -1,4 +1,4 @@
-"""Who stands for a suite: what is there is taken as it is, and every way's subjects are told apart."""
+"""What stands for a suite: networks that exist are not made again, and every way has subjects of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from contests import OTHERS, PROXY, REPRESENTATIVES, SEARCHED, VARIANTS, contests
 
 from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.timing_tasks import TimeNetwork
+from statsnet.progress import Progress
 from statsnet.workloads.settings import BASELINE
 
 MADE = Path(__file__).parents[2] / "generated" / "recsys-cv"
@@ -28,26 +30,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_is_there_is_not_made_again(folder: Path) -> None:
-    said: list[str] = []
-    found = contests(
+    said: list[Progress] = []
+    held = contests(
         MIX,
         "inference",
         50.0,
         folder,
         ways=("subset", "no rounds", SEARCHED),
-        say=said.append,
         cache=MeasurementCache(enabled=False),
+        report=said.append,
     )
-    assert [c.method for c in found] == [PROXY, "subset", SEARCHED, "no rounds"]
+    assert [c.method for c in held] == [PROXY, "subset", "no rounds", SEARCHED]
     assert said == []
-    suite = {s.identity for _, s in found[0].suite}
-    assert sum(w for w, _ in found[0].suite) == pytest.approx(1.0)
-    assert sum(w for w, _ in found[1].stand_in) == pytest.approx(1.0)
-    assert len(found[1].stand_in) == REPRESENTATIVES
-    assert {s.identity for _, s in found[1].stand_in} <= suite
-    networks = [found[i].stand_in[0][1] for i in (0, 2, 3)]
+    suite = {s.identity for _, s in held[0].suite}
+    assert sum(w for w, _ in held[0].suite) == pytest.approx(1.0)
+    assert sum(w for w, _ in held[1].stand_in) == pytest.approx(1.0)
+    assert len(held[1].stand_in) == REPRESENTATIVES
+    assert {s.identity for _, s in held[1].stand_in} <= suite
+    networks = [held[i].stand_in[0][1] for i in (0, 2, 3)]
     assert len({n.identity for n in networks} | suite) == len(suite) + 3
-    assert networks[0].job(BASELINE)["network_sha256"] == networks[0].identity
+    task = networks[0].job(BASELINE).task
+    assert isinstance(task, TimeNetwork) and task.network_sha256 == networks[0].identity
 
 
 def test_ways_have_names_of_their_own() -> None:

@@ -67,9 +67,7 @@ def test_it_goes_on_where_it_was_stopped_and_names_what_failed(tmp_path: Path) -
 )
 def test_its_table_has_the_figures_of_what_was_made(file: str, words: list[str], tmp_path: Path) -> None:
     made = Path(shutil.copy(ROOT / file, tmp_path / "file.json"))
-    shown = table(
-        run([Step(name="x", arguments=(), makes=made)], limit_s=1.0, call=lambda _: (1, ""), say=print)
-    )
+    shown = table(run([Step(name="x", arguments=(), makes=made)], limit_s=1.0, call=lambda _: (1, ""), say=print))
     assert all(word in shown for word in words), shown
     assert COMPRESSION == 100
 

@@ -17,17 +17,17 @@ onednn_verbose,v1,primitive,exec,cpu,reorder,simple:any,undef,src:f32::a,,,16x64
 
 
 def test_times_add_up_by_primitive_and_implementation() -> None:
-    found = primitives_s(LOG)
-    assert found.keys() == {"reorder", "convolution jit:avx2"}
-    assert found["reorder"] == (2, pytest.approx(1e-3))
-    assert found["convolution jit:avx2"] == (2, pytest.approx(3.5e-3))
+    times = primitives_s(LOG)
+    assert times.keys() == {"reorder", "convolution jit:avx2"}
+    assert times["reorder"] == (2, pytest.approx(1e-3))
+    assert times["convolution jit:avx2"] == (2, pytest.approx(3.5e-3))
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
 def test_a_convolution_is_found_in_the_log() -> None:
     x, weight = torch.randn(4, 16, 32, 32), torch.randn(32, 16, 3, 3)
-    found = step_times_s(lambda: conv2d(x, weight), 3)
-    (name,) = (n for n in found if n.startswith("convolution "))
-    calls, seconds = found[name]
+    times = step_times_s(lambda: conv2d(x, weight), 3)
+    (name,) = (n for n in times if n.startswith("convolution "))
+    calls, seconds = times[name]
     assert calls == 1.0
     assert seconds > 0.0

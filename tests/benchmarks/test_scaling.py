@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scaling import families_of, report
+from scaling import families_of, print_families
 
 
 def a(kind: str, config: dict[str, int], here_s: float, there_s: float) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def test_a_candidate_is_held_against_its_own_motif(capsys: pytest.CaptureFixture
                                   a("linear", small, 4e-4, 4e-4)]},
         {"share": 0.4, "blocks": [a("pool", {"size": 9}, 0.9, 3.6), a("pool", {"size": 3}, 0.1, 0.4)]},
     ]  # fmt: skip
-    report(families, 1)
+    print_families(families, 1)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:5]] == ["60.0%", "+50.0%", "-50.0%", "40.0%", "+0.0%"]
     assert "{'rows': 4}" in lines[1]
@@ -34,8 +34,7 @@ def test_a_candidate_is_held_against_its_own_motif(capsys: pytest.CaptureFixture
 
 def test_the_dearest_motifs_come_first_with_candidates_of_other_sizes() -> None:
     families = families_of("cv/resnet50:1", "inference", 3)
-    shares = [family["share"] for family in families]
+    shares = [share for share, _ in families]
     assert len(families) == 3 and shares == sorted(shares, reverse=True)
-    for family in families:
-        motif, *others = family["blocks"]
-        assert others and all(b["kind"] == motif["kind"] and b["config"] != motif["config"] for b in others)
+    for _, (motif, *others) in families:
+        assert others and all(b.kind == motif.kind and b.config != motif.config for b in others)

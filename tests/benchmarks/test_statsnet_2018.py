@@ -30,12 +30,12 @@ def test_layers_of_a_convolution() -> None:
         args=(x, weight, None, [1, 1], [2, 2], [1, 1], False, [0, 0], 1), flops=2.0 * macs, bytes_read=600.0,
         bytes_written=400.0,
     )  # fmt: skip
-    found = layers_of([(cluster, 3.0)])
-    assert found.macs_by_map == found.macs_by_row == {28: 3 * macs}
-    assert found.macs_by_kernel == {5: 3 * macs}
-    assert found.conv_activations == 3 * 2 * 8 * 28 * 28
-    assert found.conv_parameters == found.parameters == 3 * 8 * 3 * 25
-    assert found.flops_per_byte == pytest.approx(2 * macs / 1000)
+    layers = layers_of([(cluster, 3.0)])
+    assert layers.macs_by_map == layers.macs_by_row == {28: 3 * macs}
+    assert layers.macs_by_kernel == {5: 3 * macs}
+    assert layers.conv_activations == 3 * 2 * 8 * 28 * 28
+    assert layers.conv_parameters == layers.parameters == 3 * 8 * 3 * 25
+    assert layers.flops_per_byte == pytest.approx(2 * macs / 1000)
     strip = replace(cluster, outputs=({**y, "shape": [2, 8, 7, 28]},))
-    found = layers_of([(strip, 1.0)])
-    assert (found.macs_by_map, found.macs_by_row) == ({14: macs}, {28: macs})
+    layers = layers_of([(strip, 1.0)])
+    assert (layers.macs_by_map, layers.macs_by_row) == ({14: macs}, {28: macs})

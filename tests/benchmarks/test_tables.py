@@ -44,8 +44,8 @@ def test_methods_are_compared_on_the_mixes_that_all_stand_for() -> None:
 def test_a_later_run_replaces_what_it_measured_again() -> None:
     first = [row("a", "ours", 0.1), row("b", "ours", 0.2), row("a", "ours", 0.3, setting="x")]
     again = [row("a", "ours", 0.01)]
-    found = [(r["mix"], r["setting"], r["error"]["value"]) for r in merged([first, again])]
-    assert found == [("a", "threads=1", 0.01), ("b", "threads=1", 0.2), ("a", "x", 0.3)]
+    rows = [(r["mix"], r["setting"], r["error"]["value"]) for r in merged([first, again])]
+    assert rows == [("a", "threads=1", 0.01), ("b", "threads=1", 0.2), ("a", "x", 0.3)]
 
 
 def test_each_compression_has_lines_and_bars_of_its_own() -> None:
@@ -55,32 +55,24 @@ def test_each_compression_has_lines_and_bars_of_its_own() -> None:
         "a inference at 20",
     ]
     at_100, at_20 = summary(rows)[2:]
-    assert at_100.startswith("| inference at 100, ours | 1 | 5.0 %") and at_100.endswith(
-        "| 0 (of 3%) | 1 (of 10%) |"
-    )
-    assert at_20.startswith("| inference at 20, ours | 1 | 6.0 %") and at_20.endswith(
-        "| 0 (of 2%) | 1 (of 7%) |"
-    )
+    assert at_100.startswith("| inference at 100, ours | 1 | 5.0 %") and at_100.endswith("| 0 (of 3%) | 1 (of 10%) |")
+    assert at_20.startswith("| inference at 20, ours | 1 | 6.0 %") and at_20.endswith("| 0 (of 2%) | 1 (of 7%) |")
 
 
 def printed(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, tables.__file__, *arguments], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, tables.__file__, *arguments], capture_output=True, text=True, check=False)
 
 
 def test_a_newer_proxy_beside_other_ways_on_some_mixes_and_settings(tmp_path: Path) -> None:
     before, now = tmp_path / "before.json", tmp_path / "now.json"
     before.write_text(json.dumps({"rows": [row("a", "ours", 0.2), row("a", "other", 0.3)]}))
     now.write_text(
-        json.dumps(
-            {"rows": [row("a", "ours", 0.1), row("b", "ours", 0.9), row("a", "ours", 0.9, setting="x")]}
-        )
+        json.dumps({"rows": [row("a", "ours", 0.1), row("b", "ours", 0.9), row("a", "ours", 0.9, setting="x")]})
     )
-    found = printed(str(before), str(now), "--mixes", "a", "--settings", "threads=1,onednn=sse41").stdout
-    assert "| inference, a: ours | 1 | 10.0 %" in found
-    assert "| inference, a: other | 1 | 30.0 %" in found
-    assert "90.0" not in found
+    table = printed(str(before), str(now), "--mixes", "a", "--settings", "threads=1,onednn=sse41").stdout
+    assert "| inference, a: ours | 1 | 10.0 %" in table
+    assert "| inference, a: other | 1 | 30.0 %" in table
+    assert "90.0" not in table
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:

@@ -6,17 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
+from one_thread import one_thread  # noqa: F401 (a fixture)
 
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.motifs import motif_runs
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.model import Cluster
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 def motifs_of(step: Callable[[], Any]) -> list[list[Cluster]]:

@@ -118,13 +118,10 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"shape": (8, 9), "axis": 1, "count": 4},
         {"shape": (8, 9, 4), "axis": 1, "count": 12, "subscript": True},
     ],
-    "reduce": [
-        {"function": name, "shape": (8, 4, 3), "axes": (2,)} for name in ("sum", "mean", "amax", "amin")
-    ],
+    "reduce": [{"function": name, "shape": (8, 4, 3), "axes": (2,)} for name in ("sum", "mean", "amax", "amin")],
     "topk": [{"shape": (8, 12), "count": 3}],
     "pointwise": [
-        {"shape": (8, 5), "functions": (name,), **({"operand": (5,)} if name in BINARY else {})}
-        for name in FUNCTIONS
+        {"shape": (8, 5), "functions": (name,), **({"operand": (5,)} if name in BINARY else {})} for name in FUNCTIONS
     ]
     + [{"shape": (8, 4, 5), "functions": ("mul", "tanh", "add"), "operand": (8, 1, 5)}],
 }
@@ -194,15 +191,15 @@ class Operators(TorchDispatchMode):
 
 def test_behind_a_bag_aten_and_a_library_run_on_a_cpu_alone() -> None:
     """The look-up's vector state must not reach whatever block comes next."""
-    found = {}
+    behind = {}
     for device in ("cpu", "meta"):
         module = KINDS["embedding_bag"].build(BAG).to(device)
         with torch.no_grad(), Operators() as operators:
             module(torch.zeros(32, dtype=torch.long, device=device))
         names = operators.names
         look_up = next(n for n in names if n.startswith("_embedding_bag"))
-        found[device] = [n for n in names[names.index(look_up) + 1 :] if n in ("sigmoid", "mm")]
-    assert found == {"cpu": ["sigmoid", "mm"], "meta": []}
+        behind[device] = [n for n in names[names.index(look_up) + 1 :] if n in ("sigmoid", "mm")]
+    assert behind == {"cpu": ["sigmoid", "mm"], "meta": []}
 
 
 def test_parameters_alone_hand_on_what_comes_in_and_get_the_gradient_kept_for_them() -> None:
@@ -210,10 +207,10 @@ def test_parameters_alone_hand_on_what_comes_in_and_get_the_gradient_kept_for_th
     module = KINDS["parameters"].build({"shape": (40, 8), "rows_read": 12})
     x = torch.randn(1, requires_grad=True)
     for _ in range(2):
-        found = torch.autograd.grad(module(x), [x, *module.parameters()], torch.full((1,), 3.0))
-        assert torch.equal(found[0], torch.full((1,), 3.0))
-        assert found[1][:12].all()
-        assert not found[1][12:].any()
+        gradients = torch.autograd.grad(module(x), [x, *module.parameters()], torch.full((1,), 3.0))
+        assert torch.equal(gradients[0], torch.full((1,), 3.0))
+        assert gradients[1][:12].all()
+        assert not gradients[1][12:].any()
 
 
 def test_blocks_that_change_sizes_are_not_steady() -> None:

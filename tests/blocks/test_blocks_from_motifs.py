@@ -143,17 +143,16 @@ EXACT: dict[str, tuple[Any, tuple[Tensor, ...], str, dict[str, Any]]] = {
 def recognised(run: Callable[[], Any], motifs: Motifs, kind: str) -> tuple[Cluster, dict[str, Any]]:
     """The first operator of the motif that a kind takes, and the configuration."""
     for motif in motifs(run):
-        found = recognise(motif)
-        if found is not None and found[0] == kind:
-            return motif[0], found[1]
+        reading = recognise(motif)
+        if reading is not None and reading[0] == kind:
+            return motif[0], reading[1]
     raise AssertionError(f"no {kind} among {[[c.op for c in m] for m in motifs(run)]}")
 
 
 def shapes(cluster: Cluster) -> list[Any]:
     """Arguments with the strides of tensors and the bounds of indices left out."""
     return [
-        {"shape": a["shape"], "dtype": a["dtype"]} if isinstance(a, dict) and "shape" in a else a
-        for a in cluster.args
+        {"shape": a["shape"], "dtype": a["dtype"]} if isinstance(a, dict) and "shape" in a else a for a in cluster.args
     ]
 
 
@@ -281,29 +280,25 @@ def test_the_skew_of_the_indices_is_kept() -> None:
     ],
 )
 def test_unknown_operators_are_left_to_others(run: Callable[[], Any], motifs: Motifs) -> None:
-    found = [recognise(m) for m in motifs(run)]
-    assert all(f is None for f in found)
+    blocks = [recognise(m) for m in motifs(run)]
+    assert all(b is None for b in blocks)
 
 
 @pytest.mark.parametrize(("cell", "steps"), [("GRU", 5), ("RNN", 3)])
-def test_steps_that_the_framework_runs_in_a_loop_are_recurrent_layers(
-    cell: str, steps: int, motifs: Motifs
-) -> None:
+def test_steps_that_the_framework_runs_in_a_loop_are_recurrent_layers(cell: str, steps: int, motifs: Motifs) -> None:
     """ATen runs a GRU as products and element-wise work; the block is the layer itself, so it is what ran."""
     layer, x = getattr(nn, cell)(8, 6), r(steps, 4, 8)
-    found = [c for m in motifs(lambda: layer(x)) for kind, c in readings(m) if kind == "recurrent"]
-    assert found == [{"steps": 1, "batch": 4, "inputs": 6, "hidden": 6, "cell": cell}] * steps
-    block, y = KINDS["recurrent"].build({**found[0], "steps": steps}), r(steps, 4, 6)
+    configs = [c for m in motifs(lambda: layer(x)) for kind, c in readings(m) if kind == "recurrent"]
+    assert configs == [{"steps": 1, "batch": 4, "inputs": 6, "hidden": 6, "cell": cell}] * steps
+    block, y = KINDS["recurrent"].build({**configs[0], "steps": steps}), r(steps, 4, 6)
     mine = sorted(c.op for m in motifs(lambda: block(y)) for c in m)
     assert mine == sorted(c.op for m in motifs(lambda: layer(x)) for c in m)
 
 
-@pytest.mark.parametrize(
-    ("layer", "rows"), [(nn.Linear(8, 24), 512), (nn.Sequential(nn.Linear(8, 8), nn.Tanh()), 4)]
-)
+@pytest.mark.parametrize(("layer", "rows"), [(nn.Linear(8, 24), 512), (nn.Sequential(nn.Linear(8, 8), nn.Tanh()), 4)])
 def test_other_layers_are_no_steps(layer: nn.Module, rows: int, motifs: Motifs) -> None:
-    found = [kind for m in motifs(lambda: layer(r(rows, 8))) for kind, _ in readings(m)]
-    assert "linear" in found and "recurrent" not in found
+    kinds = [kind for m in motifs(lambda: layer(r(rows, 8))) for kind, _ in readings(m)]
+    assert "linear" in kinds and "recurrent" not in kinds
 
 
 def test_what_is_spread_over_a_larger_operand_is_another_blocks_work() -> None:

@@ -14,6 +14,7 @@ from cli_support import GOLDEN, ROOT, Cli, command, environment
 
 from statsnet import __version__
 from statsnet.cli import app, main, output
+from statsnet.progress import Progress
 
 COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show")
 
@@ -26,9 +27,7 @@ def test_version_and_help_come_without_torch(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_explains_and_gives_an_example(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_of_a_command_explains_and_gives_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
     text = capsys.readouterr().out
     assert f"Example: statsnet {name}" in text
@@ -60,9 +59,7 @@ def test_quick_commands_do_not_import_torch(here: Path) -> None:
         (["list", "proxys", "x"], ["none of workloads, profiles, proxies"]),
     ],
 )
-def test_usage_errors_exit_with_2(
-    failing: Callable[..., str], arguments: list[str], texts: list[str]
-) -> None:
+def test_usage_errors_exit_with_2(failing: Callable[..., str], arguments: list[str], texts: list[str]) -> None:
     message = failing(*arguments, code=2)
     assert all(text in message for text in texts), message
 
@@ -121,6 +118,6 @@ def test_a_log_names_each_stage_once_and_says_now_and_then_what_is_done(
     with output.progress() as show:
         for number in range(1, 8):
             now[0] += 25.0
-            show({"stage": f"the proxy, round {number} of 8"})
+            show(Progress(stage=f"the proxy, round {number} of 8"))
     shown = capsys.readouterr().err.splitlines()
     assert shown == [f"the proxy, round {n} of 8" for n in (1, 4, 7)]

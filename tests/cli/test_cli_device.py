@@ -40,9 +40,7 @@ def test_a_device_that_nobody_recorded(failing: Callable[..., str], profiles: st
 
 
 @pytest.mark.parametrize("more", [["--fresh"], ["--trials", "3"]])
-def test_nothing_is_measured_on_a_recorded_device(
-    failing: Callable[..., str], profiles: str, more: list[str]
-) -> None:
+def test_nothing_is_measured_on_a_recorded_device(failing: Callable[..., str], profiles: str, more: list[str]) -> None:
     mix = f"{read(GOLDEN)['workload']['domain']}:1"
     options = ["--mode", read(GOLDEN)["mode"], "--profiles", profiles, "--device", "recorded:z80"]
     assert "not here" in failing("synthesize", "--mix", mix, *options, *more, code=2)

@@ -30,7 +30,7 @@ def damaged(kind: str) -> str:
     ("kind", "text"),
     [
         ("truncated", "ends too early"),
-        ("newer", "made by a newer StatsNet"),
+        ("newer", "has schema_version 99, this StatsNet reads 1"),
         ("changed", "was changed after it was written"),
         ("another", "no file of StatsNet"),
     ],
@@ -58,9 +58,7 @@ def test_show_every_kind_of_file(cli: Cli, here: Path) -> None:
     assert cli("show", "s.json", "--json").stdout == GOLDEN.read_text()
 
 
-@pytest.mark.parametrize(
-    ("path", "code", "text"), [("nothing.json", 1, "does not exist"), (".", 2, "no spec.json")]
-)
+@pytest.mark.parametrize(("path", "code", "text"), [("nothing.json", 1, "does not exist"), (".", 2, "no spec.json")])
 def test_show_what_is_not_there(failing: Callable[..., str], path: str, code: int, text: str) -> None:
     assert text in failing("show", path, code=code)
 

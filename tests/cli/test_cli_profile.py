@@ -18,7 +18,12 @@ import pytest
 from cli_support import GOLDEN, Cli, command, environment, read
 
 from statsnet.cli import main
-from statsnet.measure import process as child
+from statsnet.environment import slug
+from statsnet.measure import process
+from statsnet.profiling.tasks import Profile
+from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 
 QUICK = ("--min-time", "20ms")
@@ -55,9 +60,7 @@ def test_counts_alone_need_no_device(cli: Cli, here: Path) -> None:
 
 def test_sizes_set_by_hand_make_it_a_model_of_ones_own(cli: Cli, here: Path) -> None:
     """Under the workload's name another model would be timed in its place."""
-    done = cli(
-        "profile", "ncf", "--preset", "tiny", "--set", "max_rows=50", "--device", "meta", "-o", "a.json"
-    )
+    done = cli("profile", "ncf", "--preset", "tiny", "--set", "max_rows=50", "--device", "meta", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     assert load_signature(here / "a.json").workload is None
 
@@ -98,9 +101,7 @@ def test_processes_that_run_a_step_together(here: Path) -> None:
         ("model.py:wrong_input", 1, ["a step of 'model.py:wrong_input' failed", "RuntimeError"]),
     ],
 )
-def test_a_target_that_fails(
-    failing: Callable[..., str], model: str, target: str, code: int, texts: list[str]
-) -> None:
+def test_a_target_that_fails(failing: Callable[..., str], model: str, target: str, code: int, texts: list[str]) -> None:
     message = failing("profile", target, "-o", "x.json", code=code)
     assert all(text in message for text in texts), message
 
@@ -116,9 +117,7 @@ def test_cuda_where_there_is_none(failing: Callable[..., str], model: str) -> No
 
 
 @pytest.mark.parametrize("output", ["folder", "/dev/full", "model.py/x.json"])
-def test_an_output_that_can_not_be_a_file(
-    failing: Callable[..., str], here: Path, model: str, output: str
-) -> None:
+def test_an_output_that_can_not_be_a_file(failing: Callable[..., str], here: Path, model: str, output: str) -> None:
     (here / "folder").mkdir()
     message = failing("profile", f"{model}:make", "-o", output, code=2)
     assert "try:" in message
@@ -131,7 +130,8 @@ def test_a_full_disk_leaves_nothing_behind(
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(child, "run_job", lambda _job, on_progress: {"signature": read(GOLDEN)})
+    profile = Profile(signature=Signature.from_dict(read(GOLDEN)))
+    monkeypatch.setattr(process, "run", lambda *_, **__: profile)
     monkeypatch.setattr(os, "fsync", full)
     monkeypatch.chdir(here)
     assert main(["profile", "ncf", "-o", "sub/x.json"]) == 1
@@ -176,9 +176,7 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
 
 
 def test_a_step_under_a_setting_says_so_in_its_environment(cli: Cli, here: Path, model: str) -> None:
-    done = cli(
-        "profile", f"{model}:make", "--setting", "dtype=bfloat16+channels_last", "-o", "s.json", *QUICK
-    )
+    done = cli("profile", f"{model}:make", "--setting", "dtype=bfloat16+channels_last", "-o", "s.json", *QUICK)
     assert done.returncode == 0, done.stderr
     settings = load_signature(here / "s.json").measurements[0].environment["settings"]
     assert (settings["dtype"], settings["layout"]) == ("bfloat16", "channels_last")
@@ -200,3 +198,79 @@ def test_what_a_cpu_has_not_is_said(words: list[str], said: str, cli: Cli, here:
     assert done.returncode != 0
     assert said in done.stderr
     assert not (here / "s.json").exists()
+
+
+SUITE = """
+mode: training
+members:
+  - {workload: ncf, weight: 1, preset: tiny}
+  - {workload: recsys/din, weight: 1, preset: tiny, batch: 4}
+  - {file: own.json, weight: 2}
+"""
+
+
+def test_the_members_of_a_mix_are_profiled_once(cli: Cli, here: Path, model: str) -> None:
+    assert cli("profile", f"{model}:make", "--mode", "training", "-o", "own.json", *QUICK).returncode == 0
+    (here / "suite.yaml").write_text(SUITE)
+    words = ("profile", "--mix", "suite.yaml", "-o", "db", *QUICK)
+    first = cli(*words)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count(": profiled into db/") == 2
+    assert "own.json: skipped, it is a signature file" in first.stdout
+    sizes = {p.name: load_signature(p).batch for p in sorted((here / "db").glob("*/recsys/*.json"))}
+    assert sizes == {"din.training.json": 4, "ncf.training.json": 16}
+    names = sorted(m.name for m in resolved(here).members)
+    assert names[:2] == ["recsys/din", "recsys/ncf"]
+
+    second = cli(*words)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count(": skipped, ") == 3
+    assert "profiled" not in second.stdout
+    assert "building the model" not in second.stderr
+
+    (here / "suite.yaml").write_text(
+        SUITE.replace("batch: 4", "batch: 8") + "  - {workload: dlrm, weight: 1, preset: none}\n"
+    )
+    third = cli(*words)
+    assert third.returncode == 1
+    assert "recsys/ncf: skipped" in third.stdout
+    assert "recsys/din: failed" in third.stdout
+    assert "is another signature of this workload; cause: it is preset tiny, batch 4" in third.stdout
+    assert "recsys/dlrm: failed" in third.stdout
+    assert "2 of 4 members could not be profiled" in third.stderr
+    assert "Traceback" not in third.stderr
+
+
+def resolved(here: Path) -> Mix:
+    return resolve_mix(str(here / "suite.yaml"), "training", ProfilesDB(here / "db"))
+
+
+def test_what_ships_is_copied(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the machine that a shipped profile is of, nothing is measured."""
+    shipped = ProfilesDB().find("ncf", "inference")[0]
+    record = shipped.load().measurements[0].environment
+    monkeypatch.setattr(process, "measuring_environment", lambda _device: record)
+    monkeypatch.setattr(process, "run", lambda *_, **__: pytest.fail("measured"))
+    monkeypatch.chdir(here)
+    assert main(["profile", "--mix", "ncf:1", "-o", "db"]) == 0
+    assert "recsys/ncf: copied" in capsys.readouterr().out
+    copy = here / "db" / slug(record) / "recsys" / "ncf.inference.json"
+    assert copy.read_bytes() == shipped.path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ncf", "--mix", "ncf:1", "-o", "db"], "a workload and --mix were both given"),
+        (["-o", "db"], "no workload was given"),
+        (["--mix", "ncf:1"], "no output was given"),
+        (["--mix", "ncf:1", "-o", "db", "--batch", "4"], "--batch and --mix were both given"),
+        (["--mix", "ncf:1", "--json"], "--json and --mix were both given"),
+        (["--mix", "ncf:1", "-o", "db", "--device", "meta"], "--mix was given for counting"),
+        (["--mix", "ncff:1", "-o", "db"], "did you mean recsys/ncf"),
+        (["--mix", "none.yaml", "-o", "db"], "'none.yaml' does not exist"),
+        (["--mix", "ncf:0", "-o", "db"], "'0' is not a weight"),
+    ],
+)
+def test_a_mix_to_be_profiled_that_is_refused(failing: Callable[..., str], words: list[str], said: str) -> None:
+    assert said in failing("profile", *words, code=1 if "none.yaml" in words else 2)

@@ -34,6 +34,8 @@ def test_run_and_show_its_result(cli: Cli, here: Path) -> None:
         (["run", "p", "--device", "tpu"], 2, "'tpu' is not a device"),
         (["validate", "p", "--settings", "thread=1"], 2, "did you mean threads"),
         (["validate", "p"], 2, "the member 'cv/x' can not be measured"),
+        (["validate", "p", "--settings", "threads=1", "--resume", "-"], 2, "'-' was given for --resume"),
+        (["validate", "p", "--resume", "x"], 2, "give --settings"),
         (["validate", "p", "--profiles", "nothing"], 2, "there is no folder 'nothing'"),
     ],
 )
@@ -92,6 +94,7 @@ def test_validate_a_model_and_a_replay(cli: Cli, here: Path, model: str) -> None
 def test_validate_under_settings(cli: Cli, here: Path) -> None:
     write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
     options = ("--settings", "onednn=sse41+mkl=compatible", "--rounds", "1", "--json", "v.json", *QUICK)
+    options += ("--resume", "rounds.jsonl")
     done = cli("validate", "p", *options)
     assert done.returncode == 0, done.stderr
     assert "Fidelity" in done.stdout
@@ -106,6 +109,10 @@ def test_validate_under_settings(cli: Cli, here: Path) -> None:
     done = cli("compare", "v.json", "v.json")
     assert done.returncode == 0, done.stderr
     assert "recsys/ncf" in done.stdout
+    log = (here / "rounds.jsonl").read_bytes()
+    done = cli("validate", "p", *options)
+    assert done.returncode == 0, done.stderr
+    assert ((here / "rounds.jsonl").read_bytes(), read(here / "v.json")) == (log, data), "nothing is measured again"
 
 
 def test_a_setting_in_which_something_does_not_run_is_left_out(

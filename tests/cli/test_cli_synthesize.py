@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_support import GOLDEN, read
+from cli_support import GOLDEN, environment, read
 
-from statsnet.cli.synthesize import mix_slug
+from statsnet.cli import main
+from statsnet.cli.synthesize import default_name
+from statsnet.devices import make_proxy
+from statsnet.devices.make_proxy import MakeOptions
+from statsnet.errors import StatsNetError
+from statsnet.signatures.mix import mix_slug
+from statsnet.signatures.mix_file import load_mix_file
+from statsnet.synthesis.problem import ProxyRequest
 
 
 @pytest.fixture
@@ -54,16 +62,12 @@ def test_a_bad_mix(failing: Callable[..., str], profiles: str, mix: str, text: s
 
 def test_a_mix_without_profiles_for_the_mode(failing: Callable[..., str], profiles: str) -> None:
     domain = read(GOLDEN)["workload"]["domain"]
-    message = failing(
-        "synthesize", "--mix", f"{domain}:1", "--mode", other_mode(), "--profiles", profiles, code=2
-    )
+    message = failing("synthesize", "--mix", f"{domain}:1", "--mode", other_mode(), "--profiles", profiles, code=2)
     assert f"no {other_mode()} profile of '{domain}'" in message
     assert f"--mode {read(GOLDEN)['mode']}" in message
 
 
-def test_an_output_folder_with_something_else_in_it(
-    failing: Callable[..., str], here: Path, profiles: str
-) -> None:
+def test_an_output_folder_with_something_else_in_it(failing: Callable[..., str], here: Path, profiles: str) -> None:
     (here / "letters").mkdir()
     (here / "letters" / "mother.txt").write_text("Dear")
     data = read(GOLDEN)
@@ -77,6 +81,65 @@ def test_an_output_folder_with_something_else_in_it(
 def test_the_default_folder_is_named_by_the_mix() -> None:
     assert mix_slug("recsys:0.5,cv:0.5") == "recsys-0.5-cv-0.5"
     assert mix_slug("/home/me/secret/model.json:1, cv/ResNet50:2") == "model.json-1-resnet50-2"
+
+
+def write_mix(here: Path, **keys: object) -> str:
+    text = "".join(f"{key}: {value}\n" for key, value in keys.items())
+    (here / "suite.yaml").write_text(text)
+    return "suite.yaml"
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ("[{domain: {domain}x, weight: 1}]", "'suite.yaml', line 2, column 11: '{domain}x' is no domain"),
+        ("[{domain: {domain}, wieght: 1}]", "did you mean weight?"),
+        ("[{domain: {domain}, weight: 1, preset: huge}]", "statsnet profile --mix suite.yaml -o DIR"),
+    ],
+)
+def test_a_bad_mix_in_a_file_is_refused_before_torch_is_there(
+    failing: Callable[..., str], here: Path, profiles: str, members: str, text: str
+) -> None:
+    """Its mode is the file's: of the other one there is no profile."""
+    data = read(GOLDEN)
+    domain = data["workload"]["domain"]
+    mix = write_mix(here, mode=data["mode"], members=members.replace("{domain}", domain))
+    (here / "no_torch").mkdir()
+    (here / "no_torch" / "torch.py").write_text("raise SystemExit('torch was imported')")
+    paths = {"PYTHONPATH": f"{here / 'no_torch'}{os.pathsep}{environment(here)['PYTHONPATH']}"}
+    message = failing("synthesize", "--mix", mix, "--profiles", profiles, code=2, env={**environment(here), **paths})
+    assert text.replace("{domain}", domain) in message, message
+
+
+def test_the_command_line_goes_before_a_mix_s_file(here: Path, profiles: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = read(GOLDEN)
+    monkeypatch.chdir(here)
+    made: list[tuple[str, float | None, float]] = []
+
+    def make(request: ProxyRequest, wanted: MakeOptions) -> None:
+        made.append((wanted.mode, request.budget_s, request.compression))
+        raise StatsNetError("enough")
+
+    monkeypatch.setattr(make_proxy, "synthesize", make)
+    members = f"[{{domain: {data['workload']['domain']}, weight: 1}}]"
+    mix = write_mix(here, mode=data["mode"], budget="7ms", members=members)
+    words = ["synthesize", "--mix", mix, "--profiles", profiles]
+    for more in ([], ["--budget", "8s"], ["--compression", "20"]):
+        assert main([*words, *more]) == 1
+    default = ProxyRequest(mix_text="").compression
+    mode = data["mode"]
+    assert made == [(mode, 0.007, default), (mode, 8.0, default), (mode, None, 20.0)]
+    assert main([*words, "--mode", other_mode()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("Vision / speech", "vision-speech"), ("日本", "my-suite"), (None, "my-suite")],
+)
+def test_the_default_folder_of_a_mix_s_file(tmp_path: Path, name: str | None, folder: str) -> None:
+    path = tmp_path / "My suite.yaml"
+    path.write_text(f"members: [{{domain: cv, weight: 1}}]\n{f'name: {name}' if name else ''}", encoding="utf-8")
+    assert default_name(str(path), load_mix_file(path)) == folder
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def cost(calls_of: Callable[[Callable[[], Any]], list[EncodedCall]]) -> Callable
     """`cost(function, "mm")`: the cost of the only call of that operator that the function makes."""
 
     def cost_of_only(function: Callable[[], Any], name: str) -> Cost:
-        found = [call for call in calls_of(function) if base_name(call[0]) == name]
-        assert len(found) == 1, f"{name} is called {len(found)} times"
-        result = cost_of(*found[0])
+        calls = [call for call in calls_of(function) if base_name(call[0]) == name]
+        assert len(calls) == 1, f"{name} is called {len(calls)} times"
+        result = cost_of(*calls[0])
         assert result is not None
         return result
 

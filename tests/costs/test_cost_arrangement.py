@@ -49,9 +49,7 @@ def test_index_put_in_place_writes_the_named_rows(cost):
     rows = torch.tensor([0, 2])
     got = cost(lambda: torch.zeros(100, 8).index_put_((rows,), torch.ones(2, 8)), "index_put_")
     assert (got.flops, got.bytes_read, got.bytes_written) == (0, 16 + 64, 64)
-    added = cost(
-        lambda: torch.zeros(100, 8).index_put_((rows,), torch.ones(2, 8), accumulate=True), "index_put_"
-    )
+    added = cost(lambda: torch.zeros(100, 8).index_put_((rows,), torch.ones(2, 8), accumulate=True), "index_put_")
     assert (added.flops, added.bytes_read, added.bytes_written) == (16, 64 + 16 + 64, 64)
 
 

@@ -23,9 +23,7 @@ def call(name, query, key, value, *, causal, grad=None):
     return cost_of(f"aten.{name}.default", args, [query] if grad is None else [query, key, value])
 
 
-@pytest.mark.parametrize(
-    ("queries", "keys", "pairs"), [(4, 4, 10), (2, 5, 3), (5, 2, 1 + 2 + 2 + 2 + 2), (1, 7, 1)]
-)
+@pytest.mark.parametrize(("queries", "keys", "pairs"), [(4, 4, 10), (2, 5, 3), (5, 2, 1 + 2 + 2 + 2 + 2), (1, 7, 1)])
 def test_causal_pairs_are_those_of_tril(queries, keys, pairs):
     assert pairs == int(torch.ones(queries, keys).tril().sum())
     assert attention_costs.needed_pairs(queries, keys, causal=True) == pairs
@@ -37,9 +35,7 @@ HEADS_FIRST = [
     for name, schema in attention_costs._SCHEMAS.items()
     if "." not in name and schema.heads_first and not schema.backward
 ]
-BACKWARD = [
-    name for name, schema in attention_costs._SCHEMAS.items() if schema.backward and schema.heads_first
-]
+BACKWARD = [name for name, schema in attention_costs._SCHEMAS.items() if schema.backward and schema.heads_first]
 
 
 @pytest.mark.parametrize("name", HEADS_FIRST)

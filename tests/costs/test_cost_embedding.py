@@ -22,24 +22,18 @@ def bag_step(**options):
 
 
 def test_embedding_reads_rows_not_the_table(cost, meta):
-    got = cost(
-        lambda: torch.nn.functional.embedding(meta(2, 16, dtype=torch.int64), meta(ROWS, WIDTH)), "embedding"
-    )
+    got = cost(lambda: torch.nn.functional.embedding(meta(2, 16, dtype=torch.int64), meta(ROWS, WIDTH)), "embedding")
     assert (got.flops, got.bytes_read, got.bytes_written) == (0, 32 * ROW + 32 * 8, 32 * ROW)
 
 
 def test_a_small_table_is_read_at_most_once(cost, meta):
-    got = cost(
-        lambda: torch.nn.functional.embedding(meta(512, dtype=torch.int64), meta(2, WIDTH)), "embedding"
-    )
+    got = cost(lambda: torch.nn.functional.embedding(meta(512, dtype=torch.int64), meta(2, WIDTH)), "embedding")
     assert got.bytes_read == 2 * ROW + 512 * 8
 
 
 def test_dense_gradient_writes_the_whole_table(cost):
     table = torch.nn.Embedding(ROWS, WIDTH)
-    got = cost(
-        lambda: table(torch.randint(0, ROWS, (COUNT,))).pow(2).sum().backward(), "embedding_dense_backward"
-    )
+    got = cost(lambda: table(torch.randint(0, ROWS, (COUNT,))).pow(2).sum().backward(), "embedding_dense_backward")
     assert got.flops == COUNT * WIDTH
     assert got.bytes_read == COUNT * ROW + COUNT * 8
     assert got.bytes_written == ROWS * ROW

@@ -14,8 +14,8 @@ COUNTED = ("convolution", "gemm", "attention")
 
 
 def ours(calls):
-    found = [(cost_of(*c), c[0]) for c in calls]
-    return sum(c.flops for c, op in found if categorize(op, "forward") in COUNTED)
+    costs = [(cost_of(*c), c[0]) for c in calls]
+    return sum(c.flops for c, op in costs if categorize(op, "forward") in COUNTED)
 
 
 def theirs(function):

@@ -87,9 +87,7 @@ def test_integer_and_scaled_products():
 
 def test_grouped_products_of_a_mixture_of_experts():
     weights, offsets = spec(8, 64, 128), spec(8, dtype="int32")
-    many = cost_of(
-        "aten._grouped_mm.default", [spec(100, 64), weights, offsets, None, None], [spec(100, 128)]
-    )
+    many = cost_of("aten._grouped_mm.default", [spec(100, 64), weights, offsets, None, None], [spec(100, 128)])
     assert many.flops == 2 * 100 * 64 * 128
     assert many.bytes_read == 4 * (100 * 64 + 8 * 64 * 128 + 8)
     few = cost_of("aten._grouped_mm.default", [spec(2, 64), weights, offsets, None, None], [spec(2, 128)])

@@ -123,9 +123,7 @@ def test_upsampling(cost, meta, mode, taps):
 
 
 def test_grid_sample(cost, meta):
-    got = cost(
-        lambda: F.grid_sample(meta(1, 2, 8, 8), meta(1, 5, 5, 2), align_corners=False), "grid_sampler_2d"
-    )
+    got = cost(lambda: F.grid_sample(meta(1, 2, 8, 8), meta(1, 5, 5, 2), align_corners=False), "grid_sampler_2d")
     assert got.flops == 2 * 4 * 2 * 25
 
 

@@ -68,9 +68,7 @@ def cudnn_arguments():
 def test_cudnn_reads_its_weights_once():
     x, weights, buffer, state, shape = cudnn_arguments()
     out = spec(STEPS, BATCH, HIDDEN)
-    got = cost_of(
-        "aten._cudnn_rnn.default", [x, weights, 4, buffer, state, state, *shape], [out, state, state]
-    )
+    got = cost_of("aten._cudnn_rnn.default", [x, weights, 4, buffer, state, state, *shape], [out, state, state])
     assert got.flops == LSTM
     assert got.bytes_read == 4 * (TOKENS * INPUT + 4 * HIDDEN * (INPUT + HIDDEN + 2) + 2 * BATCH * HIDDEN)
 
@@ -86,9 +84,7 @@ def test_cudnn_backward():
 def test_fused_cells():
     gates, state = spec(BATCH, 4 * HIDDEN), spec(BATCH, HIDDEN)
     bias = spec(4 * HIDDEN)
-    got = cost_of(
-        "aten._thnn_fused_lstm_cell.default", [gates, gates, state, bias, bias], [state, state, gates]
-    )
+    got = cost_of("aten._thnn_fused_lstm_cell.default", [gates, gates, state, bias, bias], [state, state, gates])
     assert got.flops == BATCH * HIDDEN * (3 * 4 + 9)
     gates = spec(BATCH, 3 * HIDDEN)
     got = cost_of("aten._thnn_fused_gru_cell.default", [gates, gates, state, None, None], [state, spec(1)])

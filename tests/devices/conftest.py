@@ -1,1 +1,1 @@
-from networks import count_blocks, load, one_thread, small_blocks, write_source  # noqa: F401 (fixtures)
+from networks import count_blocks, load, small_blocks, write_source  # noqa: F401 (fixtures)

@@ -46,38 +46,36 @@ ELEMENTS = [2**n for n in range(8, 24)]
 @pytest.fixture(scope="module")
 def model() -> KernelModel:
     products = [known(product(*s), product_s(*s), "small" if s[0] < 100 else "large") for s in SIZES]
-    return KernelModel(
-        [*products, *(known(activation("relu", n), activation_s(n), "vector") for n in ELEMENTS)]
-    )
+    return KernelModel([*products, *(known(activation("relu", n), activation_s(n), "vector") for n in ELEMENTS)])
 
 
 def test_what_was_measured_counts_as_it_is(model: KernelModel) -> None:
-    found = model.estimate(*product(64, 256, 1024))
-    assert found.time_s == product_s(64, 256, 1024)
-    assert (found.kernel, found.evidence) == ("small", "exact")
-    assert found.kernel_class == "gemm|small|float32|nn"
+    estimate = model.estimate(*product(64, 256, 1024))
+    assert estimate.time_s == product_s(64, 256, 1024)
+    assert (estimate.kernel, estimate.evidence) == ("small", "exact")
+    assert estimate.kernel_class == "gemm|small|float32|nn"
 
 
 @pytest.mark.parametrize("size", [(100, 256, 256), (512, 512, 512), (2048, 128, 900), (32, 700, 64)])
 def test_other_sizes_are_between(model: KernelModel, size: tuple[int, int, int]) -> None:
-    found = model.estimate(*product(*size))
-    assert found.evidence == "model"
-    assert abs(math.log(found.time_s / product_s(*size))) < 0.35
-    assert found.kernel == ("small" if size[0] < 128 else "large")
+    estimate = model.estimate(*product(*size))
+    assert estimate.evidence == "model"
+    assert abs(math.log(estimate.time_s / product_s(*size))) < 0.35
+    assert estimate.kernel == ("small" if size[0] < 128 else "large")
 
 
 def test_another_operator_of_the_same_kind_of_work(model: KernelModel) -> None:
     """No sigmoid was measured: its category's operators tell."""
-    found = model.estimate(*activation("sigmoid", 100_000))
-    assert found.evidence == "model"
-    assert found.time_s == pytest.approx(activation_s(100_000), rel=0.3)
+    estimate = model.estimate(*activation("sigmoid", 100_000))
+    assert estimate.evidence == "model"
+    assert estimate.time_s == pytest.approx(activation_s(100_000), rel=0.3)
 
 
 def test_where_nothing_is_alike_the_roofline_tells(model: KernelModel) -> None:
     table, indices = tensor(100_000, 64), {"shape": [4096], "dtype": "int64"}
-    found = model.estimate("aten.embedding.default", "forward", [table, indices], [tensor(4096, 64)])
-    assert (found.evidence, found.kernel) == ("roofline", "unknown")
-    assert 0.2 < found.time_s / (2 * 4096 * 64 * 4 / BYTES_PER_S) < 5
+    estimate = model.estimate("aten.embedding.default", "forward", [table, indices], [tensor(4096, 64)])
+    assert (estimate.evidence, estimate.kernel) == ("roofline", "unknown")
+    assert 0.2 < estimate.time_s / (2 * 4096 * 64 * 4 / BYTES_PER_S) < 5
 
 
 def test_its_error_is_that_of_entries_predicted_from_the_others(model: KernelModel) -> None:

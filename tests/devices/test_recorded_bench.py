@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from synthesis_builders import TINY, measured, moved, play
 
 from statsnet.devices import record as recording
+from statsnet.devices import recorded_bench
+from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
 from statsnet.devices.recorded_bench import device_of, record_path, recorded_device
 from statsnet.environment import fingerprint, slug
 from statsnet.errors import MeasurementError, StatsNetError, UsageError
 from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.process import run_job
+from statsnet.measure.process import run
+from statsnet.profiling.gpu_activity import Launch
+from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.gpu import Counters
-from statsnet.signatures.model import Signature
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature, save_signature
-from statsnet.synthesis import live_bench as measure
-from statsnet.synthesis.synthesize import synthesize
-
-PROFILE = {"kind": "profile_workload", "target": "recsys/ncf", "preset": "tiny", "batch": 64, "dtype": "float32",
-           "device": "cpu", "min_time_s": 0.01}  # fmt: skip
-
-
-def elsewhere(signature: Signature) -> Signature:
-    """As if another machine had measured it."""
-    (measurement,) = signature.measurements
-    moved = {**measurement.environment, "device_name": "Z80", "cpu_model": "Z80"}
-    return dataclasses.replace(signature, measurements=(dataclasses.replace(measurement, environment=moved),))
+from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.problem import ProxyRequest
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +34,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> ProfilesDB:
     """Profiles of one workload in both modes, of this machine."""
     root = tmp_path_factory.mktemp("profiles")
     for mode in ("inference", "training"):
-        signature = Signature.from_dict(run_job({**PROFILE, "mode": mode})["signature"])
+        model = replace(TINY, batch=64, mode=mode)
+        signature = run(ProfileWorkload(model=model, min_time_s=0.01)).signature
         folder = root / slug(signature.measurements[0].environment) / "recsys"
         folder.mkdir(parents=True, exist_ok=True)
         save_signature(folder / f"ncf.{mode}.json", signature)
@@ -48,12 +45,9 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> ProfilesDB:
 @pytest.fixture(scope="module")
 def record(db: ProfilesDB) -> Signature:
     """Of a device that is not here."""
-    reference = recording.REFERENCE
-    recording.REFERENCE = {**reference, "target": "recsys/ncf", "preset": "tiny"}
-    try:
-        return elsewhere(record_device(db, count=60))
-    finally:
-        recording.REFERENCE = reference
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "REFERENCE", replace(TINY, batch=None))
+        return moved(record_device(db, count=60))
 
 
 def test_a_record_is_a_signature_of_single_operators(record: Signature, db: ProfilesDB) -> None:
@@ -66,14 +60,13 @@ def test_a_record_is_a_signature_of_single_operators(record: Signature, db: Prof
     assert device.operators == len(timed)
     assert device.between_s == pytest.approx((measurement.framework_time_s or 0.0) / measurement.launches)
     workload = db.entries[0].load()
-    dearest = max(
-        zip(workload.measurements[0].cluster_time_s, workload.clusters, strict=True), key=lambda p: p[0] or 0
-    )
-    found = device.model.estimate(*(getattr(dearest[1], n) for n in ("op", "phase", "args", "outputs")))
-    assert found.evidence == "exact"
+    times = zip(workload.measurements[0].cluster_time_s, workload.clusters, strict=True)
+    _, dearest = max(times, key=lambda pair: pair[0] or 0)
+    estimate = device.model.estimate(dearest.op, dearest.phase, dearest.args, dearest.outputs)
+    assert estimate.evidence == "exact"
 
 
-@pytest.mark.parametrize(("mode", "budget_s"), [("inference", 2e-4), ("training", 4e-3)])
+@pytest.mark.parametrize(("mode", "budget_s"), [("inference", 1e-3), ("training", 4e-3)])
 def test_a_proxy_is_made_from_the_record_alone(
     mode: str,
     budget_s: float,
@@ -82,33 +75,26 @@ def test_a_proxy_is_made_from_the_record_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kinds: set[str] = set()
-
-    def run(job: dict[str, Any], **options: Any) -> dict[str, Any]:
-        kinds.add(job["kind"])
-        return run_job(job, **options)
-
-    monkeypatch.setattr(measure, "run_job", run)
+    tasks = play(monkeypatch, recorded_bench, run)
     save_signature(tmp_path / "z80.json", record)
-    proxy = synthesize(
-        "recsys:1", mode=mode, budget_s=budget_s, device=f"recorded:{tmp_path / 'z80.json'}", profiles=db.path,
+    options = MakeOptions(
+        mode=mode, device=f"recorded:{tmp_path / 'z80.json'}", profiles=db.path,
         cache=MeasurementCache(tmp_path / "cache"),
     )  # fmt: skip
-    assert kinds == {"count_candidates", "count_proxy"}
-    assert proxy.spec["reference_environment"]["cpu_model"] == "Z80"
+    proxy = synthesize(ProxyRequest(mix_text="recsys:1", budget_s=budget_s), options)
+    assert {type(task) for task in tasks} == {CaptureBlockOperators, CaptureNetworkOperators}
+    assert proxy.spec.reference_environment["cpu_model"] == "Z80"
     (measurement,) = proxy.signature.measurements
     assert measurement.fingerprint == fingerprint(record.measurements[0].environment)
     fit = proxy.fit()
-    assert sum(fit["recorded"].values()) == pytest.approx(1.0)
-    assert fit["stored_members"] == []
+    assert sum((fit.recorded or {}).values()) == pytest.approx(1.0)
+    assert fit.stored_members == ()
     spent_s = sum(t for t in measurement.cluster_time_s if t) + (measurement.framework_time_s or 0.0)
     assert measurement.latency_s == pytest.approx(spent_s)
-    assert set(fit["rounds"][0]) >= {"measured_error", "predicted_error"}
+    assert fit.rounds[0].measured_error is not None
 
 
-def test_a_device_is_found_by_a_part_of_its_name(
-    record: Signature, db: ProfilesDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_is_found_by_a_part_of_its_name(record: Signature, db: ProfilesDB) -> None:
     (here,) = {e.environment for e in db.entries}
     assert recorded_device(here[:8], db).operators == sum(
         sum(bool(t) for t in e.load().measurements[0].cluster_time_s) for e in db.entries
@@ -139,85 +125,90 @@ def test_kinds_of_operators_are_recorded_by_their_time(db: ProfilesDB) -> None:
     """The root of a kind's share of the time, the dearest of it and others evenly over their sizes."""
     cluster = db.entries[0].load().clusters[0]
 
-    def operator(name: str, size: int) -> Any:
+    def operator(name: str, size: int) -> Cluster:
         args = ({"shape": [size], "dtype": "float32"},)
-        return dataclasses.replace(cluster, op=f"aten.{name}.default", args=args, outputs=args)
+        return replace(cluster, op=f"aten.{name}.default", args=args, outputs=args)
 
     pool = {f"mm{n}": (operator("mm", n), 0.09 / 90) for n in range(1, 91)}
     pool |= {f"relu{n}": (operator("relu", n), 0.01 / 90) for n in range(1, 91)}
     pool |= {"mm100": (operator("mm", 100), 0.72), "tanh": (operator("tanh", 5), 0.0)}
-    found = chosen(pool, 50)
-    names = [c.op.split(".")[1] for c in found]
-    assert len(found) <= 50
+    some = chosen(pool, 50)
+    names = [c.op.split(".")[1] for c in some]
+    assert len(some) <= 50
     assert names.count("mm") == pytest.approx(FEWEST + 0.9 * (50 - 3 * FEWEST), abs=2)
     assert names.count("relu") == pytest.approx(FEWEST + 0.1 * (50 - 3 * FEWEST), abs=2)
     assert names.count("tanh") == 1
-    sizes = [c.args[0]["shape"][0] for c in found if "mm" in c.op]
+    sizes = [c.args[0]["shape"][0] for c in some if "mm" in c.op]
     assert 100 in sizes
     assert max(b - a for a, b in zip(sorted(sizes), sorted(sizes)[1:], strict=False)) <= 12
     assert len(chosen(pool, 1000)) == len(pool)
     assert len(chosen(pool, 7)) == 7
 
 
-def test_an_operator_that_ends_its_process_is_left_out(
-    db: ProfilesDB, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clusters = list(db.entries[0].load().clusters)
-    bad = clusters[len(clusters) // 2]
+@pytest.fixture
+def recorded(db: ProfilesDB, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Signature]:
+    """A record of some operators in several processes, which end at those that are `bad`. No block is captured."""
+    monkeypatch.setattr(recording, "AT_ONCE", 8)
+    reference = db.entries[0].load()
 
-    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
-        asked = Signature.from_dict(job["signature"])
-        if bad.to_dict() in [c.to_dict() for c in asked.clusters]:
+    def answer(task: Any, bad: Callable[[Cluster], bool]) -> Any:
+        if isinstance(task, CaptureBlockOperators):
+            return []
+        if isinstance(task, ProfileWorkload):
+            return Profile(signature=reference)
+        assert isinstance(task, ReplayOperators)
+        if any(map(bad, task.signature.clusters)):
             raise MeasurementError("a measuring process was killed")
-        count = len(asked.clusters)
-        (usual,) = db.entries[0].load().measurements
-        timed = dataclasses.replace(
-            usual, cluster_time_s=(1e-3,) * count, kernels=("k",) * count, kernel_class=("k",) * count
-        )
-        return {"measurement": timed.to_dict()}
+        count = len(task.signature.clusters)
+        launches = tuple(Launch(cluster=i, family="sgemm_kernel", time_s=2e-6) for i in range(count))
+        return Replayed(measurement=measured((1e-3,) * count, ("k",) * count), launches=launches)
 
-    monkeypatch.setattr(recording, "run_job", run)
-    found = recording.merge_signatures([p.signature for p in recording._timed(clusters, "cpu")], 1e-5)
-    assert [c.to_dict() for c in found.clusters] == [c.to_dict() for c in clusters if c is not bad]
-    (measurement,) = found.measurements
-    assert measurement.launches == len(clusters) - 1
-    assert measurement.framework_time_s == pytest.approx(1e-5 * measurement.launches)
+    def make(bad: Callable[[Cluster], bool] = lambda _: False, **options: Any) -> Signature:
+        play(monkeypatch, recording, lambda task: answer(task, bad))
+        return record_device(db, count=20, **options)
+
+    return make
+
+
+def test_an_operator_that_ends_its_process_is_left_out(recorded: Callable[..., Signature], db: ProfilesDB) -> None:
+    everything = recorded()
+    bad = everything.clusters[len(everything.clusters) // 2]
+    record = recorded(lambda cluster: cluster == bad)
+    assert record.clusters == tuple(c for c in everything.clusters if c != bad)
+    assert len(record.clusters) == len(everything.clusters) - 1 == 19
+    (measurement,) = record.measurements
+    (reference,) = db.entries[0].load().measurements
+    between_s = ((reference.framework_time_s or 0.0) + (reference.idle_time_s or 0.0)) / reference.launches
+    assert measurement.launches == 19
+    assert measurement.framework_time_s == pytest.approx(19 * between_s)
     with pytest.raises(MeasurementError, match="no operator"):
-        recording.merge_signatures([p.signature for p in recording._timed([bad], "cpu")], 0.0)
+        recorded(lambda _: True)
 
 
 def test_a_gpus_record_has_counters_of_the_operators_of_all_processes(
-    db: ProfilesDB, monkeypatch: pytest.MonkeyPatch
+    recorded: Callable[..., Signature], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clusters = list(db.entries[0].load().clusters)[:3]
-    (usual,) = db.entries[0].load().measurements
-
-    def run(job: dict[str, Any], **_: Any) -> dict[str, Any]:
-        count = len(job["signature"]["counts"]["clusters"])
-        timed = dataclasses.replace(
-            usual, cluster_time_s=(1e-3,) * count, kernels=("k",) * count, kernel_class=("k",) * count
-        )
-        launches = [
-            {"cluster": i, "family": "sgemm_kernel", "time_s": 2e-6, "weight": 1.0} for i in range(count)
-        ]
-        return {"measurement": timed.to_dict(), "launches": launches}
-
-    def count(_job: Any, launches: Any, clusters: int, _how: str) -> tuple[Counters, str]:
+    def count(task: Any, launches: Any, clusters: int, how: str) -> tuple[Counters, str]:
+        assert (len(task.signature.clusters), task.device, how) == (clusters, "cuda", "ncu")
         assert [launch.cluster for launch in launches] == list(range(clusters))
-        return Counters(
-            tool="ncu 1", clusters={"ipc": (1.5,) * clusters}, missing={"l2_hit_rate": "not_supported"}
-        ), ""
+        values = {"ipc": (1.5,) * clusters}
+        return Counters(tool="ncu 1", clusters=values, missing={"l2_hit_rate": "not_supported"}), ""
 
-    monkeypatch.setattr(recording, "run_job", run)
     monkeypatch.setattr(recording, "counters_of", count)
-    parts = [
-        recording._counted(part, "cuda", "ncu", lambda _: None).signature
-        for some in (clusters[:2], clusters[2:])
-        for part in recording._timed(some, "cuda")
-    ]
-    found = recording.merge_signatures(parts, 1e-5).measurements[0].gpu
-    assert found is not None
-    assert found.counters.clusters == {"ipc": (1.5, 1.5, 1.5)}
-    assert found.counters.missing == {"l2_hit_rate": "not_supported"}
-    assert [k.cluster for k in found.kernels] == [0, 1, 2]
-    assert found.busy_time_s == pytest.approx(6e-6)
+    activity = recorded(device="cuda", counters="ncu").measurements[0].gpu
+    assert activity is not None
+    assert activity.counters.clusters == {"ipc": (1.5,) * 20}
+    assert activity.counters.missing == {"l2_hit_rate": "not_supported"}
+    assert [k.cluster for k in activity.kernels] == list(range(20))
+    assert activity.busy_time_s == pytest.approx(20 * 2e-6)
+    assert recorded(device="cpu", counters="ncu").measurements[0].gpu is None
+
+
+def test_why_there_are_no_counters_is_noted(
+    recorded: Callable[..., Signature], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes: list[str] = []
+    nothing = (Counters(tool=None, clusters={}, missing={"ipc": "not_permitted"}), "no hardware counters")
+    monkeypatch.setattr(recording, "counters_of", lambda *_: nothing)
+    recorded(device="cuda", counters="auto", note=notes.append)
+    assert notes == ["no hardware counters"] * 3  # of each process

@@ -1,1 +1,1 @@
-from measuring import jobs, proxy_folder  # noqa: F401 (fixtures)
+from measuring import proxy_folder, temporary_files  # noqa: F401 (fixtures)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
-from statsnet.evaluation import run_proxy as run
-from statsnet.evaluation.run_proxy import merge_processes, run_proxy
+from statsnet.evaluation import run_proxy as module
+from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, common_environment, run_proxy
+from statsnet.measure.control import Control, Job
 from statsnet.measure.network_file import load_network
-from statsnet.measure.process import run_job
-from statsnet.measure.timing_tasks import time_proxy, time_workload
+from statsnet.measure.process import run
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeNetwork, TimeWorkload
+from statsnet.progress import Progress
 from statsnet.proxy.folder import open_proxy
-from statsnet.signatures.storage import save_document
-from statsnet.signatures.validation import validate
+from statsnet.signatures.conversion import plain
+from statsnet.signatures.storage import save_document, validate
+from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import parse_settings
 
-QUICK = {"min_runs": 6, "min_time_s": 0.001, "max_time_s": 0.05}
+ENVIRONMENT = {"device": "cpu", "device_name": "Z80", "threads": 1}
+QUICK = Limits(min_runs=6, min_time_s=0.001, max_time_s=0.05)
 
 
 def write_fit(folder: Path, **fields: Any) -> None:
@@ -32,7 +38,7 @@ def write_fit(folder: Path, **fields: Any) -> None:
 class TestOpenProxy:
     def test_reads_the_spec_and_hashes_the_network(self, proxy_folder: Path) -> None:
         proxy = open_proxy(proxy_folder)
-        assert proxy.spec["mode"] == "inference"
+        assert proxy.spec.mode == "inference"
         assert proxy.network_sha256 == hashlib.sha256((proxy_folder / "network.py").read_bytes()).hexdigest()
 
     @pytest.mark.parametrize("name", ["network.py", "spec.json"])
@@ -85,63 +91,58 @@ class TestLoadNetwork:
 class TestRunProxy:
     def test_several_processes_make_one_result(self, proxy_folder: Path) -> None:
         (setting,) = parse_settings("threads=1+mkldnn=off")
-        events: list[dict[str, Any]] = []
-        result = run_proxy(
-            proxy_folder,
-            processes=2,
-            setting=setting,
-            min_time_s=0.01,
-            max_time_s=0.1,
-            on_progress=events.append,
-        )
-        validate(result, "statsnet.result")
-        assert result["subject"]["id"] == open_proxy(proxy_folder).spec["id"]
-        assert len(result["processes"]) == 2
-        assert result["environment"]["threads"] == 1
-        assert result["environment"]["settings"]["mkldnn"] == "False"
-        assert result["environment"]["allocator"]["MALLOC_TOP_PAD_"] == "67108864"
-        assert [event["stage"] for event in events] == ["the proxy, round 1 of 2", "the proxy, round 2 of 2"]
+        reported: list[Progress] = []
+        limits = Limits(min_time_s=0.01, max_time_s=0.1)
+        options = RunOptions(processes=2, setting=setting, limits=limits)
+        result = run_proxy(proxy_folder, options, report=reported.append)
+        assert validate(plain(result), "statsnet.result") == result
+        assert result.subject.id == open_proxy(proxy_folder).spec.id
+        assert len(result.of_subject) == 2
+        assert result.environment["threads"] == 1
+        assert result.environment["settings"]["mkldnn"] == "False"
+        assert result.environment["allocator"]["MALLOC_TOP_PAD_"] == "67108864"
+        assert [p.stage for p in reported] == ["the proxy, round 1 of 2", "the proxy, round 2 of 2"]
 
     def test_a_network_that_fails_shows_its_last_words(self, proxy_folder: Path) -> None:
         with open(proxy_folder / "network.py", "a") as file:
             file.write("\ndef build(device):\n    raise RuntimeError('no such block')\n")
         with pytest.raises(MeasurementError) as failed:
-            run_proxy(proxy_folder, processes=1)
+            run_proxy(proxy_folder, RunOptions(processes=1))
         assert failed.value.message == "measuring the proxy failed"
         assert failed.value.cause.endswith("RuntimeError: no such block")
 
     def test_no_process_is_refused(self, proxy_folder: Path) -> None:
         with pytest.raises(UsageError):
-            run_proxy(proxy_folder, processes=0)
+            run_proxy(proxy_folder, RunOptions(processes=0))
 
     def test_options_reach_the_job(self, proxy_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[Any] = []
 
-        def fake(jobs: list[dict[str, Any]], rounds: int, **_: Any) -> list[list[dict[str, Any]]]:
-            seen.extend([jobs, rounds])
-            return [[{"latency_s": [1.0], "environment": {"threads": 1}}] * rounds]
+        def fake(jobs: list[Job[Any]], rounds: int, **_: Any) -> list[list[TimedStep]]:
+            seen.extend([*jobs, rounds])
+            return [[TimedStep(timing=Timing(latency_s=(1.0,)), environment=ENVIRONMENT)] * rounds]
 
-        monkeypatch.setattr(run, "interleave", fake)
-        run_proxy(proxy_folder, device="cuda", threads=3, processes=5, min_time_s=2.0)
-        (job,), rounds = seen
+        monkeypatch.setattr(module, "run_in_rounds", fake)
+        limits = replace(STEP_LIMITS, min_time_s=2.0)
+        run_proxy(proxy_folder, RunOptions(device="cuda", threads=3, processes=5, limits=limits))
+        job, rounds = seen
         assert rounds == 5
-        assert {k: job[k] for k in ("kind", "device", "threads", "min_time_s", "max_time_s")} == {
-            "kind": "time_proxy", "device": "cuda", "threads": 3, "min_time_s": 2.0, "max_time_s": 20.0,
-        }  # fmt: skip
+        assert job.task.device == "cuda"
+        assert job.task.limits == Limits(min_time_s=2.0, max_time_s=20.0)
+        assert (job.control.setting.threads, job.control.setting.env["OMP_NUM_THREADS"]) == (3, "3")
 
 
 def test_an_environment_that_changes_between_processes_is_an_error() -> None:
-    outcomes = [{"latency_s": [1.0], "environment": {"threads": n}} for n in (1, 2)]
     with pytest.raises(MeasurementError) as failed:
-        merge_processes(outcomes)
+        common_environment([{"threads": n} for n in (1, 2)])
     assert failed.value.cause == "threads: 1 against 2"
 
 
-def test_time_proxy_under_autocast(proxy_folder: Path) -> None:
+def test_a_network_under_autocast(proxy_folder: Path) -> None:
     (setting,) = parse_settings("dtype=bfloat16")
-    found = time_proxy({"folder": str(proxy_folder), "setting": setting.to_dict(), **QUICK})
-    assert len(found["latency_s"]) >= 3
-    assert found["environment"]["settings"]["dtype"] == "bfloat16"
+    step = TimeNetwork(folder=str(proxy_folder), limits=QUICK).run(Context(setting=setting))
+    assert len(step.timing.latency_s) >= 3
+    assert step.environment["settings"]["dtype"] == "bfloat16"
 
 
 FACTORY = """
@@ -161,14 +162,13 @@ def make(width=4):
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
-def test_time_workload(tmp_path: Path, mode: str) -> None:
+def test_a_workload(tmp_path: Path, mode: str) -> None:
     (tmp_path / "mine.py").write_text(FACTORY)
-    found = time_workload(
-        {"target": f"{tmp_path / 'mine.py'}:make", "mode": mode, "overrides": {"width": 8}, **QUICK}
-    )
-    assert len(found["latency_s"]) >= 3
-    assert min(found["latency_s"]) > 0
-    assert found["environment"]["device"] == "cpu"
+    model = Model(target=f"{tmp_path / 'mine.py'}:make", mode=mode, overrides={"width": 8})
+    step = TimeWorkload(model=model, limits=QUICK).run(Context())
+    assert len(step.timing.latency_s) >= 3
+    assert min(step.timing.latency_s) > 0
+    assert step.environment["device"] == "cpu"
 
 
 def test_under_a_compiler_the_share_of_generated_code_is_known(proxy_folder: Path) -> None:
@@ -176,7 +176,6 @@ def test_under_a_compiler_the_share_of_generated_code_is_known(proxy_folder: Pat
     text = (proxy_folder / "network.py").read_text()
     (proxy_folder / "network.py").write_text(text.replace("self.layer(x)", "self.layer(x).relu() * 2"))
     (setting,) = parse_settings("compile=inductor")
-    job = {"kind": "time_proxy", "folder": str(proxy_folder), "setting": setting.to_dict(), **QUICK}
-    result = run_job(job)
-    assert 0.0 < result["generated_share"] < 1.0
-    assert result["environment"]["settings"]["compile"] == "inductor"
+    step = run(TimeNetwork(folder=str(proxy_folder), limits=QUICK), Control(setting=setting))
+    assert 0.0 < (step.timing.generated_share or 0.0) < 1.0
+    assert step.environment["settings"]["compile"] == "inductor"

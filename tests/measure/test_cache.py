@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +13,74 @@ from statsnet.environment import cache_dir
 from statsnet.measure.cache import MeasurementCache
 
 
-def test_values_come_back(tmp_path: Path) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    times_s: tuple[float, ...]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    inner: tuple[Inner, ...]
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+KEPT = Kept(inner=(Inner(times_s=(1.5, 2.0)), Inner(times_s=(), name="a")), config={"size": [2, 3]})
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (KEPT, Kept),
+        ([KEPT, KEPT], list[Kept]),
+        ({"x": 2.0}, dict[str, float]),
+        (2.0, float),
+        ({"x": [1.5]}, Any),
+    ],
+)
+def test_values_come_back(value: Any, kind: Any, tmp_path: Path) -> None:
     cache = MeasurementCache(tmp_path)
     key = cache.key(a=1, b=(2, 3))
-    assert cache.get(key) is None
-    cache.put(key, {"x": [1.5]})
-    assert MeasurementCache(tmp_path).get(key) == {"x": [1.5]}
-    assert MeasurementCache(tmp_path, enabled=False).get(key) is None
+    assert cache.get(key, kind) is None
+    cache.put(key, value)
+    again = MeasurementCache(tmp_path).get(key, kind)
+    assert (again, type(again)) == (value, type(value))
+    assert MeasurementCache(tmp_path, enabled=False).get(key, kind) is None
+
+
+def test_what_is_remembered_is_measured_once(tmp_path: Path) -> None:
+    cache, measured = MeasurementCache(tmp_path), []
+
+    def measure() -> Kept:
+        measured.append(1)
+        return KEPT
+
+    for _ in range(2):
+        assert cache.remember("a key", Kept, measure) == KEPT
+    assert len(measured) == 1
+    assert MeasurementCache(tmp_path, enabled=False).remember("a key", Kept, measure) == KEPT
+    assert len(measured) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        5,
+        "a text",
+        [KEPT],
+        Inner(times_s=(1.0,)),  # a field is missing
+        {"inner": 3},
+        {"inner": [{"times_s": ["1.5"]}]},
+        {"inner": [{"times_s": [None]}]},
+    ],
+)
+def test_an_entry_of_another_form_counts_as_absent(other: Any, tmp_path: Path) -> None:
+    """As that of a version before; what is measured then takes its place."""
+    cache = MeasurementCache(tmp_path)
+    cache.put("a key", other)
+    assert cache.get("a key", Kept) is None
+    assert cache.remember("a key", Kept, lambda: KEPT) == KEPT
+    assert cache.get("a key", Kept) == KEPT
 
 
 def test_a_fresh_one_gives_what_was_put_since(tmp_path: Path) -> None:
@@ -26,10 +89,10 @@ def test_a_fresh_one_gives_what_was_put_since(tmp_path: Path) -> None:
     old.put(key, 5)
     began = time.time_ns()
     fresh = MeasurementCache(tmp_path, fresh_since_ns=began)
-    assert fresh.get(key) is None
+    assert fresh.get(key, int) is None
     fresh.put(key, 6)
-    assert fresh.get(key) == old.get(key) == 6
-    assert MeasurementCache(tmp_path, fresh_since_ns=began).get(key) == 6  # a run that is taken up again
+    assert fresh.get(key, int) == old.get(key, int) == 6
+    assert MeasurementCache(tmp_path, fresh_since_ns=began).get(key, int) == 6  # a run that is taken up again
 
 
 def test_keys_depend_on_content_alone(tmp_path: Path) -> None:
@@ -45,7 +108,7 @@ def test_a_damaged_entry_counts_as_absent(tmp_path: Path) -> None:
     (path,) = tmp_path.rglob("*.json")
     for text in ("{", "[]", '{"other": 1}', ""):
         path.write_text(text, encoding="utf-8")
-        assert cache.get(key) is None
+        assert cache.get(key, int) is None
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
@@ -53,7 +116,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     blocked.write_text("", encoding="utf-8")
     cache = MeasurementCache(blocked)
     cache.put(cache.key(a=1), 5)
-    assert cache.get(cache.key(a=1)) is None
+    assert cache.get(cache.key(a=1), int) is None
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

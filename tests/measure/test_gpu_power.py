@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +14,13 @@ import torch
 from rich.console import Console
 
 from statsnet.measure import gpu_power as power
-from statsnet.measure import timing_tasks as jobs
+from statsnet.measure import timing_tasks
 from statsnet.measure.gpu_power import Meter
 from statsnet.reporting.results import result_report
-from statsnet.signatures.validation import validate
+from statsnet.signatures.conversion import plain
+from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.storage import validate
+from statsnet.signatures.timing import ProcessPower
 
 
 class FakeNvml(SimpleNamespace):
@@ -60,7 +64,7 @@ class FakeNvml(SimpleNamespace):
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeNvml]:
     """Puts a driver in place whose runs see these reasons, and a CUDA device beside it."""
-    properties = SimpleNamespace(uuid="1234", L2_cache_size=1024)
+    properties = SimpleNamespace(uuid="1234")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: properties)
 
     def put(*reasons: int) -> FakeNvml:
@@ -72,13 +76,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeNvml]:
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The GPU's steps take 10 ms each; what is allocated on it, is on the CPU. The sizes of what is allocated."""
-    allocated: list[int] = []
-
-    def empty(size: int, *, dtype: torch.dtype, device: str) -> torch.Tensor:
-        allocated.append(size)
-        return torch.zeros(size, dtype=dtype)
+def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The GPU's steps take 10 ms each. The devices whose caches were flushed, in order."""
+    flushed: list[str] = []
 
     def measure(_step: Any, *, device: str, **_: Any) -> dict[str, Any]:
         return {"latency_s": [0.01] * 5, "warmup_latency_s": [0.01], "stable": True, "warnings": []}
@@ -87,21 +87,21 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         step()
         return 0.012
 
-    monkeypatch.setattr(jobs, "measure", measure)
-    monkeypatch.setattr(jobs, "time_once", once)
-    monkeypatch.setattr(jobs.torch, "empty", empty)
-    return allocated
+    monkeypatch.setattr(timing_tasks, "measure", measure)
+    monkeypatch.setattr(timing_tasks, "time_once", once)
+    monkeypatch.setattr(timing_tasks, "cache_flush", lambda device: partial(flushed.append, device))
+    return flushed
 
 
 def test_energy_is_what_the_counter_gained(driver: Callable[..., FakeNvml]) -> None:
     nvml = driver(0x1)  # idle is no trouble
     with Meter("cuda:0", period_s=60.0) as meter:
         meter._look()
-    found = meter.record(steps=10)
-    assert found["energy_j_per_step"] == pytest.approx(3.0)
-    assert found["power_w"] > 0
-    assert found["sm_clock_min_mhz"] <= found["sm_clock_mhz"] < 1980
-    assert (found["temperature_c"], found["throttled"], found["missing"]) == (61, [], {})
+    record = meter.record(steps=10)
+    assert record.energy_j_per_step == pytest.approx(3.0)
+    assert record.power_w > 0
+    assert record.sm_clock_min_mhz <= record.sm_clock_mhz < 1980
+    assert (record.temperature_c, record.throttled, record.missing) == (61, (), {})
     assert nvml.open == 0
 
 
@@ -116,16 +116,17 @@ def test_what_a_gpu_does_not_tell_is_null_with_the_reason(
     nvml.nvmlDeviceGetTotalEnergyConsumption = refuse
     with Meter("cuda") as meter:
         pass
-    found = meter.record(steps=1)
-    assert found["energy_j_per_step"] is found["power_w"] is None
-    assert found["missing"] == {"energy": "Not Supported"}
-    assert found["throttled"] == ["power_cap"]
+    record = meter.record(steps=1)
+    assert record.energy_j_per_step is record.power_w is None
+    assert record.missing == {"energy": "Not Supported"}
+    assert record.throttled == ("power_cap",)
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with Meter("cuda") as meter:
         pass
-    found = meter.record(steps=1)
-    assert {found[name] for name in power.RECORD} == {None}
-    assert "nvidia-ml-py" in found["missing"]["nvml"]
+    record = meter.record(steps=1)
+    assert record.missing is not None
+    assert "nvidia-ml-py" in record.missing["nvml"]
+    assert record == ProcessPower(missing=record.missing)
 
 
 @pytest.mark.parametrize(
@@ -133,20 +134,20 @@ def test_what_a_gpu_does_not_tell_is_null_with_the_reason(
     [
         ([0x0], 1, True),
         ([0x20, 0x40, 0x0], 3, True),
-        ([0x20], jobs.ATTEMPTS, False),
+        ([0x20], timing_tasks.ATTEMPTS, False),
         ([0x4], 1, False),  # it would be held at its power cap again
     ],
 )
 def test_a_run_in_which_the_gpu_was_slowed_is_made_again(
-    reasons: list[int], attempts: int, stable: bool, driver: Callable[..., FakeNvml], played: list[int]
+    reasons: list[int], attempts: int, stable: bool, driver: Callable[..., FakeNvml], played: list[str]
 ) -> None:
     nvml = driver(*reasons)
     steps: list[int] = []
-    process = jobs.measure_on_gpu(lambda: steps.append(0), "cuda:0")
-    assert (process["attempts"], process["stable"]) == (attempts, stable)
-    assert any("throttled" in w for w in process["warnings"]) is not stable
-    assert process["flushed_latency_s"] == [0.012] * len(steps) == [0.012] * 5
-    assert played == [2048]
+    timing = timing_tasks.measure_on_gpu(lambda: steps.append(0), "cuda:0")
+    assert (timing.attempts, timing.stable) == (attempts, stable)
+    assert any("throttled" in w for w in timing.warnings) is not stable
+    assert timing.flushed_latency_s == (0.012,) * len(steps) == (0.012,) * 5
+    assert played == ["cuda:0"] * 5
     assert nvml.open == 0
 
 
@@ -154,18 +155,18 @@ def test_what_lies_outside_a_processs_turns_is_not_counted(
     driver: Callable[..., FakeNvml], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml = driver(0x0)
-    monkeypatch.setattr(jobs, "WINDOW_S", 0.0)
-    monkeypatch.setattr(jobs, "warm_up", lambda *_, **__: ([0.01] * 3, True))
-    monkeypatch.setattr(jobs, "time_once", lambda *_: 0.01)
+    monkeypatch.setattr(timing_tasks, "WINDOW_S", 0.0)
+    monkeypatch.setattr(timing_tasks, "warm_up", lambda *_, **__: ([0.01] * 3, True))
+    monkeypatch.setattr(timing_tasks, "time_once", lambda *_: 0.01)
 
     def others_turn() -> Any:
         for _ in range(3):
             nvml.energy_mj += 1_000_000
             yield
 
-    process = jobs.take_turns(lambda: None, others_turn(), lambda _: None, device="cuda:0")
-    steps = len(process["latency_s"])
-    assert process["power"]["energy_j_per_step"] == pytest.approx(3 * 30.0 / steps)
+    timing = timing_tasks.take_turns(lambda: None, others_turn(), lambda _: None, device="cuda:0")
+    assert timing.power is not None
+    assert timing.power.energy_j_per_step == pytest.approx(3 * 30.0 / len(timing.latency_s))
     assert nvml.open == 0
 
 
@@ -183,22 +184,21 @@ def test_a_profile_keeps_power_in_words_that_may_be_shared(
 
     nvml.nvmlDeviceGetClockInfo = refuse
     made: list[int] = []
-    found = power.drawn_by(lambda: made.append(0), "cuda:0", time_s=0.0)
+    drawn = power.drawn_by(lambda: made.append(0), "cuda:0", time_s=0.0)
     assert len(made) == power.ATTEMPTS  # it was too hot in each
-    assert (found.throttled, found.sm_clock_mhz) == (("sw_thermal",), None)
-    assert found.missing == {"clocks": "not_supported"}
-    assert found.energy_j_per_step == pytest.approx(30.0)
+    assert (drawn.throttled, drawn.sm_clock_mhz) == (("sw_thermal",), None)
+    assert drawn.missing == {"clocks": "not_supported"}
+    assert drawn.energy_j_per_step == pytest.approx(30.0)
 
 
-def test_it_is_shown_and_fits_the_schema(driver: Callable[..., FakeNvml], played: list[int]) -> None:
+def test_it_is_shown_and_fits_the_schema(driver: Callable[..., FakeNvml], played: list[str]) -> None:
     driver(0x0)
-    process = jobs.measure_on_gpu(lambda: None, "cuda:0")
-    result = {
-        "kind": "statsnet.result", "schema_version": 1,
-        "subject": {"type": "proxy", "id": None, "mode": "inference"},
-        "environment": {"device": "cuda", "device_name": "NVIDIA H200"}, "processes": [process],
-    }  # fmt: skip
-    validate(result, "statsnet.result")
+    result = Result(
+        subject=Subject(type="proxy", id=None, mode="inference"),
+        environment={"device": "cuda", "device_name": "NVIDIA H200"},
+        processes=(timing_tasks.measure_on_gpu(lambda: None, "cuda:0"),),
+    )
+    assert validate(plain(result), "statsnet.result") == result
     console = Console(file=io.StringIO(), width=100)
     console.print(*result_report(result))
     shown = console.file.getvalue()  # type: ignore[attr-defined]

@@ -40,9 +40,7 @@ def seeing(*looks: Look, slept: list[float] | None = None, patience_s: float = 1
     return machine(lambda: next(left), slept, patience_s)
 
 
-def machine(
-    look: Callable[[], Look], slept: list[float] | None = None, patience_s: float = 10.0
-) -> QuietMachine:
+def machine(look: Callable[[], Look], slept: list[float] | None = None, patience_s: float = 10.0) -> QuietMachine:
     ticks = count()
     sleep: Callable[[float], None] = slept.append if slept is not None else lambda _: None
     return QuietMachine(look=look, patience_s=patience_s, sleep=sleep, clock=lambda: float(next(ticks)))
@@ -112,9 +110,7 @@ def test_who_has_waited_long_enough_goes_by_what_there_is(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("known")
-@pytest.mark.parametrize(
-    "text", ["", "near", "4e-5", "[-1, 1]", "[NaN, NaN]", "[1, 2, 3]", "{}", "[[1], [2]]"]
-)
+@pytest.mark.parametrize("text", ["", "near", "4e-5", "[-1, 1]", "[NaN, NaN]", "[1, 2, 3]", "{}", "[[1], [2]]"])
 def test_a_damaged_record_is_none(cache: Path, text: str) -> None:
     (file,) = (cache / "quiet_machine").iterdir()
     file.write_text(text)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from statsnet.measure import reference_network as reference_network
+from statsnet.measure import reference_network
 from statsnet.measure.reference_network import FEWEST_LOOKS, ReferenceNetwork
-from statsnet.measure.timing_tasks import time_proxy
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Limits, TimeNetwork
 
 
 @pytest.fixture(autouse=True)
@@ -17,17 +18,17 @@ def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_looked_at_before_each_turn(proxy_folder: Path) -> None:
-    found = ReferenceNetwork(proxy_folder)
+    reference = ReferenceNetwork(proxy_folder)
     seen = []
-    for _ in found.looks(0.0):
-        seen.append(len(found.latency_s))
+    for _ in reference.looks(0.0):
+        seen.append(len(reference.latency_s))
     assert seen == [*range(1, FEWEST_LOOKS + 1)]
-    assert min(found.latency_s) > 0
-    assert sum(1 for _ in found.looks(0.05)) > 1
+    assert min(reference.latency_s) > 0
+    assert sum(1 for _ in reference.looks(0.05)) > 1
 
 
 def test_each_window_of_steps_has_a_look_beside_it(proxy_folder: Path) -> None:
-    job = {"folder": str(proxy_folder), "reference_network": str(proxy_folder), "max_time_s": 0.01}
-    result = time_proxy(job)
-    assert len(result["window_latency_s"]) == len(result["reference_latency_s"]) == FEWEST_LOOKS
-    assert len(result["latency_s"]) >= FEWEST_LOOKS
+    task = TimeNetwork(folder=str(proxy_folder), reference_network=str(proxy_folder), limits=Limits(max_time_s=0.01))
+    step = task.run(Context())
+    assert len(step.timing.window_latency_s or ()) == len(step.reference_latency_s) == FEWEST_LOOKS
+    assert len(step.timing.latency_s) >= FEWEST_LOOKS

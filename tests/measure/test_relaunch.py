@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from statsnet.measure import timing as harness
+from statsnet.proxy import emit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc's variables, and exec")
 
@@ -38,7 +39,8 @@ if __name__ == "__main__":
 def program(tmp_path: Path) -> Path:
     (tmp_path / "torch.py").touch()
     file = tmp_path / "program.py"
-    file.write_text(Path(harness.__file__).read_text() + PROGRAM)
+    imports, body = emit._harness_parts()
+    file.write_text("\n".join([*imports, body, PROGRAM]))
     return file
 
 

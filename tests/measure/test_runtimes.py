@@ -60,12 +60,12 @@ def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> 
     built = build(f"{factory}:make", mode="inference")
     step, there = make_step(built), exported_workload(runtime, built)
     for index in (0, 1, 2):
-        (found,) = outputs(there())
-        np.testing.assert_allclose(found, step(index).numpy(), rtol=1e-4, atol=1e-5)
+        (output,) = outputs(there())
+        np.testing.assert_allclose(output, step(index).numpy(), rtol=1e-4, atol=1e-5)
 
 
-def outputs(found: Any) -> list[Any]:
-    return list(found.values()) if hasattr(found, "values") else list(found)
+def outputs(result: Any) -> list[Any]:
+    return list(result.values()) if hasattr(result, "values") else list(result)
 
 
 def test_each_has_a_word_among_the_settings() -> None:

@@ -8,40 +8,42 @@ from typing import Any
 import pytest
 
 from statsnet.errors import StatsNetError, WorkloadError
+from statsnet.measure.control import Control, Failure, Job
 from statsnet.measure.side_by_side import FEWEST_TURNS, side_by_side
-from statsnet.measure.timing_tasks import take_turns
+from statsnet.measure.task import Event
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload, take_turns
 from statsnet.workloads.settings import BASELINE, parse_settings
 
 SETTINGS = [BASELINE, *parse_settings("threads=1,aten=default")]
+QUICK = Limits(max_time_s=0.1, min_time_s=0.02)
 
 
-def timing(target: str, **limits: float) -> dict[str, Any]:
-    common = {"kind": "time_workload", "target": target, "mode": "inference", "preset": "tiny", **limits}
-    return {"jobs": [{**common, "setting": s.to_dict(), "label": f"it ({s.name})"} for s in SETTINGS]}
+def timing(target: str, limits: Limits = QUICK, *, preset: str | None = None, **control: Any) -> list[Job[TimedStep]]:
+    task = TimeWorkload(model=Model(target=target, mode="inference", preset=preset), limits=limits)
+    return [Job(task, Control(setting=s, label=f"it ({s.name})", **control)) for s in SETTINGS]
 
 
 def test_every_process_has_as_many_windows() -> None:
-    outcomes = side_by_side(timing("recsys/ncf", max_time_s=0.1))["outcomes"]
-    assert [o["environment"]["threads"] for o in outcomes][1] == 1
-    assert outcomes[2]["environment"]["settings"]["ATEN_CPU_CAPABILITY"] == "default"
-    for outcome in outcomes:
-        assert len(outcome["window_latency_s"]) == FEWEST_TURNS
-        assert min(outcome["latency_s"]) <= min(outcome["window_latency_s"])
-        assert len(outcome["latency_s"]) > FEWEST_TURNS
+    outcomes = side_by_side(timing("recsys/ncf", Limits(max_time_s=0.1), preset="tiny"))
+    assert outcomes[1].environment["threads"] == 1
+    assert outcomes[2].environment["settings"]["ATEN_CPU_CAPABILITY"] == "default"
+    for timing_ in (o.timing for o in outcomes):
+        assert len(timing_.window_latency_s) == FEWEST_TURNS
+        assert min(timing_.latency_s) <= min(timing_.window_latency_s)
+        assert len(timing_.latency_s) > FEWEST_TURNS
 
 
 def test_what_may_not_share_the_memory_runs_one_after_the_other() -> None:
-    jobs = timing("recsys/ncf", max_time_s=0.1, min_time_s=0.02, peak_bytes=1 << 60)["jobs"]
-    outcomes = side_by_side({"jobs": jobs})["outcomes"]
+    outcomes = side_by_side(timing("recsys/ncf", preset="tiny", peak_bytes=1 << 60))
     assert len(outcomes) == len(SETTINGS)
-    assert all("window_latency_s" not in o for o in outcomes)
+    assert all(o.timing.window_latency_s is None for o in outcomes)
 
 
 def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     model = tmp_path / "model.py"
     model.write_text("def make():\n    raise RuntimeError('the weights are gone')\n")
     with pytest.raises(WorkloadError) as caught:
-        side_by_side({"jobs": [{**job, "preset": None} for job in timing(f"{model}:make")["jobs"]]})
+        side_by_side(timing(f"{model}:make"))
     assert "the weights are gone" in str(caught.value.cause)
 
 
@@ -59,11 +61,9 @@ def test_one_that_dies_in_its_turn_ends_all(tmp_path: Path) -> None:
         "def make():\n"
         "    return Dying(), (torch.ones(300, 300),)\n"
     )
-    jobs = [{**job, "preset": None} for job in timing(f"{model}:make", max_time_s=0.5)["jobs"]]
-    with pytest.raises(
-        StatsNetError, match=r"it \(aten=default\): a measuring process failed \(exit code 3\)"
-    ):
-        side_by_side({"jobs": jobs})
+    jobs = timing(f"{model}:make", Limits(max_time_s=0.5))
+    with pytest.raises(StatsNetError, match=r"it \(aten=default\): a measuring process failed \(exit code 3\)"):
+        side_by_side(jobs)
 
 
 @pytest.mark.parametrize("side", ["side by side", "one after the other"])
@@ -79,17 +79,16 @@ def test_one_that_may_fail_says_why_and_the_others_go_on(tmp_path: Path, side: s
         "def make():\n"
         "    return Choosy(), (torch.ones(300, 300),)\n"
     )
-    limits = {"peak_bytes": 1 << 60} if side == "one after the other" else {}
-    jobs = timing(f"{model}:make", max_time_s=0.1, min_time_s=0.02, **limits)["jobs"]
-    outcomes = side_by_side({"jobs": [{**job, "preset": None, "may_fail": True} for job in jobs]})["outcomes"]
-    assert ["failed" in o for o in outcomes] == [False, False, True]
-    assert outcomes[2]["failed"].startswith("it (aten=default): ")
-    assert "no kernel for this capability" in outcomes[2]["failed"]
+    control = {"peak_bytes": 1 << 60} if side == "one after the other" else {}
+    outcomes = side_by_side(timing(f"{model}:make", may_fail=True, **control))
+    assert [isinstance(o, Failure) for o in outcomes] == [False, False, True]
+    assert outcomes[2].why.startswith("it (aten=default): ")
+    assert "no kernel for this capability" in outcomes[2].why
 
 
 def test_a_window_for_each_command() -> None:
-    said: list[dict[str, Any]] = []
-    found = take_turns(lambda: sum(range(100_000)), ["step", "step", "step"], said.append, limit_s=0.1)
-    assert said[0] == {"ready": True}
-    assert [event["window_s"] for event in said[1:]] == found["window_latency_s"]
-    assert len(found["window_latency_s"]) == 3
+    said: list[Event] = []
+    timing = take_turns(lambda: sum(range(100_000)), ["step", "step", "step"], said.append, limit_s=0.1)
+    assert said[0].ready
+    assert tuple(event.window_s for event in said[1:]) == timing.window_latency_s
+    assert len(timing.window_latency_s or ()) == 3

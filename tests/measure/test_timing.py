@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import math
@@ -16,9 +15,8 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from statsnet import environment
 from statsnet.measure import timing as harness
-from statsnet.signatures.validation import validate
+from statsnet.signatures.storage import validate
 
 
 class FakeMachine:
@@ -130,9 +128,7 @@ class TestMedianInterval:
 
 
 class TestNoiseWarnings:
-    def warnings(
-        self, times: list[float] | None = None, threads: int = 2, cores: int = 2, **changes: int
-    ) -> list[str]:
+    def warnings(self, times: list[float] | None = None, threads: int = 2, cores: int = 2, **changes: int) -> list[str]:
         used = {"ticks": 1000, "busy": 510, "own": 500, "stolen": 0, "faults": 10} | changes
         return harness.noise_warnings(times or [1.0] * 40, used, threads, cores)
 
@@ -183,32 +179,6 @@ def test_counters_advance_with_our_own_work() -> None:
     assert after["busy"] <= after["ticks"]
 
 
-class TestEnvironment:
-    def test_agrees_with_the_record_of_the_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in {
-            **harness.ALLOCATOR_ENV,
-            "MKL_CBWR": "COMPATIBLE",
-            "OMP_PROC_BIND": "true",
-        }.items():
-            monkeypatch.setenv(name, value)
-        for name in ("OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("KMP_AFFINITY", "/home/someone/file")
-        ours, theirs = harness.environment(), environment.describe()
-        assert ours.pop("settings") == {"MKL_CBWR": "COMPATIBLE", "OMP_PROC_BIND": "true"}
-        assert theirs.pop("settings") == {
-            "MKL_CBWR": "COMPATIBLE", "OMP_PROC_BIND": "true", "KMP_AFFINITY": "other",
-        }  # fmt: skip
-        assert ours == theirs
-
-    def test_is_comparable_with_the_record_of_the_package(self) -> None:
-        assert environment.differences(harness.environment(), environment.describe()) == []
-
-    def test_the_lists_are_those_of_the_package(self) -> None:
-        assert set(harness.ISA_FLAGS.split()) == environment.ISA_FLAGS
-        assert harness.ALLOCATOR_ENV == environment.ALLOCATOR_ENV
-
-
 class TestMain:
     ID = "sha256:" + "a" * 64
 
@@ -217,18 +187,14 @@ class TestMain:
         monkeypatch.setattr(harness, "relaunch_with_allocator", lambda: None)
 
     def run(self, monkeypatch: pytest.MonkeyPatch, *arguments: str, step: Any = lambda: None) -> int:
-        monkeypatch.setattr(
-            sys, "argv", ["network.py", "--min-time", "0.01", "--max-time", "0.05", *arguments]
-        )
+        monkeypatch.setattr(sys, "argv", ["network.py", "--min-time", "0.01", "--max-time", "0.05", *arguments])
         return harness.main(lambda device: step, self.ID, "inference")
 
     def test_summary(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(monkeypatch) == 0
         assert " ms ± " in capsys.readouterr().out
 
-    def test_json_is_a_valid_result(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_json_is_a_valid_result(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(monkeypatch, "--json", "--threads", str(torch.get_num_threads())) == 0
         result = json.loads(capsys.readouterr().out)
         validate(result, "statsnet.result")
@@ -275,15 +241,3 @@ class TestMain:
     @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
     def test_a_missing_device_ends_with_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.run(monkeypatch, "--device", "cuda") == 1
-
-
-def test_imports_torch_and_the_standard_library_only() -> None:
-    tree = ast.parse(Path(harness.__file__).read_text())
-    names = {
-        (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    roots = {name.split(".")[0] for name in names}
-    assert roots - set(sys.stdlib_module_names) == {"torch"}

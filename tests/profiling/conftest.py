@@ -6,14 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-
-
-@pytest.fixture(scope="package", autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+from measuring import temporary_files  # noqa: F401 (a fixture)
+from one_thread import one_thread  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(autouse=True)

@@ -171,9 +171,7 @@ def test_times_are_joined_call_by_call_else_by_shapes_else_estimated() -> None:
     assert [v.times for v in join.variants] == [1, 2, 1]
     four = {"input_shapes": [[4]]}
     join.add_profiled(step_of(event("aten::exp", 0, 2, **four), event("aten::exp", 10, 14, **four)))
-    join.add_profiled(
-        step_of(event("aten::exp", 0, 9, input_shapes=[[8]]), event("aten::exp", 20, 26, **four))
-    )
+    join.add_profiled(step_of(event("aten::exp", 0, 9, input_shapes=[[8]]), event("aten::exp", 20, 26, **four)))
     joined = join.finish()
     assert [c.time_s for c in first] == pytest.approx([2 * US, 4 * US])
     assert other[0].time_s == pytest.approx(9 * US)
@@ -187,9 +185,7 @@ def test_times_are_joined_call_by_call_else_by_shapes_else_estimated() -> None:
 
 def test_phases_of_a_pooled_step_are_told_apart() -> None:
     join = StepJoin(device="cpu", event_overhead_s=0.0)
-    calls = [
-        call("aten.mul.Tensor", phase, args=[tensor(4)]) for phase in ("forward", "backward", "optimizer")
-    ]
+    calls = [call("aten.mul.Tensor", phase, args=[tensor(4)]) for phase in ("forward", "backward", "optimizer")]
     join.add_captured(calls)
     shapes = {"input_shapes": [[4]]}
     join.add_profiled(

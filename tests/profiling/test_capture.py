@@ -81,9 +81,7 @@ def test_fake_tensors_give_the_same_calls_as_real_ones(train: bool) -> None:
     with FakeTensorMode():
         fake = calls()
     real = calls()
-    assert [(c.op, c.phase, c.args, c.outputs) for c in fake] == [
-        (c.op, c.phase, c.args, c.outputs) for c in real
-    ]
+    assert [(c.op, c.phase, c.args, c.outputs) for c in fake] == [(c.op, c.phase, c.args, c.outputs) for c in real]
 
 
 def test_skew_of_uniform_and_of_repeated_indices() -> None:

@@ -12,9 +12,11 @@ from profiling_helpers import call
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.device_kernels import Kernel
-from statsnet.profiling import compiled_step as recorded_step
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling import compiled_step
 from statsnet.profiling.compiled_step import trace_compiled_step
-from statsnet.profiling.tasks import profile_workload
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Signature
@@ -22,6 +24,7 @@ from statsnet.signatures.target import target_of_mix
 from statsnet.workloads.settings import parse_setting
 
 US = 1e-6
+NCF = ProfileWorkload(model=Model(target="recsys/ncf", preset="tiny", mode="inference"), min_time_s=0.0)
 
 
 def alone() -> StepTrace:
@@ -36,37 +39,33 @@ def alone() -> StepTrace:
 def play(monkeypatch: pytest.MonkeyPatch, *kernels: Kernel, step_s: float) -> None:
     """The whole step takes so long, and these run in it."""
     step = SimpleNamespace(elapsed_s=step_s)
-    found = SimpleNamespace(step=step, on_device=[*kernels], inside=[])
-    monkeypatch.setattr(recorded_step, "timed", lambda _step, _device: lambda: step_s)
-    monkeypatch.setattr(recorded_step, "profiling", lambda _device: nullcontext())
-    monkeypatch.setattr(recorded_step, "StepEvents", SimpleNamespace(take=lambda _session: found))
+    events = SimpleNamespace(step=step, on_device=[*kernels], inside=[])
+    monkeypatch.setattr(compiled_step, "timed", lambda _step, _device: lambda: step_s)
+    monkeypatch.setattr(compiled_step, "profiling", lambda _device: nullcontext())
+    monkeypatch.setattr(compiled_step, "StepEvents", SimpleNamespace(take=lambda _session: events))
 
 
 def test_a_graphs_kernels_are_those_of_the_step_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, Kernel("sgemm", 0, 28_000), Kernel("relu<8>", 29_000, 32_000), step_s=40 * US)
-    found = trace_compiled_step(lambda: None, alone())
-    assert [c.time_s for c in found.calls] == pytest.approx([28 * US, 3 * US])
-    assert found.idle_time_s == pytest.approx(9 * US)
-    assert found.unexplained_share == pytest.approx(0.0)
-    assert [place for place, _ in found.on_device] == [0, 1]
-    assert found.latency_s == pytest.approx(40 * US)
+    trace = trace_compiled_step(lambda: None, alone())
+    assert [c.time_s for c in trace.calls] == pytest.approx([28 * US, 3 * US])
+    assert trace.idle_time_s == pytest.approx(9 * US)
+    assert trace.unexplained_share == pytest.approx(0.0)
+    assert [place for place, _ in trace.on_device] == [0, 1]
+    assert trace.latency_s == pytest.approx(40 * US)
 
 
 def test_of_a_compilers_kernels_no_operator_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, Kernel("triton_poi_fused_mm_relu_0", 0, 30_000), step_s=40 * US)
-    found = trace_compiled_step(lambda: None, alone())
-    assert [c.time_s for c in found.calls] == [None, None]
-    assert [place for place, _ in found.on_device] == [None]
-    assert (found.kernels_launched, found.unexplained_share) == (1, None)
+    trace = trace_compiled_step(lambda: None, alone())
+    assert [c.time_s for c in trace.calls] == [None, None]
+    assert [place for place, _ in trace.on_device] == [None]
+    assert (trace.kernels_launched, trace.unexplained_share) == (1, None)
 
 
 @pytest.fixture(scope="module")
 def compiled() -> Signature:
-    job = {
-        "target": "recsys/ncf", "preset": "tiny", "mode": "inference", "device": "cpu", "min_time_s": 0.0,
-        "setting": parse_setting("compile=inductor").to_dict(),
-    }  # fmt: skip
-    return Signature.from_dict(profile_workload(job, lambda _: None)["signature"])
+    return NCF.run(Context(setting=parse_setting("compile=inductor"))).signature
 
 
 def test_a_compiled_step_has_counts_and_a_time(compiled: Signature) -> None:
@@ -85,11 +84,7 @@ def test_no_proxy_is_made_of_it(compiled: Signature) -> None:
 
 
 def test_an_eager_step_under_autocast_has_its_operators_in_that_dtype() -> None:
-    job = {
-        "target": "recsys/ncf", "preset": "tiny", "mode": "inference", "device": "cpu", "min_time_s": 0.0,
-        "setting": parse_setting("dtype=bfloat16").to_dict(),
-    }  # fmt: skip
-    signature = Signature.from_dict(profile_workload(job, lambda _: None)["signature"])
+    signature = NCF.run(Context(setting=parse_setting("dtype=bfloat16"))).signature
     products = [c for c in signature.clusters if c.category == "gemm"]
     assert {c.outputs[0]["dtype"] for c in products} == {"bfloat16"}
     assert signature.measurements[0].environment["settings"]["dtype"] == "bfloat16"

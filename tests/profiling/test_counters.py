@@ -23,7 +23,7 @@ def counted(name: str, **values: float | None) -> CountedKernel:
 
 
 def test_a_mean_is_over_time_and_bytes_are_added_up() -> None:
-    found = assign_to_clusters(
+    counters = assign_to_clusters(
         [
             launch(0, "gemm", 3e-6), launch(0, "reduce_kernel", 1e-6), launch(None, "fill", 9e-6),
             launch(1, "relu", 1e-6),
@@ -37,23 +37,23 @@ def test_a_mean_is_over_time_and_bytes_are_added_up() -> None:
         clusters=3,
         tool=TOOL,
     )  # fmt: skip
-    assert found.clusters["achieved_occupancy"] == (pytest.approx(0.3), None, None)
-    assert found.clusters["dram_bytes"] == (120.0, 7.0, None)
-    assert found.missing["ipc"] == "not_supported"
-    assert by_place(found, 3) == [
+    assert counters.clusters["achieved_occupancy"] == (pytest.approx(0.3), None, None)
+    assert counters.clusters["dram_bytes"] == (120.0, 7.0, None)
+    assert counters.missing["ipc"] == "not_supported"
+    assert by_place(counters, 3) == [
         {"achieved_occupancy": pytest.approx(0.3), "dram_bytes": 120.0}, {"dram_bytes": 7.0}, {},
     ]  # fmt: skip
 
 
 def test_steps_of_several_shapes_weigh_by_how_often_they_occur() -> None:
-    found = assign_to_clusters(
+    counters = assign_to_clusters(
         [launch(0, "gemm", 1e-6, 0.75), launch(0, "gemm", 3e-6, 0.25)],
         [counted("gemm", ipc=1.0, dram_bytes=8.0), counted("gemm", ipc=2.0, dram_bytes=4.0)],
         clusters=1,
         tool=TOOL,
     )
-    assert found.clusters["ipc"] == (pytest.approx(1.5),)
-    assert found.clusters["dram_bytes"] == (pytest.approx(7.0),)
+    assert counters.clusters["ipc"] == (pytest.approx(1.5),)
+    assert counters.clusters["dram_bytes"] == (pytest.approx(7.0),)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,8 @@ kernels = st.lists(st.tuples(st.floats(1e-7, 1e-2), st.floats(0, 1)), min_size=1
 @given(kernels)
 def test_a_mean_lies_between_its_kernels(samples: list[tuple[float, float]]) -> None:
     launches = [launch(0, "k", time_s) for time_s, _ in samples]
-    found = assign_to_clusters(
-        launches, [counted("k", l2_hit_rate=v) for _, v in samples], clusters=1, tool=TOOL
-    )
-    (mean,) = found.clusters["l2_hit_rate"]
+    counters = assign_to_clusters(launches, [counted("k", l2_hit_rate=v) for _, v in samples], clusters=1, tool=TOOL)
+    (mean,) = counters.clusters["l2_hit_rate"]
     values = [value for _, value in samples]
     assert mean is not None
     assert min(values) - 1e-9 <= mean <= max(values) + 1e-9

@@ -65,9 +65,7 @@ def trace_of(records: list[Record]) -> StepTrace:
     )
 
 
-def signature_of(
-    traces: list[StepTrace], shares: list[float] | None = None, power: Power | None = None
-) -> Signature:
+def signature_of(traces: list[StepTrace], shares: list[float] | None = None, power: Power | None = None) -> Signature:
     return build_signature(
         traces, mode="inference", dtype="float32", memory=dict(MEMORY), environment=dict(H200), shares=shares,
         power=power,
@@ -82,11 +80,11 @@ def activity(signature: Signature) -> GpuActivity:
 
 def test_kernels_are_joined_to_the_clusters_that_launched_them() -> None:
     signature = signature_of([trace_of(RECORDS)])
-    found = activity(signature)
-    assert [signature.clusters[k.cluster].op if k.cluster is not None else None for k in found.kernels] == [
+    gpu = activity(signature)
+    assert [signature.clusters[k.cluster].op if k.cluster is not None else None for k in gpu.kernels] == [
         "aten.mm.default", "aten.mm.default", "aten.relu.default", None,
     ]  # fmt: skip
-    first, copy, relu, own = found.kernels
+    first, copy, relu, own = gpu.kernels
     assert (first.family, first.grid, first.block) == ("ampere_sgemm_N_nn", (80, 2, 1), (128, 1, 1))
     assert (copy.grid, copy.block) == (None, None)
     assert relu.time_s == pytest.approx(4 * US)
@@ -94,25 +92,23 @@ def test_kernels_are_joined_to_the_clusters_that_launched_them() -> None:
 
 
 def test_busy_time_streams_and_pauses() -> None:
-    found = activity(signature_of([trace_of(RECORDS)]))
-    assert found.busy_time_s == pytest.approx((30 + 2 + 4 + 1) * US)
-    assert found.streams == 2
-    assert found.duration_log2_us == ((0, 1.0), (1, 1.0), (2, 1.0), (4, 1.0))  # 1, 2, 4 and 30 µs
-    assert found.gap_log2_us == ((1, 1.0), (2, 1.0), (3, 1.0))  # 2, 6 and 11 µs
+    gpu = activity(signature_of([trace_of(RECORDS)]))
+    assert gpu.busy_time_s == pytest.approx((30 + 2 + 4 + 1) * US)
+    assert gpu.streams == 2
+    assert gpu.duration_log2_us == ((0, 1.0), (1, 1.0), (2, 1.0), (4, 1.0))  # 1, 2, 4 and 30 µs
+    assert gpu.gap_log2_us == ((1, 1.0), (2, 1.0), (3, 1.0))  # 2, 6 and 11 µs
 
 
 def test_steps_of_several_shapes_count_by_how_often_they_occur() -> None:
-    found = activity(signature_of([trace_of(RECORDS), trace_of(RECORDS[:6])], shares=[3.0, 1.0]))
-    launches = {k.family: k.launches for k in found.kernels}
+    gpu = activity(signature_of([trace_of(RECORDS), trace_of(RECORDS[:6])], shares=[3.0, 1.0]))
+    launches = {k.family: k.launches for k in gpu.kernels}
     assert launches["ampere_sgemm_N_nn"] == pytest.approx(1.0)
     assert launches["opaque"] == pytest.approx(0.75)
-    assert found.busy_time_s == pytest.approx(0.75 * 37 * US + 0.25 * 30 * US)
+    assert gpu.busy_time_s == pytest.approx(0.75 * 37 * US + 0.25 * 30 * US)
 
 
 def test_it_is_the_same_after_writing_and_reading() -> None:
-    power = Power(
-        energy_j_per_step=2.5, power_w=600.0, throttled=("power_cap",), missing={"clocks": "not_supported"}
-    )
+    power = Power(energy_j_per_step=2.5, power_w=600.0, throttled=("power_cap",), missing={"clocks": "not_supported"})
     signature = signature_of([trace_of(RECORDS)], power=power)
     assert Signature.from_dict(signature.to_dict()) == signature
     assert activity(signature).power.throttled == ("power_cap",)
@@ -130,8 +126,8 @@ def test_a_step_on_a_cpu_has_none() -> None:
 def test_launches_are_in_order_and_without_copies() -> None:
     trace = trace_of(RECORDS)
     signature_of([trace])
-    found = launches_of([trace], [1.0])
-    assert [(x.cluster, x.family) for x in found] == [
+    launches = launches_of([trace], [1.0])
+    assert [(x.cluster, x.family) for x in launches] == [
         (0, "ampere_sgemm_N_nn"), (1, "vectorized_elementwise_kernel"), (None, "customers_own_secret_kernel"),
     ]  # fmt: skip
 

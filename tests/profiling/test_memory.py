@@ -19,13 +19,13 @@ def linear() -> nn.Sequential:
 def test_inference_holds_a_layer_s_input_and_output(device: str) -> None:
     model, x = linear(), torch.randn(ROWS, IN)
     with torch.no_grad():
-        found = memory_record(model, [x], lambda: model(x), device=device)
+        memory = memory_record(model, [x], lambda: model(x), device=device)
     weights = IN * MIDDLE + MIDDLE * OUT
-    assert found["parameter_bytes"] == 4 * weights
-    assert found["input_bytes"] == 4 * ROWS * IN
-    assert found["optimizer_bytes"] is None
-    assert found["activation_bytes"] == 4 * ROWS * (MIDDLE + OUT)
-    assert found["peak_bytes"] == 4 * (weights + ROWS * (IN + MIDDLE + OUT))
+    assert memory["parameter_bytes"] == 4 * weights
+    assert memory["input_bytes"] == 4 * ROWS * IN
+    assert memory["optimizer_bytes"] is None
+    assert memory["activation_bytes"] == 4 * ROWS * (MIDDLE + OUT)
+    assert memory["peak_bytes"] == 4 * (weights + ROWS * (IN + MIDDLE + OUT))
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])
@@ -39,12 +39,12 @@ def test_gradients_left_by_an_earlier_step_hide_nothing(device: str) -> None:
         optimizer.step()
 
     step()
-    found = memory_record(model, [x], step, device=device, optimizer=optimizer)
+    memory = memory_record(model, [x], step, device=device, optimizer=optimizer)
     weights = 4 * (IN * MIDDLE + MIDDLE * OUT)
-    assert found["optimizer_bytes"] == weights  # one momentum for each
-    assert found["activation_bytes"] is not None
-    assert found["activation_bytes"] >= weights  # all gradients are there at the end
-    assert found["activation_bytes"] == pytest.approx(weights + 4 * ROWS * (MIDDLE + OUT), rel=0.1)
+    assert memory["optimizer_bytes"] == weights  # one momentum for each
+    assert memory["activation_bytes"] is not None
+    assert memory["activation_bytes"] >= weights  # all gradients are there at the end
+    assert memory["activation_bytes"] == pytest.approx(weights + 4 * ROWS * (MIDDLE + OUT), rel=0.1)
 
 
 def test_views_and_results_in_place_are_not_counted_again() -> None:

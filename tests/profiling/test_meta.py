@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from profiling_helpers import tiny_signature
 
-from statsnet.profiling.tasks import profile_workload
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.model import Signature
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def count(**job: object) -> Signature:
-    return Signature.from_dict(profile_workload({"device": "meta", **job}, lambda _: None)["signature"])
+def count(**model: Any) -> Signature:
+    return ProfileWorkload(model=Model(**model), device="meta").run(Context()).signature
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,7 @@ def test_no_pass_goes_on_into_another_segment() -> None:
 
 
 def test_runs_partition_the_forward_calls_and_are_bounded() -> None:
-    chain = [
-        call("aten.exp.default", outputs=[tensor(4)], producers=(i - 1,) if i else ()) for i in range(15)
-    ]
+    chain = [call("aten.exp.default", outputs=[tensor(4)], producers=(i - 1,) if i else ()) for i in range(15)]
     runs = motif_runs([*chain, call("aten.mm.default", phase="backward", outputs=[tensor(4, 4)])])
     assert sorted(i for run in runs for i in run) == list(range(15))
     assert max(map(len, runs)) == MAX_LENGTH

@@ -9,11 +9,14 @@ import torch
 from torch import nn
 
 import statsnet
-from statsnet.measure.process import run_job
-from statsnet.profiling.tasks import profile_workload
-from statsnet.signatures.model import Signature
+from statsnet.measure.control import Control
+from statsnet.measure.process import run
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.storage import save_signature
+from statsnet.workloads.settings import parse_setting
 
 FACTORY = """
 import torch
@@ -71,9 +74,9 @@ def assert_nothing_planted(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_a_factory_leaves_no_trace_in_the_file(factory: str, tmp_path: Path, mode: str) -> None:
-    result = profile_workload({"target": factory, "mode": mode, "min_time_s": 0.0}, lambda _: None)
-    assert_clean(result["signature"])
-    signature = Signature.from_dict(result["signature"])
+    task = ProfileWorkload(model=Model(target=factory, mode=mode), min_time_s=0.0)
+    signature = task.run(Context()).signature
+    assert_clean(signature.to_dict())
     save_signature(tmp_path / "s.json", signature)
     assert_nothing_planted(tmp_path / "s.json")
     assert signature.workload is None
@@ -81,14 +84,8 @@ def test_a_factory_leaves_no_trace_in_the_file(factory: str, tmp_path: Path, mod
 
 
 def test_nor_from_a_process_of_its_own(factory: str, tmp_path: Path) -> None:
-    job = {
-        "kind": "profile_workload",
-        "target": factory,
-        "mode": "inference",
-        "min_time_s": 0.0,
-        "threads": 1,
-    }
-    save_signature(tmp_path / "s.json", Signature.from_dict(run_job(job)["signature"]))
+    task = ProfileWorkload(model=Model(target=factory, mode="inference"), min_time_s=0.0)
+    save_signature(tmp_path / "s.json", run(task, Control(setting=parse_setting("threads=1"))).signature)
     assert_nothing_planted(tmp_path / "s.json")
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from profiling_helpers import captured, tiny_signature
 
+from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.replay import arguments, index_bound, overload, replay_clusters
-from statsnet.profiling.tasks import replay
+from statsnet.profiling.tasks import ReplayOperators
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import compact_arguments, flatten_arguments
 
 WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")
 
@@ -28,8 +31,8 @@ def cluster(call: OpCall) -> Cluster:
 
 
 def only(function: object, name: str) -> Cluster:
-    (found,) = [c for c in captured(function) if c.op.split(".")[1] == name]  # type: ignore[arg-type]
-    return cluster(found)
+    (call,) = [c for c in captured(function) if c.op.split(".")[1] == name]  # type: ignore[arg-type]
+    return cluster(call)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -70,7 +73,8 @@ def test_strides_are_kept() -> None:
 
 def test_equal_tensors_of_a_list_are_all_made() -> None:
     item = only(lambda: torch.cat([torch.ones(2, 3)] * 4), "cat")
-    (tensors, *_), _ = arguments(Cluster.from_dict(item.to_dict()), "cpu")  # as read from a file
+    as_read = tuple(flatten_arguments(compact_arguments(item.args)))
+    (tensors, *_), _ = arguments(replace(item, args=as_read), "cpu")
     assert [t.shape for t in tensors] == [torch.Size([2, 3])] * 4
     assert len({t.data_ptr() for t in tensors}) == 4
 
@@ -104,9 +108,7 @@ def test_bags_start_at_zero_and_cover_the_indices() -> None:
 
 
 def test_infinite_and_dtype_arguments_are_restored() -> None:
-    item = only(
-        lambda: torch.ones(3).masked_fill(torch.tensor([True, False, True]), -math.inf), "masked_fill"
-    )
+    item = only(lambda: torch.ones(3).masked_fill(torch.tensor([True, False, True]), -math.inf), "masked_fill")
     positional, _ = arguments(item, "cpu")
     assert positional[2] == -math.inf
     item = only(lambda: torch.ones(3).to(torch.bfloat16), "_to_copy")
@@ -116,12 +118,10 @@ def test_infinite_and_dtype_arguments_are_restored() -> None:
 
 def test_clusters_are_timed_and_failures_reported() -> None:
     good = only(lambda: torch.mm(torch.ones(8, 8), torch.ones(8, 8)), "mm")
-    unknown = Cluster(
-        op="custom.opaque.default", phase="forward", category="other", calls=1.0, args=(), outputs=()
-    )
+    unknown = Cluster(op="custom.opaque.default", phase="forward", category="other", calls=1.0, args=(), outputs=())
     seen: list[float] = []
-    found = replay_clusters((good, unknown, good), device="cpu", progress=seen.append)
-    times, kernels, failures = found.times, found.kernels, found.failures
+    replay = replay_clusters((good, unknown, good), device="cpu", progress=seen.append)
+    times, kernels, failures = replay.times, replay.kernels, replay.failures
     assert times[0] is not None
     assert times[0] > 0
     assert times[1] is None
@@ -132,9 +132,9 @@ def test_clusters_are_timed_and_failures_reported() -> None:
 
 def test_a_replayed_measurement_fits_its_signature() -> None:
     signature = tiny_signature("cv/alexnet", "inference")
-    result = replay({"signature": signature.to_dict(), "device": "cpu"}, lambda _: None)
-    measurement = result["measurement"]
-    assert measurement["source"] == "replay"
-    assert len(measurement["cluster_time_s"]) == len(signature.clusters)
-    assert result["failures"] == []
-    assert all(t > 0 for t in measurement["cluster_time_s"])
+    replayed = ReplayOperators(signature=signature).run(Context())
+    measurement = replayed.measurement
+    assert measurement.source == "replay"
+    assert len(measurement.cluster_time_s) == len(signature.clusters)
+    assert replayed.failures == ()
+    assert all(t is not None and t > 0 for t in measurement.cluster_time_s)

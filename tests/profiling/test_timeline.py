@@ -137,9 +137,7 @@ def test_operator_and_idle_time_of_a_cuda_step() -> None:
     )
     assert line.op_time_s == pytest.approx([30 * US, 9 * US])
     assert line.op_events == [2, 2]  # a launch lies in its operator, whatever number its thread has
-    assert [(k.name, k.elapsed_s) for k in line.op_kernels[0]] == [
-        ("ampere_sgemm_128x64_nn", pytest.approx(30 * US))
-    ]
+    assert [(k.name, k.elapsed_s) for k in line.op_kernels[0]] == [("ampere_sgemm_128x64_nn", pytest.approx(30 * US))]
     assert line.idle_s == pytest.approx((100 - 30 - 8) * US)
     assert line.framework_s == 0.0
 
@@ -168,10 +166,10 @@ def test_no_event_that_torch_itself_builds_is_missing() -> None:
         step()
     theirs = Counter((e.name, str(e.input_shapes)) for e in session.events())  # type: ignore[union-attr]
     ours = StepEvents.take(session)
-    found = Counter((e.name, str(e.shapes)) for e in (ours.step, *ours.inside))
-    assert not theirs - found
+    our_events = Counter((e.name, str(e.shapes)) for e in (ours.step, *ours.inside))
+    assert not theirs - our_events
     # torch folds an event and the only one inside it, of the same name
-    assert {name for name, _ in found} == {name for name, _ in theirs}
+    assert {name for name, _ in our_events} == {name for name, _ in theirs}
     assert sum(len(e.children) for e in (ours.step, *ours.inside)) == len(ours.inside)
 
 

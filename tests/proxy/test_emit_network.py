@@ -86,9 +86,7 @@ def test_the_output_depends_on_every_block(mode: str, write_source: Callable[...
             assert not torch.equal(after, before), (block, parameter.shape)
 
 
-def test_no_compiler_leaves_a_block_out(
-    write_source: Callable[..., str], load: Any, small_blocks: list[Any]
-) -> None:
+def test_no_compiler_leaves_a_block_out(write_source: Callable[..., str], load: Any, small_blocks: list[Any]) -> None:
     """Traced to a graph, cleared of dead code and of equal subexpressions, it holds every main operator."""
     network = load(write_source("inference"))
     proxy = network.build()
@@ -289,9 +287,7 @@ def test_mixed_towers_keep_numbers_sane(seed: int, write_source: Callable[..., s
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_under_autocast_activations_come_in_its_dtype(
-    mode: str, write_source: Callable[..., str], load: Any
-) -> None:
+def test_under_autocast_activations_come_in_its_dtype(mode: str, write_source: Callable[..., str], load: Any) -> None:
     """And go back to float32 afterwards: no tower begins with a conversion that no model makes."""
     network = load(write_source(mode))
     proxy = network.build()

@@ -22,16 +22,14 @@ def one_of(kind: str, config: dict[str, Any]) -> list[Tower]:
 
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
-def test_every_block_computes_what_it_does_in_torch(
-    runtime: str, write_source: Callable[..., str], load: Any
-) -> None:
+def test_every_block_computes_what_it_does_in_torch(runtime: str, write_source: Callable[..., str], load: Any) -> None:
     pytest.importorskip(runtime)
     network = load(write_source("inference"))
     proxy = network.build()
-    found = exported_proxy(runtime, network, proxy, "cpu")()
+    result = exported_proxy(runtime, network, proxy, "cpu")()
     with torch.no_grad():
         expected = proxy(network.batches(proxy, "cpu")[0])
-    outputs = list(found.values()) if hasattr(found, "values") else found
+    outputs = list(result.values()) if hasattr(result, "values") else result
     assert len(outputs) == len(expected)
     for there, here in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(there, here.numpy(), rtol=1e-3, atol=1e-4)

@@ -36,15 +36,14 @@ print(hashlib.sha256(text.encode()).hexdigest())
 def test_every_kind_is_there_once(mode: str, write_source: Source) -> None:
     tree = ast.parse(write_source(mode))
     classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef)]
-    parts = [k.module for k in KINDS.values()] + [
-        h for k in KINDS.values() for h in k.helpers if isinstance(h, type)
-    ]
+    parts = [k.module for k in KINDS.values()] + [h for k in KINDS.values() for h in k.helpers if isinstance(h, type)]
     kept = {"ReadOn"} if mode == "training" else set()
     assert sorted(classes) == sorted({"Block", "Proxy", *kept, *(part.__name__ for part in parts)})
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_imports_torch_and_the_standard_library_alone(mode: str, write_source: Source) -> None:
+    """And pynvml, which it can do without: the test below runs where it is not installed."""
     for node in ast.walk(ast.parse(write_source(mode))):
         if isinstance(node, ast.Import):
             roots = {alias.name.partition(".")[0] for alias in node.names}
@@ -53,7 +52,7 @@ def test_imports_torch_and_the_standard_library_alone(mode: str, write_source: S
             roots = {str(node.module).partition(".")[0]}
         else:
             continue
-        assert roots <= {"torch", *sys.stdlib_module_names}
+        assert roots <= {"torch", "pynvml", *sys.stdlib_module_names}
 
 
 def variants(write_source: Source, small_blocks: list[Any]) -> dict[str, str]:
@@ -93,7 +92,7 @@ def test_ruff_finds_nothing(write_source: Source, small_blocks: list[Any], tmp_p
     pytest.importorskip("ruff")
     for number, text in enumerate(variants(write_source, small_blocks).values()):
         (tmp_path / f"network_{number}.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--line-length", "110"]
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--line-length", "120"]
     done = subprocess.run(
         [*command, "--select", "E,F,W,I,B", str(tmp_path)], capture_output=True, text=True, timeout=60
     )
@@ -155,8 +154,8 @@ def towers() -> list[nn.Sequential]:
             *stepped(
                 "sgd",
                 *repeat(
-                    3, Conv, batch=10, channels=128, size=(56, 56), filters=128, kernel=(3, 3),
-                    stride=(1, 1), padding=(1, 1), norm=True, activation="relu",
+                    3, Conv, batch=10, channels=128, size=(56, 56), filters=128, kernel=(3, 3), stride=(1, 1),
+                    padding=(1, 1), norm=True, activation="relu",
                 ),
             ),
         ),
@@ -195,4 +194,4 @@ def test_any_title_is_a_docstring(write_source: Source) -> None:
     text = write_source("inference", title='A """ mix \\ of ' + "many " * 40 + '"')
     tree = ast.parse(text)
     assert "many many" in str(ast.get_docstring(tree))
-    assert max(map(len, text.splitlines())) <= 110
+    assert max(map(len, text.splitlines())) <= 120

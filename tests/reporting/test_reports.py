@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from statsnet.reporting import proxy, results, signature, tables
+from statsnet.signatures.documents import Characteristic
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
+from statsnet.signatures.timing import Timing
 
 GOLDEN = Path(__file__).parents[1] / "signatures" / "golden_signature.json"
 
@@ -49,9 +50,9 @@ def test_what_no_formula_covers_is_listed_by_share_of_time(golden: Signature) ->
     (measurement, *_) = golden.measurements
     clusters = tuple(dataclasses.replace(c, flops=None) for c in golden.clusters)
     bare = dataclasses.replace(golden, clusters=clusters)
-    found = signature.uncovered(bare, measurement)
-    assert sum(found.values()) == pytest.approx(1.0)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
+    shares = signature.uncovered(bare, measurement)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert "without a cost formula" in text_of(signature.signature_report(bare))
 
 
@@ -67,8 +68,8 @@ def test_a_speedup_names_its_direction(factor: Interval, text: str) -> None:
     assert results.speedup(factor) == text
 
 
-def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> dict[str, Any]:
-    return {"name": name, "group": group, "unit": unit, "target": target, "achieved": achieved}
+def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
+    return Characteristic(name=name, group=group, unit=unit, target=target, achieved=achieved)
 
 
 def test_shares_differ_in_points_and_rates_in_percent() -> None:
@@ -88,7 +89,7 @@ def test_shares_differ_in_points_and_rates_in_percent() -> None:
 
 
 def test_warnings_are_said_once() -> None:
-    processes = [{"stable": False, "warnings": ["noise"]}, {"stable": True, "warnings": ["noise"]}]
+    processes = [Timing(latency_s=(1.0,), stable=stable, warnings=("noise",)) for stable in (False, True)]
     assert results.warnings_of(processes) == ["1 of 2 processes were not stable", "noise"]
 
 

@@ -143,9 +143,7 @@ def sparse(**changes: Any) -> Signature:
             input_bytes=512,
             activation_bytes=2048,
         ),
-        "measurements": (
-            measure(clusters, (0.001, 0.0005, None), step_latency_s=(0.002,), framework_time_s=0.0004),
-        ),
+        "measurements": (measure(clusters, (0.001, 0.0005, None), step_latency_s=(0.002,), framework_time_s=0.0004),),
     }
     return Signature(**(fields | changes))
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from statsnet import environment
 from statsnet.environment import describe, differences, fingerprint, select, slug
+from statsnet.environment import record as record_module
 from statsnet.errors import DeviceError
 
 
@@ -56,11 +56,13 @@ def test_unknown_devices(device: str) -> None:
         describe(device)
 
 
-def test_cpuinfo(tmp_path: Path) -> None:
-    path = tmp_path / "cpuinfo"
-    path.write_text("model name\t: A CPU\nflags\t\t: avx2 fma\n\nmodel name\t: second\n")
-    assert environment._cpuinfo(str(path)) == {"model name": "A CPU", "flags": "avx2 fma"}
-    assert environment._cpuinfo(str(tmp_path / "none")) == {}
+def test_the_first_core_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "model name\t: A CPU \nmodel\t\t: 7\nflags\t\t: fma avx2 new\npower management:\n\nmodel name\t: second\n"
+    monkeypatch.setattr(record_module, "_text", lambda _: text)
+    env = describe()
+    assert (env["device_name"], env["cpu_model"], env["isa"]) == ("A CPU", "A CPU model 7", ["avx2", "fma"])
+    monkeypatch.setattr(record_module, "_text", lambda _: "")
+    assert describe()["isa"] == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_cpuinfo(tmp_path: Path) -> None:
         {"python": "3.12.0"},
         {"settings": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
         {"allocator": {}},
-        {"driver": "580.1"},
+        {"mkl": None},
     ],
 )
 def test_what_decides_speed_changes_the_fingerprint(record: dict[str, Any], change: dict[str, Any]) -> None:
@@ -96,6 +98,27 @@ def test_what_does_not_decide_speed_does_not(record: dict[str, Any], change: dic
     changed = record | change
     assert fingerprint(changed) == fingerprint(record)
     assert differences(record, changed) == []
+
+
+def test_what_only_one_side_knows_is_no_difference(record: dict[str, Any]) -> None:
+    known = record | {"driver": "580.1", "gpu": {"cudnn": "91002", "power_limit_w": 700}}
+    partly = record | {"driver": "580.1", "gpu": {"cudnn": "91002", "power_limit_w": None}}
+    assert differences(record, known) == differences(known, record) == differences(known, partly) == []
+    other = partly | {"gpu": {"cudnn": "91003", "power_limit_w": None}}
+    assert differences(known, other) == ["gpu.cudnn: 91002 against 91003"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "expected"),
+    [
+        ("cpu-amd-epyc-f25m1-2t-torch2.13", "speech/whisper_base.training.json", "bc2b0bd6abe8"),
+        ("cpu-amd-epyc-f26m2-2t-torch2.13", "speech/deepspeech2.training.json", "3294b3468f85"),
+    ],
+)
+def test_shipped_records_keep_their_identity(folder: str, file: str, expected: str) -> None:
+    text = (Path(__file__).parents[2] / "profiles_db" / folder / file).read_text()
+    environments = [m["environment"] for m in json.loads(text)["measurements"]]
+    assert {(slug(env), fingerprint(env)) for env in environments} == {(folder, expected)}
 
 
 def test_fingerprint_survives_a_file(record: dict[str, Any]) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,20 +18,21 @@ from statsnet.signatures.intervals import (
     ratio_with_ci,
     suite_factor,
 )
+from statsnet.signatures.timing import Timing
 
 
-def processes(*medians: float) -> list[dict[str, Any]]:
-    return [{"latency_s": [m * 0.5, m, m * 7]} for m in medians]
+def processes(*medians: float) -> list[Timing]:
+    return [Timing(latency_s=(m * 0.5, m, m * 7)) for m in medians]
 
 
 def test_within_a_process_the_median_counts() -> None:
-    assert process_median_s({"latency_s": [1.0, 100.0, 2.0]}) == 2.0
+    assert process_median_s(Timing(latency_s=(1.0, 100.0, 2.0))) == 2.0
 
 
 @pytest.mark.parametrize("times", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [math.inf]])
 def test_invalid_times_never_become_a_number(times: list[float]) -> None:
     with pytest.raises(MeasurementError):
-        process_median_s({"latency_s": times})
+        process_median_s(Timing(latency_s=tuple(times)))
 
 
 def test_no_process_is_no_number() -> None:
@@ -42,20 +42,20 @@ def test_no_process_is_no_number() -> None:
 
 def test_latency_is_students_interval_on_the_logarithm() -> None:
     logs = [0.0, 0.1, 0.4]
-    found = latency_with_ci(processes(*map(math.exp, logs)))
+    latency = latency_with_ci(processes(*map(math.exp, logs)))
     low, high = stats.t.interval(0.95, 2, loc=np.mean(logs), scale=stats.sem(logs))
-    assert found.value == pytest.approx(math.exp(np.mean(logs)))
-    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+    assert latency.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (latency.low, latency.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
 
 
 def test_ratio_is_welchs_interval_on_the_logarithm() -> None:
     a, b = [0.0, 0.2, 0.1, 0.05], [1.0, 1.3, 0.8]
-    found = ratio_with_ci(processes(*map(math.exp, a)), processes(*map(math.exp, b)))
+    ratio = ratio_with_ci(processes(*map(math.exp, a)), processes(*map(math.exp, b)))
     welch = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
-    assert found.value == pytest.approx(math.exp(np.mean(b) - np.mean(a)))
-    assert found.low == pytest.approx(math.exp(welch.low))
-    assert found.high == pytest.approx(math.exp(welch.high))
-    assert found.significant
+    assert ratio.value == pytest.approx(math.exp(np.mean(b) - np.mean(a)))
+    assert ratio.low == pytest.approx(math.exp(welch.low))
+    assert ratio.high == pytest.approx(math.exp(welch.high))
+    assert ratio.significant
 
 
 def test_the_inverse_ratio_has_the_inverse_interval() -> None:
@@ -96,19 +96,16 @@ def test_a_suites_interval_holds_what_it_promises() -> None:
     shares, factors, repeats, hits = (0.5, 0.3, 0.2), (1.0, 2.0, 0.5), 400, 0
     truth = sum(w * f for w, f in zip(shares, factors, strict=True))
 
-    def measured(seconds: float) -> list[dict[str, Any]]:
-        return [{"latency_s": [seconds * math.exp(e)]} for e in random.normal(0, 0.06, 4)]
+    def measured(seconds: float) -> list[Timing]:
+        return [Timing(latency_s=(seconds * math.exp(e),)) for e in random.normal(0, 0.06, 4)]
 
     for _ in range(repeats):
-        found = suite_factor(
-            [
-                Member(rate=w / 3.0, a=measured(3.0), b=measured(3.0 * f))
-                for w, f in zip(shares, factors, strict=True)
-            ]
+        factor = suite_factor(
+            [Member(rate=w / 3.0, a=measured(3.0), b=measured(3.0 * f)) for w, f in zip(shares, factors, strict=True)]
         )
-        assert found.low is not None
-        assert found.high is not None
-        hits += found.low <= truth <= found.high
+        assert factor.low is not None
+        assert factor.high is not None
+        hits += factor.low <= truth <= factor.high
     assert 0.93 <= hits / repeats <= 0.99
 
 
@@ -120,8 +117,8 @@ def test_geometric_mean() -> None:
             geometric_mean(bad)
 
 
-def windows(*medians: float) -> dict[str, Any]:
-    return {"latency_s": list(medians), "window_latency_s": list(medians)}
+def windows(*medians: float) -> Timing:
+    return Timing(latency_s=tuple(medians), window_latency_s=tuple(medians))
 
 
 def test_what_disturbs_two_windows_at_once_does_not_count() -> None:
@@ -135,10 +132,10 @@ def test_pairs_are_the_samples_of_a_factor() -> None:
     logs = [0.5, 0.7, 0.6, 0.9]
     a = [windows(math.exp(drift)) for drift in (0.0, 2.0, -1.0, 0.3)]
     b = [windows(math.exp(drift + log)) for drift, log in zip((0.0, 2.0, -1.0, 0.3), logs, strict=True)]
-    found = paired_ratio(a, b)
+    factor = paired_ratio(a, b)
     low, high = stats.t.interval(0.95, 3, loc=np.mean(logs), scale=stats.sem(logs))
-    assert found.value == pytest.approx(math.exp(np.mean(logs)))
-    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+    assert factor.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (factor.low, factor.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
 
 
 def test_turns_are_the_samples_of_a_factor_and_the_wildest_do_not_count() -> None:
@@ -146,12 +143,12 @@ def test_turns_are_the_samples_of_a_factor_and_the_wildest_do_not_count() -> Non
     drift = [0.0, 2.0, -1.0, 0.3, 0.0, 1.0, 1.0, 0.2, 0.0, 0.5]
     a = windows(*map(math.exp, drift))
     b = windows(*(math.exp(d + log) for d, log in zip(drift, logs, strict=True)))
-    found = paired_ratio([a], [b])
+    factor = paired_ratio([a], [b])
     mean = stats.trim_mean(logs, 0.2)
     yuen = stats.ttest_ind(logs, [0.0] * 10, equal_var=False, trim=0.2)
     half = stats.t.ppf(0.975, 5) * mean / yuen.statistic
-    assert found.value == pytest.approx(math.exp(mean))
-    assert (found.low, found.high) == (
+    assert factor.value == pytest.approx(math.exp(mean))
+    assert (factor.low, factor.high) == (
         pytest.approx(math.exp(mean - half)),
         pytest.approx(math.exp(mean + half)),
     )
@@ -166,10 +163,10 @@ def test_the_interval_of_turns_holds_what_it_promises(groups: int, luck: float) 
     for _ in range(repeats):
         logs = random.normal(0, np.where(random.random((groups, 12)) < 0.1, 0.6, 0.06))
         logs += random.normal(0, luck, (groups, 1))
-        found = paired_ratio([windows(*[1.0] * 12)] * groups, [windows(*np.exp(row)) for row in logs])
-        assert found.low is not None
-        assert found.high is not None
-        hits += found.low <= 1.0 <= found.high
+        factor = paired_ratio([windows(*[1.0] * 12)] * groups, [windows(*np.exp(row)) for row in logs])
+        assert factor.low is not None
+        assert factor.high is not None
+        hits += factor.low <= 1.0 <= factor.high
     assert 0.93 <= hits / repeats <= 0.99
 
 
@@ -178,10 +175,10 @@ def test_pairs_that_differ_by_more_than_their_turns_explain_are_the_samples() ->
     logs = [0.5, 0.6, 0.55]
     a = [windows(*[1.0] * turns) for turns in (30, 5, 5)]
     b = [windows(*[math.exp(log)] * turns) for log, turns in zip(logs, (30, 5, 5), strict=True)]
-    found = paired_ratio(a, b)
+    factor = paired_ratio(a, b)
     low, high = stats.t.interval(0.95, 2, loc=np.mean(logs), scale=stats.sem(logs))
-    assert found.value == pytest.approx(math.exp(np.mean(logs)))
-    assert (found.low, found.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
+    assert factor.value == pytest.approx(math.exp(np.mean(logs)))
+    assert (factor.low, factor.high) == (pytest.approx(math.exp(low)), pytest.approx(math.exp(high)))
 
 
 def test_a_single_turn_has_no_interval() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +25,7 @@ def test_operators_without_formula_are_counted_apart(sparse_signature: Signature
     assert sparse_signature.uncosted_calls_per_step == 1
 
 
-def test_coverage_is_a_share_of_measured_time(
-    sparse_signature: Signature, dense_signature: Signature
-) -> None:
+def test_coverage_is_a_share_of_measured_time(sparse_signature: Signature, dense_signature: Signature) -> None:
     assert sparse_signature.coverage() == pytest.approx(0.001 / 0.0015)
     assert dense_signature.coverage() == 1.0
     assert dataclasses.replace(dense_signature, measurements=()).coverage() is None
@@ -50,14 +47,6 @@ def test_measurement_is_found_by_fingerprint(dense_signature: Signature, record:
 def test_name(dense_signature: Signature) -> None:
     assert dense_signature.name == "cv/dense"
     assert dataclasses.replace(dense_signature, workload=None).name is None
-
-
-@pytest.mark.parametrize("which", ["dense_signature", "sparse_signature"])
-def test_dictionary_and_back(which: str, request: pytest.FixtureRequest) -> None:
-    signature: Signature = request.getfixturevalue(which)
-    data = signature.to_dict()
-    assert Signature.from_dict(json.loads(json.dumps(data))) == signature
-    assert data["id"] == signature.id == Signature.from_dict(data).id
 
 
 def test_id_follows_content(dense_signature: Signature) -> None:

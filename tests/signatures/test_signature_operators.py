@@ -25,9 +25,7 @@ def tensor(size: int) -> dict[str, Any]:
 def test_repeating_layers_are_written_once() -> None:
     layers = [tensor(1), tensor(2), tensor(3)] * 12
     (compact,) = compact_arguments([{"tensors": [tensor(9), *layers, tensor(7)]}])
-    assert compact == {
-        "tensors": [tensor(9), {"tensors": [tensor(1), tensor(2), tensor(3)], "times": 12}, tensor(7)]
-    }
+    assert compact == {"tensors": [tensor(9), {"tensors": [tensor(1), tensor(2), tensor(3)], "times": 12}, tensor(7)]}
     assert [t.shape for t in tensors_of([compact])] == [(9,), *[(1,), (2,), (3,)] * 12, (7,)]
 
 

@@ -149,9 +149,7 @@ def test_public_kernels_keep_their_name(name: str) -> None:
     assert safe_kernel(name) == name
 
 
-@pytest.mark.parametrize(
-    "name", ["acme_ranker_kernel", "MyModel::forward", "foo", "", "gemm kernel", "gemm/x"]
-)
+@pytest.mark.parametrize("name", ["acme_ranker_kernel", "MyModel::forward", "foo", "", "gemm kernel", "gemm/x"])
 def test_other_kernels_are_opaque(name: str) -> None:
     assert safe_kernel(name) == "opaque"
 

@@ -10,9 +10,7 @@ from statsnet.signatures.shapes import shape_class, weight_bytes
 
 
 def convolution(batch: int, kernel: int, stride: int = 1, groups: int = 1) -> tuple[list[Any], list[Any]]:
-    x, weight = (
-        {"shape": s, "dtype": "float32"} for s in ([batch, 8, 20, 20], [8, 8 // groups, kernel, kernel])
-    )
+    x, weight = ({"shape": s, "dtype": "float32"} for s in ([batch, 8, 20, 20], [8, 8 // groups, kernel, kernel]))
     return [x, weight, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], groups], [x]
 
 

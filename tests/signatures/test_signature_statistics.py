@@ -37,9 +37,7 @@ def test_total_variation_closed_forms() -> None:
 
 
 @given(amounts, amounts, amounts)
-def test_total_variation_is_a_bounded_metric(
-    p: dict[int, float], q: dict[int, float], r: dict[int, float]
-) -> None:
+def test_total_variation_is_a_bounded_metric(p: dict[int, float], q: dict[int, float], r: dict[int, float]) -> None:
     distance = total_variation(p, q)
     assert 0 <= distance <= 1
     assert distance == total_variation(q, p)
@@ -57,9 +55,7 @@ def test_earth_movers_distance_closed_forms() -> None:
 
 
 @given(filled, filled, filled)
-def test_earth_movers_distance_is_a_metric(
-    p: dict[int, float], q: dict[int, float], r: dict[int, float]
-) -> None:
+def test_earth_movers_distance_is_a_metric(p: dict[int, float], q: dict[int, float], r: dict[int, float]) -> None:
     distance = earth_movers_distance(p, q)
     assert distance == pytest.approx(earth_movers_distance(q, p))
     assert earth_movers_distance(p, p) == 0

@@ -91,9 +91,7 @@ def test_shares_of_operator_time(target: Target) -> None:
 def test_intensity_histogram(target: Target) -> None:
     """mm: 8192/3584 = 2.3, bin 1; relu: 256/2048 = 2^-3 exactly; embedding: no FLOP; opaque: left out."""
     covered = MM + RELU + EMBEDDING
-    assert target.intensity_histogram == pytest.approx(
-        {1: MM / covered, -3: RELU / covered, -6: EMBEDDING / covered}
-    )
+    assert target.intensity_histogram == pytest.approx({1: MM / covered, -3: RELU / covered, -6: EMBEDDING / covered})
 
 
 def test_shares_of_the_step(target: Target) -> None:

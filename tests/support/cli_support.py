@@ -102,9 +102,7 @@ def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
         "towers": [
             {
                 "outputs": 1,
-                "blocks": [
-                    {"kind": kind, "config": {}, "optimizer": None} for kind in ("conv", "conv", "relu")
-                ],
+                "blocks": [{"kind": kind, "config": {}, "optimizer": None} for kind in ("conv", "conv", "relu")],
             }
         ],
     }

@@ -1,10 +1,9 @@
-"""A small proxy folder, and job functions that a measuring process can import."""
+"""A small proxy folder, and a place for the files of measuring processes."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,73 +68,10 @@ def proxy_folder(tmp_path: Path) -> Path:
     return folder
 
 
-JOBS = """
-import atexit, json, math, os, signal, subprocess, sys, time
-
-from statsnet.errors import WorkloadError
-
-
-def environment(job):
-    wanted = ("OMP_NUM_THREADS", "MALLOC_TOP_PAD_", "ONEDNN_MAX_CPU_ISA", "EXTRA")
-    return {name: os.environ.get(name) for name in wanted} | {"path": sys.path, "pid": os.getpid()}
-
-
-def progressing(job, progress):
-    for done in (0.0, 0.5):
-        progress({"stage": "working", "done": done})
-    print("noise on stdout")
-    return {"answer": job["question"] * 2}
-
-
-def raising(job):
-    raise RuntimeError("the sky fell")
-
-
-def refusing(job):
-    raise WorkloadError("no such model", cause="it was never made", hint="make it")
-
-
-def killed(job):
-    os.kill(os.getpid(), job.get("signal", signal.SIGKILL))
-
-
-def aborted_behind_its_result(job):
-    atexit.register(os.abort)
-    return {"answer": 42}
-
-
-def not_a_number(job):
-    return {"latency_s": math.nan}
-
-
-def hanging(job, progress):
-    helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    with open(job["pids"], "w") as file:
-        json.dump([os.getpid(), helper.pid], file)
-    progress({"stage": "hanging"})
-    time.sleep(600)
-"""
-
-
 @pytest.fixture
-def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes JOBS importable as `statsnet.jobs_of_tests` in child processes; returns their folder for files.
-
-    Children search where we do, and Python imports a `sitecustomize` that it finds there.
-    """
-    modules = tmp_path / "modules"
-    modules.mkdir()
-    (modules / "jobs_of_tests.py").write_text(JOBS)
-    (modules / "sitecustomize.py").write_text(
-        "import sys, jobs_of_tests\nsys.modules['statsnet.jobs_of_tests'] = jobs_of_tests\n"
-    )
-    monkeypatch.syspath_prepend(modules)
+def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which measuring processes keep their files: empty again when they have ended."""
     files = tmp_path / "files"
     files.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(files))
     return files
-
-
-def process(*latency_s: float, **changes: Any) -> dict[str, Any]:
-    """An entry of a result's `processes`."""
-    return {"latency_s": list(latency_s), "warmup_latency_s": [], "stable": True, "warnings": [], **changes}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers
@@ -59,9 +58,7 @@ STEPPED = {"parameters": "adamw", "conv": "adamw", "linear": "sgd", "embedding":
 _NUMBER = count()
 
 
-def counted(
-    mode: str, blocks: list[tuple[str, dict[str, Any], int]] | None = None
-) -> list[tuple[Placed, int]]:
+def counted(mode: str, blocks: list[tuple[str, dict[str, Any], int]] | None = None) -> list[tuple[Placed, int]]:
     rows = SMALL if blocks is None else blocks
     training = mode == "training"
     return [(Placed(kind=k, config=c, optimizer=STEPPED.get(k) if training else None), n) for k, c, n in rows]
@@ -71,11 +68,6 @@ def source(mode: str, towers: list[Tower] | None = None, **changes: Any) -> str:
     towers = build_towers(counted(mode)) if towers is None else towers
     options = {"title": "A test", "spec_id": "sha256:0", "mode": mode, "dtype": "float32", "seed": 0}
     return network_source(towers, **{**options, **changes})
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture

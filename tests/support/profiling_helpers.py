@@ -11,16 +11,16 @@ import torch
 from torch import nn
 from torch._C._autograd import DeviceType
 
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.tasks import profile_workload
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
 
 
 def convnet() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)
-    )
+    return nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
 
 
 def training_step(model: nn.Module, *inputs: torch.Tensor) -> Callable[[], Any]:
@@ -45,8 +45,8 @@ def captured(step: Callable[[], Any], device: str = "cpu") -> list[OpCall]:
 @cache
 def tiny_signature(name: str, mode: str) -> Signature:
     """Profile of a reference workload's tiny preset; made once."""
-    job = {"target": name, "preset": "tiny", "mode": mode, "device": "cpu", "min_time_s": 0.0}
-    return Signature.from_dict(profile_workload(job, lambda _: None)["signature"])
+    model = Model(target=name, preset="tiny", mode=mode)
+    return ProfileWorkload(model=model, min_time_s=0.0).run(Context()).signature
 
 
 @dataclass(slots=True, eq=False)

@@ -8,71 +8,31 @@ from typing import Any
 
 import numpy as np
 import pytest
+from synthesis_builders import (
+    CLASSES,
+    GEMM,
+    GEMM_S,
+    RELU,
+    RELU_S,
+    STEP_S,
+    cluster,
+    measured,
+    row,
+    small_signature,
+    tensor,
+)
 
 from statsnet.blocks import KINDS
 from statsnet.signatures.comparison import characteristics
 from statsnet.signatures.gpu import Counters, GpuActivity, Power
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature
+from statsnet.signatures.model import Cluster, Motif, Signature
 from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.loads import OperatorGroup, StepLoad, load_of_target, works_of
+from statsnet.synthesis.loads import OperatorGroup, StepLoad, groups_of, load_of_target
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.modelled_devices import Device, modelled_devices
+from statsnet.synthesis.modelled_devices import ModelledDevice, modelled_devices
 from statsnet.synthesis.overhead import Overhead
-
-STEP_S = 0.010
-GEMM_S, RELU_S = 0.006, 0.002
-
-
-def tensor(*shape: int, **more: Any) -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": "float32", **more}
-
-
-def cluster(op: str, category: str, args: tuple[Any, ...], out: dict[str, Any], **costs: float) -> Cluster:
-    return Cluster(
-        op=op,
-        phase="forward",
-        category=category,
-        calls=costs.pop("calls", 4.0),
-        args=args,
-        outputs=(out,),
-        **costs,
-    )
-
-
-GEMM = cluster(
-    "aten.mm.default", "gemm", (tensor(64, 256), tensor(256, 512, strides=[1, 256])), tensor(64, 512),
-    flops=2.0 * 64 * 256 * 512, bytes_read=4.0 * (64 * 256 + 256 * 512), bytes_written=4.0 * 64 * 512,
-)  # fmt: skip
-RELU = cluster(
-    "aten.relu.default", "activation", (tensor(64, 512),), tensor(64, 512),
-    flops=64.0 * 512, bytes_read=4.0 * 64 * 512, bytes_written=4.0 * 64 * 512,
-)  # fmt: skip
-
-
-def small_signature(**changes: Any) -> Signature:
-    """10 ms a step: 6 ms of matrix products, 2 ms of relu, 2 ms of framework."""
-    clusters = (GEMM, RELU)
-    measurement = Measurement(
-        environment={"device": "cpu"},
-        step_latency_s=(STEP_S,),
-        warmup_latency_s=(),
-        profiled_latency_s=(),
-        cluster_time_s=(GEMM_S, RELU_S),
-        kernels=("mkl", "aten"),
-        kernel_class=("gemm|mkl", "activation|aten"),
-        launches=8.0,
-        framework_time_s=0.002,
-        idle_time_s=0.0,
-        unexplained_share=0.0,
-        coefficient_of_variation=0.0,
-    )
-    memory = Memory(parameter_count=0, parameter_bytes=0, buffer_bytes=0, input_bytes=0)
-    fields: dict[str, Any] = {
-        "mode": "inference", "dtype": "float32", "clusters": clusters, "memory": memory,
-        "motifs": (Motif(clusters=(0, 1), count=4.0),), "measurements": (measurement,),
-    }  # fmt: skip
-    return Signature(**{**fields, **changes})
 
 
 @pytest.fixture
@@ -113,67 +73,47 @@ def test_rows_of_the_target_are_its_shares(target: Target, value: Callable[..., 
 def test_intensity_rows_are_cumulative(target: Target) -> None:
     """Relu has 1/8 FLOP per byte (bin -3), the product 2^4.6; operators make 0.8 together."""
     rows = MatchedCharacteristics(target)
-    found = [(int(n), v) for (g, n), v in zip(rows.keys, rows.target, strict=True) if g == "intensity"]
-    assert [v for b, v in found if b < -3] == pytest.approx([0.0] * sum(b < -3 for b, _ in found))
-    assert dict(found)[-3] == dict(found)[3] == pytest.approx(0.2)
-    assert found[-1][1] == pytest.approx(0.8)
+    bins = {int(n): v for (g, n), v in zip(rows.keys, rows.target, strict=True) if g == "intensity"}
+    assert [v for b, v in bins.items() if b < -3] == pytest.approx([0.0] * sum(b < -3 for b in bins))
+    assert bins[-3] == bins[3] == pytest.approx(0.2)
+    assert bins[max(bins)] == pytest.approx(0.8)
 
 
-def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target) -> None:
+def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target, value: Callable[..., float]) -> None:
     """Relu behind a product begins a pass; of two thirds of its calls a batch norm comes first."""
-    assert (
-        MatchedCharacteristics(target).target[
-            MatchedCharacteristics(target).keys.index(("fused", "activation"))
-        ]
-        == 0.0
-    )
+    assert value(MatchedCharacteristics(target).target, "fused", "activation") == 0.0
     norm = cluster("aten.native_batch_norm.default", "normalization", (tensor(64, 512),), tensor(64, 512))
-    measurement = replace(
-        small_signature().measurements[0],
-        cluster_time_s=(GEMM_S, RELU_S, 0.001),
-        kernels=("mkl", "aten", "aten"),
-        kernel_class=("gemm|mkl", "activation|aten", "normalization|aten"),
-    )
+    measurement = measured((GEMM_S, RELU_S, 0.001), (*CLASSES, "normalization|aten"))
     motifs = (Motif(clusters=(0, 1), count=2.0), Motif(clusters=(0, 2, 1), count=4.0))
     rows = MatchedCharacteristics(
         target_of(small_signature(clusters=(GEMM, RELU, norm), motifs=motifs, measurements=(measurement,)))
     )
     assert rows.target[rows.keys.index(("fused", "activation"))] == pytest.approx(0.2 * 4 / 6)
     assert rows.target[rows.keys.index(("fused", "normalization"))] == 0.0
-    lone = replace(rows.load.works[1], fused=0.0)
-    assert (
-        rows.vector(StepLoad(works=(lone,), framework_s=0.0))[rows.keys.index(("fused", "activation"))] == 0.0
-    )
+    lone = replace(rows.load.groups[1], fused=0.0)
+    vector = rows.vector(StepLoad(groups=(lone,), framework_s=0.0))
+    assert vector[rows.keys.index(("fused", "activation"))] == 0.0
 
 
 def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
     rows = MatchedCharacteristics(target)
     load = load_of_target(target)
-    twice = StepLoad(works=load.works * 2, framework_s=2 * load.framework_s)
+    twice = StepLoad(groups=load.groups * 2, framework_s=2 * load.framework_s)
     assert rows.vector(twice) == pytest.approx(2 * rows.target)
     assert rows.vector(load, 0.5) == pytest.approx(2 * rows.target)
 
 
 def test_what_the_target_does_not_have_is_elsewhere(target: Target, value: Callable[..., float]) -> None:
-    work = OperatorGroup(
-        category="sort",
-        kernel_class="sort",
-        shape_class="L2",
-        time_s=0.3,
-        flops=0.0,
-        bytes=9.0,
-        weights=0.0,
-        calls=1.0,
-    )
-    vector = MatchedCharacteristics(target).vector(StepLoad(works=(work,), framework_s=0.0))
+    sort = work(category="sort", kernel_class="sort", shape_class="L2", time_s=0.3, bytes=9.0, calls=1.0)
+    vector = MatchedCharacteristics(target).vector(StepLoad(groups=(sort,), framework_s=0.0))
     assert value(vector, "category", "elsewhere") == pytest.approx(0.3)
     assert value(vector, "kernel_class", "elsewhere") == pytest.approx(0.3)
     assert value(vector, "category", "gemm") == 0.0
 
 
 def test_shapes_of_a_kernel_class_are_told_apart(target: Target, value: Callable[..., float]) -> None:
-    other = replace(load_of_target(target).works[0], shape_class="another", time_s=0.3)
-    vector = MatchedCharacteristics(target).vector(StepLoad(works=(other,), framework_s=0.0))
+    other = replace(load_of_target(target).groups[0], shape_class="another", time_s=0.3)
+    vector = MatchedCharacteristics(target).vector(StepLoad(groups=(other,), framework_s=0.0))
     assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
     assert value(vector, "kernel_shape", "elsewhere") == pytest.approx(0.3)
 
@@ -184,8 +124,8 @@ def test_what_a_class_does_in_its_time(target: Target, value: Callable[..., floa
     rows, load = MatchedCharacteristics(target), load_of_target(target)
     assert value(rows.target, "class_flops", "gemm|mkl") == pytest.approx(0.6)
     assert value(rows.target, "class_bytes", "gemm|mkl") == pytest.approx(0.6)
-    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
-    faster = StepLoad(works=(replace(product, time_s=product.time_s / 2),), framework_s=0.0)
+    product = next(w for w in load.groups if w.kernel_class == "gemm|mkl")
+    faster = StepLoad(groups=(replace(product, time_s=product.time_s / 2),), framework_s=0.0)
     vector = rows.vector(faster)
     assert value(vector, "kernel_class", "gemm|mkl") == pytest.approx(0.3)
     assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
@@ -194,22 +134,20 @@ def test_what_a_class_does_in_its_time(target: Target, value: Callable[..., floa
 def test_each_shape_is_to_do_its_work(target: Target, value: Callable[..., float]) -> None:
     """Another device may run the convolutions of one kernel class at a rate for each window."""
     rows, load = MatchedCharacteristics(target), load_of_target(target)
-    product = next(w for w in load.works if w.kernel_class == "gemm|mkl")
+    product = next(w for w in load.groups if w.kernel_class == "gemm|mkl")
     assert value(rows.target, "shape_flops", product.kernel_shape) == pytest.approx(0.6)
-    vector = rows.vector(StepLoad(works=(replace(product, shape_class="another"),), framework_s=0.0))
+    vector = rows.vector(StepLoad(groups=(replace(product, shape_class="another"),), framework_s=0.0))
     assert value(vector, "class_flops", "gemm|mkl") == pytest.approx(0.6)
     assert value(vector, "shape_flops", product.kernel_shape) == 0.0
 
 
 def test_what_weights_take_is_a_share_of_the_time(target: Target) -> None:
-    product = next(w for w in load_of_target(target).works if w.kernel_class == "gemm|mkl")
+    product = next(w for w in load_of_target(target).groups if w.kernel_class == "gemm|mkl")
     assert product.weights > 0
-    rows = MatchedCharacteristics(
-        target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * product.time_s / product.weights)}
-    )
+    rows = MatchedCharacteristics(target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * product.time_s / product.weights)})
     row = rows.keys.index(("weights", "gemm"))
     assert rows.target[row] == pytest.approx(0.06)
-    again = StepLoad(works=(replace(product, weights=3 * product.weights),), framework_s=0.0)
+    again = StepLoad(groups=(replace(product, weights=3 * product.weights),), framework_s=0.0)
     assert rows.vector(again)[row] == pytest.approx(0.18)
     assert ("weights", "gemm") not in MatchedCharacteristics(target).keys  # nothing is known of them
 
@@ -239,19 +177,12 @@ CONVOLUTION = cluster(
 def test_weights_that_are_read_again_count_once(
     others: tuple[Cluster, ...], parameter_bytes: int, distinct: float
 ) -> None:
-    few = small_signature()
-    clusters = (*few.clusters, *others)
-    (timed,) = few.measurements
-    untimed = (None,) * len(others)
+    few, untimed = small_signature(), (None,) * len(others)
     memory = replace(few.memory, parameter_bytes=parameter_bytes)
-    measurement = replace(
-        timed,
-        cluster_time_s=(*timed.cluster_time_s, *untimed),
-        kernels=(*timed.kernels, *untimed),
-        kernel_class=(*timed.kernel_class, *untimed),
-    )
+    measurement = measured((GEMM_S, RELU_S, *untimed), (*CLASSES, *untimed))
+    clusters = (*few.clusters, *others)
     target = target_of(replace(few, clusters=clusters, memory=memory, measurements=(measurement,)))
-    works = {w.category: w for w in load_of_target(target).works}
+    works = {w.category: w for w in load_of_target(target).groups}
     assert works["gemm"].distinct == pytest.approx(distinct)
     assert works["convolution"].distinct == 1.0 if CONVOLUTION in others else "convolution" not in works
     rows = MatchedCharacteristics(target, {"gemm|mkl": Overhead(weight_byte_s=0.1 * GEMM_S / (4 * WEIGHTS))})
@@ -261,44 +192,34 @@ def test_weights_that_are_read_again_count_once(
 def test_calls_count_as_much_as_framework_time_does(target: Target, value: Callable[..., float]) -> None:
     rows, load = MatchedCharacteristics(target), load_of_target(target)
     assert value(rows.target, "launches", "") == pytest.approx(load.framework_s)
-    thrice = StepLoad(works=tuple(replace(w, calls=3 * w.calls) for w in load.works), framework_s=0.0)
+    thrice = StepLoad(groups=tuple(replace(w, calls=3 * w.calls) for w in load.groups), framework_s=0.0)
     assert value(rows.vector(thrice), "launches", "") == pytest.approx(3 * load.framework_s)
 
 
 def test_how_much_of_a_load_is_foreign(target: Target) -> None:
     rows, load = MatchedCharacteristics(target), load_of_target(target)
     assert rows.foreign_share(load) == pytest.approx(0.0)
-    strange = replace(load.works[0], kernel_class="where|aten", time_s=0.2)
-    assert rows.foreign_share(replace(load, works=(*load.works, strange))) == pytest.approx(0.2)
-    assert rows.foreign_share(StepLoad(works=(), framework_s=1.0)) == 0.0
+    strange = replace(load.groups[0], kernel_class="where|aten", time_s=0.2)
+    assert rows.foreign_share(replace(load, groups=(*load.groups, strange))) == pytest.approx(0.2)
+    assert rows.foreign_share(StepLoad(groups=(), framework_s=1.0)) == 0.0
 
 
-def test_a_column_with_and_without_the_optimizer() -> None:
-    row = {
-        "category": "gemm", "kernel_class": "k", "shape_class": "s", "phase": "forward", "time_s": 0.002,
-        "flops": 6.0, "bytes": 3.0, "weights": 0, "calls": 2, "fused": 0.0,
-    }  # fmt: skip
-    step = {**row, "category": "optimizer", "time_s": 0.001}
-    column = {
-        "block": {"operators": [row], "framework_s": 0.0005},
-        "optimizer": {"operators": [step], "framework_s": 0.0001},
-        "parameter_elements": 5,
-    }
-    assert [w.time_s for w in works_of(column["block"])] == pytest.approx([0.002])
-    assert [w.category for w in works_of(column["optimizer"])] == ["optimizer"]
+def test_works_of_a_block_are_its_operators() -> None:
+    operators = (row(time_s=0.002, calls=2, fused=1.0), row(time_s=0.006), row(phase="backward", fused=1.0))
+    works = groups_of(BlockPart(operators=operators, framework_s=0.0005))
+    assert [w.time_s for w in works] == pytest.approx([0.002, 0.006, 0.001])
+    assert [w.calls for w in works] == [2, 1, 1]
+    assert [w.fused for w in works] == pytest.approx([0.25] * 3)  # of the category's forward time
+    step = BlockPart(operators=(row(category="optimizer"),), framework_s=0.0001)
+    assert [w.category for w in groups_of(step)] == ["optimizer"]
 
 
 def work(**changes: Any) -> OperatorGroup:
     fields = {
-        "category": "gemm",
-        "kernel_class": "k",
-        "shape_class": "s",
-        "time_s": 1.0,
-        "flops": 0.0,
-        "bytes": 0.0,
-        "weights": 0.0,
-    }
-    return OperatorGroup(**{**fields, "calls": 0.0, **changes})
+        "category": "gemm", "kernel_class": "k", "shape_class": "s", "time_s": 1.0, "flops": 0.0, "bytes": 0.0,
+        "weights": 0.0, "calls": 0.0,
+    }  # fmt: skip
+    return OperatorGroup(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
@@ -307,7 +228,7 @@ def work(**changes: Any) -> OperatorGroup:
 )
 def test_roofline_devices(flops: float, nbytes: float, factor: float) -> None:
     """Four times the compute and twice the bandwidth of a machine whose ridge is at 1 FLOP/byte."""
-    device = Device(compute=4.0, bandwidth=2.0, ridge=1.0)
+    device = ModelledDevice(compute=4.0, bandwidth=2.0, ridge=1.0)
     here = max(flops, nbytes)
     if here:
         factor = max(flops / 4, nbytes / 2) / here
@@ -315,16 +236,16 @@ def test_roofline_devices(flops: float, nbytes: float, factor: float) -> None:
 
 
 def test_launches_cost_time() -> None:
-    device = Device(launch_s=1e-3)
+    device = ModelledDevice(launch_s=1e-3)
     assert device.time_s(work(bytes=8.0, calls=5.0)) == pytest.approx(1.005)
 
 
 def test_random_devices_differ_by_class_alone() -> None:
-    device, other = Device(seed=1), Device(seed=2)
+    device, other = ModelledDevice(seed=1), ModelledDevice(seed=2)
     same = [device.time_s(work(flops=f)) for f in (0.0, 1e9)]
-    assert same[0] == same[1] == Device(seed=1).time_s(work())
+    assert same[0] == same[1] == ModelledDevice(seed=1).time_s(work())
     assert device.time_s(work(kernel_class="another")) != same[0] != other.time_s(work())
-    factors = [Device(seed=s).time_s(work()) for s in range(400)]
+    factors = [ModelledDevice(seed=s).time_s(work()) for s in range(400)]
     assert np.mean(np.log(factors)) == pytest.approx(0.0, abs=0.15)
     assert np.std(np.log(factors)) == pytest.approx(0.7, rel=0.15)
 
@@ -332,20 +253,20 @@ def test_random_devices_differ_by_class_alone() -> None:
 def test_devices_of_a_target(target: Target) -> None:
     """None of them is the machine itself; each one's time of the target is what it sums up to."""
     load = load_of_target(target)
-    devices = modelled_devices(load.works)
+    devices = modelled_devices(load.groups)
     assert len({(d.compute, d.bandwidth, d.launch_s, d.seed) for d in devices}) == len(devices)
     for device in devices:
         assert (device.compute, device.bandwidth, device.launch_s, device.seed) != (1.0, 1.0, 0.0, None)
-        assert device.target_s == pytest.approx(sum(device.time_s(w) for w in load.works) + 0.2)
+        assert device.target_s == pytest.approx(sum(device.time_s(w) for w in load.groups) + 0.2)
 
 
 def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
-    found = candidates(target, budget_s=0.02)
-    assert [c.key for c in found] == sorted({c.key for c in found})
-    kinds = {(c.kind, c.config.get("activation")) for c in found if c.kind == "linear"}
-    assert kinds == {("linear", "relu"), ("linear", "")}
-    assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in found)
-    for candidate in found:
+    blocks = candidates(target, budget_s=0.02)
+    assert [c.key for c in blocks] == sorted({c.key for c in blocks})
+    activations = {c.config.get("activation") for c in blocks if c.kind == "linear"}
+    assert activations == {"relu", ""}
+    assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in blocks)
+    for candidate in blocks:
         assert 0 < candidate.scale <= 16  # small calls may be joined into one
         assert candidate.time_s > 0
         KINDS[candidate.kind].build(candidate.config)
@@ -360,12 +281,10 @@ def test_smaller_budgets_take_smaller_blocks(target: Target) -> None:
 
 
 @pytest.mark.parametrize(("budget_s", "fits"), [(0.02, True), (0.002, False)])
-def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(
-    target: Target, budget_s: float, fits: bool
-) -> None:
+def test_a_motif_of_its_own_size_is_a_candidate_where_it_fits(target: Target, budget_s: float, fits: bool) -> None:
     """The product takes 1.5 ms a call; others that take about as long run other kernels, or at another intensity."""
-    found = candidates(target, budget_s=budget_s)
-    originals = [c for c in found if c.kind == "linear" and c.scale == 1.0]
+    blocks = candidates(target, budget_s=budget_s)
+    originals = [c for c in blocks if c.kind == "linear" and c.scale == 1.0]
     assert {c.config["rows"] for c in originals} == ({64} if fits else set())
 
 
@@ -379,24 +298,17 @@ def test_candidates_carry_their_members_optimizer() -> None:
 
 
 @pytest.mark.parametrize(("strides", "wanted"), [([1024, 1], True), ([0, 0], False), (None, False)])
-def test_gradients_that_arrive_strided_make_joined_candidates(
-    strides: list[int] | None, wanted: bool
-) -> None:
+def test_gradients_that_arrive_strided_make_joined_candidates(strides: list[int] | None, wanted: bool) -> None:
     """As from behind a concatenation; an expanded gradient is that of a sum."""
     gradient = tensor(64, 512, **({"strides": strides} if strides else {}))
     backward = replace(
         RELU, op="aten.threshold_backward.default", phase="backward", args=(gradient, tensor(64, 512), 0)
     )
-    measured = replace(
-        small_signature().measurements[0],
-        cluster_time_s=(GEMM_S, RELU_S, RELU_S),
-        kernels=("mkl", "aten", "aten"),
-        kernel_class=("gemm|mkl", "activation|aten", "activation|aten|strided"),
-    )
-    signature = small_signature(mode="training", clusters=(GEMM, RELU, backward), measurements=(measured,))
-    found = candidates(target_of(signature), budget_s=0.02)
-    assert any(c.config.get("output_is_concatenated") for c in found) == wanted
-    assert any(c.kind == "pointwise" and "output_is_concatenated" not in c.config for c in found)
+    measurement = measured((GEMM_S, RELU_S, RELU_S), (*CLASSES, "activation|aten|strided"))
+    signature = small_signature(mode="training", clusters=(GEMM, RELU, backward), measurements=(measurement,))
+    blocks = candidates(target_of(signature), budget_s=0.02)
+    assert any(c.config.get("output_is_concatenated") for c in blocks) == wanted
+    assert any(c.kind == "pointwise" and "output_is_concatenated" not in c.config for c in blocks)
 
 
 def test_nothing_can_stand_for_unknown_operators() -> None:
@@ -418,14 +330,14 @@ def on_a_gpu(**counters: tuple[float | None, ...]) -> Signature:
 
 
 def test_counters_of_a_target_are_means_over_time_and_sums_per_second() -> None:
-    found = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), dram_bytes=(1e6, 2e6), ipc=(None, 2.0)))
-    assert found.counters == {
+    target = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9), dram_bytes=(1e6, 2e6), ipc=(None, 2.0)))
+    assert target.counters == {
         "achieved_occupancy": pytest.approx(0.6),
         "dram_bytes": pytest.approx(3e6 / STEP_S),
     }  # of ipc only a quarter of the time is known
-    assert found.power_w == pytest.approx(500.0)
-    assert found.throttled == ()
-    assert found.time_per_launch_s == pytest.approx(0.8 * STEP_S / 8)
+    assert target.power_w == pytest.approx(500.0)
+    assert target.throttled == ()
+    assert target.time_per_launch_s == pytest.approx(0.8 * STEP_S / 8)
     assert target_of(small_signature()).power_w is None
 
 
@@ -437,22 +349,22 @@ def test_a_counters_row_is_its_mean_times_the_operators_share() -> None:
 
     assert value(rows.target, "achieved_occupancy") == pytest.approx(0.8 * 0.6)
     assert value(rows.target, "ipc") == pytest.approx(0.8)  # over what it should be
-    busy = replace(rows.load.works[0], counters=(("achieved_occupancy", 1.0),))
-    found = rows.vector(StepLoad(works=(busy,), framework_s=0.0))
-    assert value(found, "achieved_occupancy") == pytest.approx(0.6 * 1.0)
-    assert value(found, "ipc") == pytest.approx(0.6)  # what is not known counts as the target's
+    busy = replace(rows.load.groups[0], counters=(("achieved_occupancy", 1.0),))
+    vector = rows.vector(StepLoad(groups=(busy,), framework_s=0.0))
+    assert value(vector, "achieved_occupancy") == pytest.approx(0.6 * 1.0)
+    assert value(vector, "ipc") == pytest.approx(0.6)  # what is not known counts as the target's
     weights = [w for (group, _), w in zip(rows.keys, rows.weights, strict=True) if group == "counter"]
     assert sum(weights) == pytest.approx(1.0)
 
 
 def test_a_fit_has_a_line_for_each_counter_and_for_power() -> None:
     wanted = target_of(on_a_gpu(achieved_occupancy=(0.5, 0.9)))
-    found = {row["name"]: row for row in characteristics(wanted, target_of(small_signature()))}
-    assert found["achieved_occupancy"]["target"] == pytest.approx(0.6)
-    assert found["achieved_occupancy"]["achieved"] is None
-    assert (found["power"]["target"], found["power"]["unit"]) == (pytest.approx(500.0), "W")
+    lines = {line.name: line for line in characteristics(wanted, target_of(small_signature()))}
+    assert lines["achieved_occupancy"].target == pytest.approx(0.6)
+    assert lines["achieved_occupancy"].achieved is None
+    assert (lines["power"].target, lines["power"].unit) == (pytest.approx(500.0), "W")
     on_cpu = target_of(small_signature())
-    assert not {"power", "achieved_occupancy"} & {row["name"] for row in characteristics(on_cpu, on_cpu)}
+    assert not {"power", "achieved_occupancy"} & {line.name for line in characteristics(on_cpu, on_cpu)}
 
 
 def test_a_member_whose_gpu_was_too_hot_is_named() -> None:

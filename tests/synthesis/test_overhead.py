@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_matched_characteristics import small_signature
+from synthesis_builders import small_signature
 
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.loads import OperatorGroup, StepLoad, load_of_target
@@ -49,9 +49,7 @@ def work(
     byte_s=st.floats(1e-11, 1e-9),
     calls=st.integers(1, 5),
 )
-def test_the_fixed_part_of_a_linear_cost_is_found(
-    overhead_s: float, flop_s: float, byte_s: float, calls: int
-) -> None:
+def test_the_fixed_part_of_a_linear_cost_is_found(overhead_s: float, flop_s: float, byte_s: float, calls: int) -> None:
     works = [work(f, b, overhead_s + flop_s * f + byte_s * b, calls=calls) for f, b in SIZES]
     assert overheads(works)["k"].call_s == pytest.approx(overhead_s, rel=1e-3, abs=1e-8)
 
@@ -70,9 +68,9 @@ def test_what_weights_take_is_found(
         work(f, b + w, overhead_s + flop_s * f + byte_s * b + weight_byte_s * w, calls=calls, weights=w)
         for (f, b), w in zip(SIZES * 2, WEIGHTS, strict=False)
     ]
-    found = overheads(works)["k"]
-    assert found.weight_byte_s == pytest.approx(weight_byte_s, rel=1e-3)
-    assert found.call_s == pytest.approx(overhead_s, rel=1e-3, abs=1e-8)
+    overhead = overheads(works)["k"]
+    assert overhead.weight_byte_s == pytest.approx(weight_byte_s, rel=1e-3)
+    assert overhead.call_s == pytest.approx(overhead_s, rel=1e-3, abs=1e-8)
 
 
 def test_of_few_blocks_weights_are_not_told_apart() -> None:
@@ -94,8 +92,8 @@ def test_classes_are_apart_and_those_of_few_blocks_unknown() -> None:
     works = [work(f, b, 1e-4 + 1e-11 * f) for f, b in SIZES]
     others = [work(f, b, 3e-4 + 1e-11 * f, kernel_class="other") for f, b in SIZES]
     few = [work(f, b, 1e-4, kernel_class="few") for f, b in SIZES[: FEWEST - 1]]
-    found = overheads([*works, *others, *few])
-    assert {name: o.call_s for name, o in found.items()} == pytest.approx({"k": 1e-4, "other": 3e-4})
+    by_class = overheads([*works, *others, *few])
+    assert {name: o.call_s for name, o in by_class.items()} == pytest.approx({"k": 1e-4, "other": 3e-4})
 
 
 def test_work_without_flops_or_bytes_is_all_overhead() -> None:
@@ -105,16 +103,12 @@ def test_work_without_flops_or_bytes_is_all_overhead() -> None:
 def test_small_calls_have_more_of_it_than_the_target() -> None:
     target = target_of(small_signature())
     load = load_of_target(target)
-    product = next(w for w in load.works if w.category == "gemm")
+    product = next(w for w in load.groups if w.category == "gemm")
     each_s = product.time_s / product.calls
     rows = MatchedCharacteristics(target, {product.kernel_class: Overhead(call_s=each_s / 10)})
     row = rows.index("overhead")
     assert rows.target[row] == pytest.approx(product.time_s / 10)
     smaller = replace(product, calls=4 * product.calls)  # the same time in four times as many calls
-    assert rows.vector(StepLoad(works=(smaller,), framework_s=0.0))[row] == pytest.approx(
-        0.4 * product.time_s
-    )
-    tiny = replace(product, calls=40 * product.calls)
-    assert rows.vector(StepLoad(works=(tiny,), framework_s=0.0))[row] == pytest.approx(
-        product.time_s
-    )  # not more
+    assert rows.vector(StepLoad(groups=(smaller,), framework_s=0.0))[row] == pytest.approx(0.4 * product.time_s)
+    tiny = replace(product, calls=40 * product.calls)  # not more than all of the time
+    assert rows.vector(StepLoad(groups=(tiny,), framework_s=0.0))[row] == pytest.approx(product.time_s)

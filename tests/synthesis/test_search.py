@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_matched_characteristics import small_signature
-from test_synthesis_rounds import BUDGET_S, SimulatedBench, problem
+from synthesis_builders import BUDGET_S, SimulatedBench, mix_of, small_problem, small_signature
 
 from statsnet.errors import UsageError
-from statsnet.measure.cache import MeasurementCache
-from statsnet.signatures.target import target_of
-from statsnet.synthesis import integer_program as solve
+from statsnet.signatures.mix import Mix
+from statsnet.synthesis import integer_program
 from statsnet.synthesis import search as searching
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.problem import Design, Problem
-from statsnet.synthesis.rounds import build_and_measure
+from statsnet.synthesis.problem import Design, Problem, ProxyRequest
+from statsnet.synthesis.rounds import Knowledge, build_and_measure
+from statsnet.synthesis.search import SearchLimits, SearchResult, search
 
 pytest.importorskip("optuna")
 
@@ -27,7 +24,7 @@ pytest.importorskip("optuna")
 @pytest.fixture(autouse=True)
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked at here does not depend on how long the solver searches."""
-    monkeypatch.setattr(solve, "JUMPS", 40)
+    monkeypatch.setattr(integer_program, "JUMPS", 40)
 
 
 class Workshop:
@@ -41,61 +38,61 @@ class Workshop:
         self.retimed: list[bool] = []
         self.fails_at: int | None = None
 
-    def prepare(self, _mix: str, *, design: Design, retime: bool = True, **_: Any) -> Problem:
-        self.retimed.append(retime)
-        bench: Any = SimulatedBench()
-        bench.cache, bench.environment = MeasurementCache(enabled=False), {}
-        found = problem(MatchedCharacteristics(target_of(small_signature())), bench, design)
-        members = tuple(replace(m, weight=self.weight) for m in found.target.members)
-        latency = self.slowness if retime else 0.5  # as long as when they were profiled
-        return replace(
-            found, target=replace(found.target, members=members), budget_s=latency * found.budget_s
-        )
+    def prepare(self, _mix: Mix, bench: Any, request: ProxyRequest, design: Design) -> Problem:
+        self.retimed.append(request.retime)
+        problem = small_problem(bench, design)
+        members = tuple(replace(m, weight=self.weight) for m in problem.target.members)
+        slowness = self.slowness if request.retime else 0.5  # as long as when they were profiled
+        target = replace(problem.target, members=members)
+        return replace(problem, target=target, budget_s=slowness * problem.budget_s)
 
-    def build_and_measure(self, *args: Any) -> Any:
+    def build_and_measure(self, *args: Any) -> Knowledge:
         if self.attempts == self.fails_at:
             raise KeyboardInterrupt
         self.attempts += 1
         return build_and_measure(*args)
 
-    def finish(self, found: Problem, trials: Sequence[Any] = (), **_: Any) -> Any:
-        self.made.append((found, len(trials)))
-        return SimpleNamespace(spec={"id": "sha256:1"})
+    def finish(self, problem: Problem, *, known: Knowledge | None = None, **_: Any) -> Any:
+        self.made.append((problem, len(known.trials) if known else 0))
+        return SimpleNamespace(spec=SimpleNamespace(id="sha256:1"))
 
 
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    found = Workshop()
+    shop = Workshop()
     for name in ("prepare", "build_and_measure", "finish"):
-        monkeypatch.setattr(searching, name, getattr(found, name))
-    return found
+        monkeypatch.setattr(searching, name, getattr(shop, name))
+    return shop
 
 
-def run(journal: Path, trials: int | None = 8, resume: bool = False, limit_s: float | None = None) -> Any:
-    return searching.search("a:1", journal=journal, trials=trials, time_limit_s=limit_s, resume=resume)
+def run(journal: Path, trials: int | None = 8, resume: bool = False, limit_s: float | None = None) -> SearchResult:
+    bench: Any = SimulatedBench()
+    limits = SearchLimits(trials=trials, time_limit_s=limit_s, resume=resume)
+    request = ProxyRequest(mix_text="a:1")
+    return search(mix_of(small_signature()), bench, request, journal=journal, limits=limits)
 
 
 def test_the_usual_design_comes_first_and_the_best_is_made(tmp_path: Path, workshop: Workshop) -> None:
-    found = run(tmp_path / "j")
-    assert found.usual == found.tried[0]
-    assert found.usual.design == Design()
-    assert len({t.design for t in found.tried}) > 1
-    fitting = [t.error for t in found.tried if t.step_latency_s <= 1.1 * BUDGET_S]
-    assert found.chosen.error == min(fitting)
+    result = run(tmp_path / "j")
+    assert result.usual == result.tried[0]
+    assert result.usual.design == Design()
+    assert len({t.design for t in result.tried}) > 1
+    fitting = [t.error for t in result.tried if t.step_latency_s <= 1.1 * BUDGET_S]
+    assert result.chosen.error == min(fitting)
     ((made, trials),) = workshop.made
-    assert made.design == found.chosen.design
-    assert made.budget_s == found.chosen.share * BUDGET_S
+    assert made.design == result.chosen.design
+    assert made.budget_s == result.chosen.share * BUDGET_S
     assert trials >= 2
-    assert found.budget_s == BUDGET_S
+    assert result.budget_s == BUDGET_S
 
 
 def test_nothing_on_the_front_is_beaten_in_both(tmp_path: Path, workshop: Workshop) -> None:
-    found = run(tmp_path / "j", trials=10)
-    assert found.front
-    for one in found.front:
-        assert not any(t.error < one.error and t.step_latency_s < one.step_latency_s for t in found.tried)
-    assert sorted(found.front, key=lambda t: t.step_latency_s) == list(found.front)
-    assert found.to_dict()["front"] == [t.number for t in found.front]
+    result = run(tmp_path / "j", trials=10)
+    assert result.front
+    for one in result.front:
+        assert not any(t.error < one.error and t.step_latency_s < one.step_latency_s for t in result.tried)
+    assert sorted(result.front, key=lambda t: t.step_latency_s) == list(result.front)
+    assert result.to_dict()["front"] == [t.number for t in result.front]
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> None:
@@ -103,9 +100,9 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> No
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "j")
     workshop.fails_at = None
-    found = run(tmp_path / "j", trials=4, resume=True)
-    assert len(found.tried) == 4
-    assert found.usual is not None
+    result = run(tmp_path / "j", trials=4, resume=True)
+    assert len(result.tried) == 4
+    assert result.usual is not None
     attempts = workshop.attempts
     run(tmp_path / "j", trials=4, resume=True)
     assert workshop.attempts == attempts, "all were known"
@@ -113,20 +110,20 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> No
 
 
 def test_members_are_timed_again_once_for_all_designs(tmp_path: Path, workshop: Workshop) -> None:
-    found = run(tmp_path / "j", trials=12)
-    assert len({t.design.size for t in found.tried}) > 1
+    result = run(tmp_path / "j", trials=12)
+    assert len({t.design.size for t in result.tried}) > 1
     assert workshop.retimed.count(True) == 1 < len(workshop.retimed)
-    assert {t.budget_s for t in found.tried} == {BUDGET_S}
+    assert {t.budget_s for t in result.tried} == {BUDGET_S}
 
 
 def test_on_a_slower_day_a_search_goes_on_with_that_days_times(tmp_path: Path, workshop: Workshop) -> None:
     run(tmp_path / "j", trials=2)
     workshop.slowness = 2.0
-    found = run(tmp_path / "j", trials=4, resume=True)
-    assert [t.budget_s / BUDGET_S for t in found.tried] == [1.0, 1.0, 2.0, 2.0]
-    assert found.budget_s == 2 * BUDGET_S
-    fitting = [t.error for t in found.tried if t.step_latency_s <= 1.1 * t.budget_s]
-    assert found.chosen.error == min(fitting)
+    result = run(tmp_path / "j", trials=4, resume=True)
+    assert [t.budget_s / BUDGET_S for t in result.tried] == [1.0, 1.0, 2.0, 2.0]
+    assert result.budget_s == 2 * BUDGET_S
+    fitting = [t.error for t in result.tried if t.step_latency_s <= 1.1 * t.budget_s]
+    assert result.chosen.error == min(fitting)
 
 
 def test_without_resume_it_begins_anew(tmp_path: Path, workshop: Workshop) -> None:

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from test_matched_characteristics import small_signature, tensor
+from synthesis_builders import measured, small_signature, tensor
 from torch import nn
 
+from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.target import Target, TargetMotif, target_of
 from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
 from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.sources import BATCHES, Source, sources
-from statsnet.synthesis.tasks import measure_idle
+from statsnet.synthesis.tasks import MeasureIdleStep
 
 TABLE = (5000, 16)
 
@@ -41,24 +42,17 @@ def stepped(op: str, *shape: int, **gradient: Any) -> Cluster:
 
 def target(*clusters: Cluster, optimizer: str = "adam") -> Target:
     """Every cluster takes 1 ms of a step of 10."""
-    measured = replace(
-        small_signature().measurements[0],
-        cluster_time_s=(0.001,) * len(clusters),
-        kernels=("aten",) * len(clusters),
-        kernel_class=("k",) * len(clusters),
-    )
-    changes = {"clusters": clusters, "measurements": (measured,), "motifs": (), "optimizer": optimizer}
+    measurement = measured((0.001,) * len(clusters), ("k",) * len(clusters))
+    changes = {"clusters": clusters, "measurements": (measurement,), "motifs": (), "optimizer": optimizer}
     return target_of(small_signature(mode="training", **changes))
 
 
-def of_parameters(found: Target) -> list[Source]:
-    return [s for s in sources(found) if s.kind == "parameters"]
+def of_parameters(target: Target) -> list[Source]:
+    return [s for s in sources(target) if s.kind == "parameters"]
 
 
 def test_an_optimizers_operators_on_one_parameter_are_one_source() -> None:
-    (source,) = of_parameters(
-        target(stepped("aten.lerp_.Scalar", 64, 256), stepped("aten.sqrt.default", 64, 256))
-    )
+    (source,) = of_parameters(target(stepped("aten.lerp_.Scalar", 64, 256), stepped("aten.sqrt.default", 64, 256)))
     assert source.config == {"shape": (64, 256)}
     assert source.optimizer == "adam"
     assert source.time_s == pytest.approx(0.002)
@@ -74,19 +68,19 @@ def test_what_is_left_of_a_motif_behind_its_first_operators() -> None:
     relu = cluster("aten.relu.default", "forward", (tensor(*shape),), *shape)
     of_parts = target(conv, norm, relu)
     motif = TargetMotif(member=of_parts.members[0].name, clusters=(0, 1, 2), count_per_s=100.0)
-    found = [(s.kind, s.config.get("activation")) for s in sources(replace(of_parts, motifs=(motif,)))]
-    assert found.count(("conv", "relu")) == 1
-    assert found.count(("norm", "relu")) == 1
-    assert ("norm", "") in found
-    assert ("pointwise", None) in found
+    kinds = [(s.kind, s.config.get("activation")) for s in sources(replace(of_parts, motifs=(motif,)))]
+    assert kinds.count(("conv", "relu")) == 1
+    assert kinds.count(("norm", "relu")) == 1
+    assert ("norm", "") in kinds
+    assert ("pointwise", None) in kinds
 
 
 def test_the_dearest_parameter_stands_for_its_class() -> None:
     """What ATen splits among threads is another class than what it does not."""
     large = [stepped("aten.sqrt.default", 300, 256), stepped("aten.lerp_.Scalar", 300, 256)]
     other = [stepped("aten.sqrt.default", 200, 256), stepped("aten.sqrt.default", 8)]
-    found = {s.config["shape"]: s.share for s in of_parameters(target(*large, *other))}
-    assert found == {(300, 256): pytest.approx(0.3), (8,): pytest.approx(0.1)}
+    shares = {s.config["shape"]: s.share for s in of_parameters(target(*large, *other))}
+    assert shares == {(300, 256): pytest.approx(0.3), (8,): pytest.approx(0.1)}
 
 
 @pytest.mark.parametrize("indices", [100, 400])
@@ -114,9 +108,7 @@ def test_parameters_that_are_stepped_at_once_are_one_source() -> None:
     optimizer = torch.optim.Adam(layer.parameters(), foreach=True)
     optimizer.step()
     calls = [c for c in capture_step(optimizer.step, device="cpu") if "_foreach_" in c.op]
-    clusters = [
-        replace(stepped(c.op, 1), args=tuple(c.args), outputs=tuple(c.outputs)) for c in calls if c.args
-    ]
+    clusters = [replace(stepped(c.op, 1), args=tuple(c.args), outputs=tuple(c.outputs)) for c in calls if c.args]
     shapes = {s.config["shape"] for s in of_parameters(target(*clusters))}
     assert shapes == {(24 * 8 + 8 + 8 * 40 + 40,)}
 
@@ -124,26 +116,25 @@ def test_parameters_that_are_stepped_at_once_are_one_source() -> None:
 def test_candidates_are_near_what_the_optimizer_takes() -> None:
     """Half of the time is the optimizer's: among its candidates is one that takes about that of the budget."""
     operators = [stepped(f"aten.{op}", *TABLE) for op in ("sqrt.default", "lerp_.Scalar", "mul_.Tensor")]
-    found = candidates(target(look_up(100), *operators, operators[0], operators[1]), budget_s=1e-3)
-    wanted = [c for c in found if c.kind == "parameters"]
+    blocks = candidates(target(look_up(100), *operators, operators[0], operators[1]), budget_s=1e-3)
+    wanted = [c for c in blocks if c.kind == "parameters"]
     assert any(0.3e-3 < c.time_s < 0.8e-3 for c in wanted)
     shares = [c.config["rows_read"] / c.config["shape"][0] for c in wanted]
     assert shares == pytest.approx([shares[0]] * len(shares), rel=0.2)
 
 
 def test_a_training_step_is_held_to_more_than_one_of_inference() -> None:
-    found = target(look_up(100))
-    assert budget_of(found, 2, "training") == SHORTEST_STEP_S["training"] > SHORTEST_STEP_S["inference"]
-    assert budget_of(found, 2, "inference") == pytest.approx(0.005)
-    assert budget_of(found, 0.1, "training") == pytest.approx(0.1)
+    look_ups = target(look_up(100))
+    assert budget_of(look_ups, 2, "training") == SHORTEST_STEP_S["training"] > SHORTEST_STEP_S["inference"]
+    assert budget_of(look_ups, 2, "inference") == pytest.approx(0.005)
+    assert budget_of(look_ups, 0.1, "training") == pytest.approx(0.1)
 
 
 def test_an_idle_step_takes_time() -> None:
     """Autograd's way in and out, and each optimizer's call with no gradient."""
-    job = {"optimizers": ["adam", "sgd"], "device": "cpu", "dtype": "float32"}
-    found = measure_idle(job, lambda _: None)
-    assert set(found) == {"block", "adam", "sgd"}
-    assert all(0 < t < 1 for t in found.values())
+    idle_s = MeasureIdleStep(optimizers=("adam", "sgd"), dtype="float32").run(Context())
+    assert set(idle_s) == {"block", "adam", "sgd"}
+    assert all(0 < t < 1 for t in idle_s.values())
 
 
 def test_of_a_short_budget_a_block_may_take_more() -> None:

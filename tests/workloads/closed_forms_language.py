@@ -56,9 +56,7 @@ def mamba(tokens: int) -> int:
     is a matrix product.
     """
     width, inner, state, rank = 768, 2 * 768, 16, 48
-    layer = (
-        chain(width, 2 * inner) + chain(inner, rank + 2 * state) + chain(rank, inner) + chain(inner, width)
-    )
+    layer = chain(width, 2 * inner) + chain(inner, rank + 2 * state) + chain(rank, inner) + chain(inner, width)
     readout = inner * state
     return 24 * (tokens * (layer + readout) + (tokens + 3) * 4 * inner) + tokens * width * 50_280
 

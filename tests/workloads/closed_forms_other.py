@@ -175,9 +175,7 @@ def ai_matrix_gemm() -> int:
 def ai_matrix_rnn(every: int) -> int:
     """64 inputs; 256 to 2560 wide, batches of 16 and 32, 32 and 64 steps; each `every`-th of them."""
     layers = list(product(("lstm", "gru", "vanilla"), (16, 32), (32, 64), range(256, 2561, 256)))
-    return sum(
-        GATES[cell] * batch * steps * width * (64 + width) for cell, batch, steps, width in layers[::every]
-    )
+    return sum(GATES[cell] * batch * steps * width * (64 + width) for cell, batch, steps, width in layers[::every])
 
 
 def layers(name: str, convolution: str, linear: str) -> int:

@@ -46,9 +46,9 @@ def summary(calls: list[OpCall]) -> list[object]:
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_fake_sparse_gradients_have_the_entries_of_real_ones(layer: str, optimizer: str) -> None:
-    found = trained(layer, optimizer, fake=True)
-    assert summary(found) == summary(trained(layer, optimizer, fake=False))
-    entries = {out["sparse"] for call in found for out in call.outputs if out and "sparse" in out}
+    calls = trained(layer, optimizer, fake=True)
+    assert summary(calls) == summary(trained(layer, optimizer, fake=False))
+    entries = {out["sparse"] for call in calls for out in call.outputs if out and "sparse" in out}
     assert entries == {40}
 
 
@@ -62,8 +62,8 @@ def test_no_table_is_allocated(layer: str) -> None:
 def test_a_coalesced_fake_has_as_many_entries_as_rows() -> None:
     with SparseFakeTensorMode():
         indices, values = torch.zeros(1, 100, dtype=torch.int64), torch.zeros(100, 8)
-        found = torch.sparse_coo_tensor(indices, values, (60, 8), check_invariants=False).coalesce()
-        assert (found._nnz(), tuple(found._values().shape), found.is_coalesced()) == (60, (60, 8), True)
+        coalesced = torch.sparse_coo_tensor(indices, values, (60, 8), check_invariants=False).coalesce()
+        assert (coalesced._nnz(), tuple(coalesced._values().shape), coalesced.is_coalesced()) == (60, (60, 8), True)
 
 
 def test_dense_copies_and_gradients_are_torch_s_own() -> None:

@@ -69,9 +69,7 @@ FLOPS_TOLERANCE = {
 
 
 def on_meta(entry: Workload, overrides: Mapping[str, int]) -> BuiltWorkload:
-    return build(
-        entry.full_name, mode="inference", device="meta", preset="standard", overrides=dict(overrides)
-    )
+    return build(entry.full_name, mode="inference", device="meta", preset="standard", overrides=dict(overrides))
 
 
 def forward_flops(step: Step) -> int:

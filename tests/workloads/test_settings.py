@@ -5,7 +5,7 @@ import torch
 
 from statsnet.errors import UsageError
 from statsnet.workloads import settings
-from statsnet.workloads.settings import BASELINE, Setting, parse_settings, setting_of
+from statsnet.workloads.settings import BASELINE, Setting, parse_settings, with_threads
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,12 @@ def test_what_is_not_known_is_refused(text: str, words: list[str]) -> None:
         assert word in str(refused.value)
 
 
-def test_a_setting_survives_being_a_dict() -> None:
-    for setting in [BASELINE, *parse_settings("threads=2+dtype=bfloat16")]:
-        assert Setting.from_dict(setting.to_dict()) == setting
-
-
-def test_the_settings_threads_win_over_the_jobs() -> None:
+def test_the_settings_own_threads_win() -> None:
     (single,) = parse_settings("threads=1")
-    assert setting_of({"threads": 4}).env == settings.thread_env(4)
-    assert setting_of({"threads": 4, "setting": BASELINE.to_dict()}).threads == 4
-    assert setting_of({"threads": 4, "setting": single.to_dict()}).threads == 1
-    assert setting_of({"threads": None}) == BASELINE
+    assert with_threads(BASELINE, 4).env == settings.thread_env(4)
+    assert with_threads(BASELINE, 4).threads == 4
+    assert with_threads(single, 4).threads == 1
+    assert with_threads(BASELINE, None) == BASELINE
 
 
 def test_apply_switches_this_process() -> None:

@@ -156,9 +156,7 @@ def test_an_optimizer_may_be_a_function(models: str) -> None:
 
 
 def test_overrides_are_parsed(models: str) -> None:
-    built = build(
-        f"{models}:linear", mode="inference", overrides={"width": "7", "bias": "false", "kind": "8"}
-    )
+    built = build(f"{models}:linear", mode="inference", overrides={"width": "7", "bias": "false", "kind": "8"})
     assert built.model.in_features == 7
     assert built.model.bias is None
     assert build(f"{models}:any_keyword", mode="inference", overrides={"width": "6"}).model.in_features == 6
@@ -261,9 +259,7 @@ def test_a_model_that_reads_values_cannot_be_counted_on_meta(models: str) -> Non
     assert "models.py, line" in caught.value.cause
 
 
-def test_a_decorated_factory_in_a_file_has_its_presets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decorated_factory_in_a_file_has_its_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_workloads", dict(registry._workloads))
     path = tmp_path / "decorated.py"
     path.write_text(

@@ -111,12 +111,12 @@ def test_entry_points_are_loaded_and_a_broken_one_is_reported(monkeypatch: pytes
     def fail() -> None:
         raise ImportError("no module named missing")
 
-    found = [SimpleNamespace(name="good", load=add), SimpleNamespace(name="bad", load=fail)]
+    installed = [SimpleNamespace(name="good", load=add), SimpleNamespace(name="bad", load=fail)]
     asked = []
 
     def entry_points(group: str) -> list[SimpleNamespace]:
         asked.append(group)
-        return found
+        return installed
 
     monkeypatch.setattr(registry.importlib.metadata, "entry_points", entry_points)
     monkeypatch.setattr(registry, "_loaded", False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E4
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from statsnet.errors import UsageError, WorkloadError  # noqa: E402
-from statsnet.signatures.vocabulary import PHASES  # noqa: E402
+from statsnet.signatures.model import Phase  # noqa: E402
 from statsnet.workloads import build, make_step  # noqa: E402
 from statsnet.workloads.losses import ProjectionLoss, tensors_in  # noqa: E402
 from statsnet.workloads.optimizers import SETTINGS  # noqa: E402
@@ -65,7 +66,7 @@ def test_phases_are_announced_in_order() -> None:
     seen: list[str] = []
     step.on_phase = seen.append
     step(0)
-    assert tuple(seen) == PHASES[1:]
+    assert tuple(seen) == get_args(Phase)[1:]
     inference = make_step(build("ncf", mode="inference", preset="tiny"))
     inference.on_phase = seen.append
     inference(0)
@@ -152,9 +153,7 @@ def test_a_given_fake_mode_is_used() -> None:
 
 def test_the_examples_run() -> None:
     for name in ("make", "trained"):
-        built = build(
-            str(EXAMPLES / f"own_model.py:{name}"), mode="training", batch=2, overrides={"width": 8}
-        )
+        built = build(str(EXAMPLES / f"own_model.py:{name}"), mode="training", batch=2, overrides={"width": 8})
         step = make_step(built)
         assert all(step(index).isfinite() for index in range(3))
 

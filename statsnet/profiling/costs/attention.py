@@ -83,9 +83,7 @@ def _at_least(spec: TensorSpec, rank: int) -> tuple[int, ...]:
     return spec.shape
 
 
-def _packed_pairs(
-    call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec, causal: bool
-) -> float:
+def _packed_pairs(call: OperatorCall, schema: _Schema, query: TensorSpec, key: TensorSpec, causal: bool) -> float:
     """Packed sequences [T, H, D] of unknown lengths: equal lengths are assumed, which is the least possible work."""
     offsets = call.tensor(schema.offsets) if schema.offsets is not None else query
     sequences = max(1, offsets.numel - 1)

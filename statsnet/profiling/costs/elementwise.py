@@ -62,10 +62,7 @@ def _complex_factor(call: OperatorCall, per_element: float) -> float:
 def _sparse_pointwise(call: OperatorCall, per_element: float) -> Cost:
     sparse = [t for t in call.inputs if isinstance(t, SparseSpec)]
     elements = sum(t.touched for t in sparse)
-    read = sum(
-        t.nbytes if isinstance(t, SparseSpec) else min(t.nbytes, elements * item_bytes(t))
-        for t in call.inputs
-    )
+    read = sum(t.nbytes if isinstance(t, SparseSpec) else min(t.nbytes, elements * item_bytes(t)) for t in call.inputs)
     out = call.output()
     written = out.nbytes
     if call.in_place and not isinstance(out, SparseSpec):

@@ -34,9 +34,7 @@ def _tokens(x: TensorSpec) -> int:
     return x.numel // max(1, last_dimension(x))
 
 
-def _layers_flops(
-    tokens: int, matrices: int, hidden: float, layers: int, cell: str, *, backward: bool
-) -> float:
+def _layers_flops(tokens: int, matrices: int, hidden: float, layers: int, cell: str, *, backward: bool) -> float:
     if backward:
         return 4 * tokens * matrices + tokens * layers * hidden * _BACKWARD[cell]
     return 2 * tokens * matrices + tokens * layers * hidden * _FORWARD[cell]

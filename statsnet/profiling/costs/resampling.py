@@ -39,9 +39,7 @@ for _name, _taps in _TAPS.items():
 
 def _antialias_taps(large: tuple[int, ...], small: tuple[int, ...], per_axis: int) -> int:
     """The filter widens with the scale where the image shrinks."""
-    return math.prod(
-        math.ceil(per_axis * max(1.0, a / max(1, b))) for a, b in zip(large[2:], small[2:], strict=True)
-    )
+    return math.prod(math.ceil(per_axis * max(1.0, a / max(1, b))) for a, b in zip(large[2:], small[2:], strict=True))
 
 
 @operator_cost("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import asdict
+from typing import Any, cast
 
 import pytest
 
@@ -16,12 +17,13 @@ from statsnet.evaluation.factors import (
     suite_noise,
     widest_half_width,
 )
-from statsnet.evaluation.suite import SuiteMember, process_of
+from statsnet.evaluation.suite import SuiteMember
 from statsnet.evaluation.validate import _rows
+from statsnet.profiling.tasks import timing_of
 from statsnet.signatures.intervals import Interval
+from statsnet.signatures.model import Measurement
+from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import parse_settings
-
-ENVIRONMENT = {"device": "cpu", "device_name": "Z80"}
 
 
 def suite_member(name: str, weight: float, reference_s: float, target: str | None = "x/y") -> SuiteMember:
@@ -31,11 +33,8 @@ def suite_member(name: str, weight: float, reference_s: float, target: str | Non
     )  # fmt: skip
 
 
-def outcome(time_s: float) -> dict[str, Any]:
-    return {
-        "latency_s": [time_s], "warmup_latency_s": [], "stable": True, "warnings": [],
-        "environment": ENVIRONMENT,
-    }  # fmt: skip
+def outcome(time_s: float) -> Timing:
+    return Timing(latency_s=(time_s,))
 
 
 def test_a_setting_weighs_members_by_their_reference_time() -> None:
@@ -45,21 +44,24 @@ def test_a_setting_weighs_members_by_their_reference_time() -> None:
     (setting,) = parse_settings("threads=1")
     row = setting_row(setting, members, before, after)
     # 0.25 * 2 + 0.75 * 4
-    assert row["suite_factor"]["value"] == pytest.approx(3.5)
-    assert row["proxy_factor"]["value"] == pytest.approx(3.0)
-    assert row["error"]["value"] == pytest.approx(3.0 / 3.5 - 1)
-    assert [m["value"] for m in row["members"]] == pytest.approx([2.0, 4.0])
+    assert row.suite_factor.value == pytest.approx(3.5)
+    assert row.proxy_factor.value == pytest.approx(3.0)
+    assert row.error.value == pytest.approx(3.0 / 3.5 - 1)
+    assert row.proxy_processes == tuple(after[-1])
+    assert [m.value for m in row.members] == pytest.approx([2.0, 4.0])
 
 
 def test_a_proxy_that_moved_is_held_against_the_times_where_it_was_made() -> None:
     members = [suite_member("a", 0.25, 1.0), suite_member("b", 0.75, 0.1)]
     here = [[outcome(2.0), outcome(2.0)], [outcome(0.4), outcome(0.4)], [outcome(0.03), outcome(0.031)]]
     row = moved_row(members, here, 0.01)
-    assert row["suite_factor"] == pytest.approx({"value": 3.5, "low": 3.5, "high": 3.5})
-    assert row["proxy_factor"]["value"] == pytest.approx(math.sqrt(3.0 * 3.1))
-    assert row["proxy_factor"]["low"] < 3.0 < 3.1 < row["proxy_factor"]["high"]
-    assert row["error"]["value"] == pytest.approx(math.sqrt(3.0 * 3.1) / 3.5 - 1)
-    assert [m["value"] for m in row["members"]] == pytest.approx([2.0, 4.0])
+    assert asdict(row.suite_factor) == pytest.approx({"value": 3.5, "low": 3.5, "high": 3.5})
+    proxy = row.proxy_factor
+    assert proxy.value == pytest.approx(math.sqrt(3.0 * 3.1))
+    assert proxy.low is not None and proxy.high is not None
+    assert proxy.low < 3.0 < 3.1 < proxy.high
+    assert row.error.value == pytest.approx(math.sqrt(3.0 * 3.1) / 3.5 - 1)
+    assert [m.value for m in row.members] == pytest.approx([2.0, 4.0])
 
 
 def test_noise_is_the_spread_of_the_weighted_time_between_rounds() -> None:
@@ -67,6 +69,8 @@ def test_noise_is_the_spread_of_the_weighted_time_between_rounds() -> None:
     rounds = [[outcome(1.0), outcome(1.2)], [outcome(2.0), outcome(2.0)], [outcome(1.0), outcome(9.0)]]
     assert suite_noise(members, rounds) == pytest.approx(0.1)
     assert suite_noise(members, [row[:1] for row in rounds]) is None
+    longer = [[*rounds[0], outcome(50.0)], *rounds[1:]]
+    assert suite_noise(members, longer) == pytest.approx(0.1), "the third round has not run for all"
 
 
 def test_the_error_is_known_no_better_than_either_factor() -> None:
@@ -91,15 +95,21 @@ def test_how_well_the_least_certain_factor_is_known() -> None:
 def test_a_replay_does_not_follow_a_dtype() -> None:
     (setting,) = parse_settings("dtype=bfloat16")
     with pytest.raises(UsageError, match="can not be measured under 'dtype=bfloat16'"):
-        suite_member("signature-1", 1.0, 1.0, target=None).timing_job({}, "cpu", setting)
+        suite_member("signature-1", 1.0, 1.0, target=None).timing_job(cast(Any, None), "cpu", setting)
 
 
 def test_a_profile_that_scatters_is_not_stable() -> None:
-    def profile(samples: list[float]) -> dict[str, Any]:
-        return {"signature": {"measurements": [{"step_latency_s": samples, "warmup_latency_s": []}]}}
+    def profile(*samples: float) -> Measurement:
+        known: dict[str, Any] = dict.fromkeys(
+            ("framework_time_s", "idle_time_s", "unexplained_share", "coefficient_of_variation")
+        )
+        lists: dict[str, Any] = dict.fromkeys(
+            ("warmup_latency_s", "profiled_latency_s", "cluster_time_s", "kernels", "kernel_class"), ()
+        )
+        return Measurement(environment={}, step_latency_s=samples, launches=1.0, **lists, **known)
 
-    assert process_of(profile([1.0, 1.0, 1.01, 9.0]))["stable"] is False
-    assert process_of(profile([1.0, 1.0, 1.01, 1.0, 1.0, 1.0, 9.0]))["stable"] is True
+    assert timing_of(profile(1.0, 1.0, 1.01, 9.0)).stable is False
+    assert timing_of(profile(1.0, 1.0, 1.01, 1.0, 1.0, 1.0, 9.0)).stable is True
 
 
 class _Target:
@@ -119,11 +129,11 @@ class _Target:
 def test_a_class_that_one_round_missed_counts_as_no_share() -> None:
     targets = [_Target(100.0, gemm=0.9, sort=0.1), _Target(110.0, gemm=1.0)]
     achieved = [_Target(126.0, gemm=1.0), _Target(126.0, gemm=1.0)]
-    found = {row["name"]: row for row in _rows(targets, achieved, {("rate", "flops_per_s"): 99.0})}  # type: ignore[arg-type]
-    assert found["sort"]["target"] == pytest.approx(0.05)
-    assert found["sort"]["error"] == pytest.approx(-0.05)
-    assert found["sort"]["noise"] == pytest.approx(0.1)
-    assert found["flops_per_s"]["recorded"] == 99.0
-    assert found["flops_per_s"]["error"] == pytest.approx(0.2)
-    assert found["flops_per_s"]["noise"] == pytest.approx(0.1)
-    assert found["peak_memory"]["error"] is None
+    rows = {row.name: row for row in _rows(targets, achieved, {("rate", "flops_per_s"): 99.0})}  # type: ignore[arg-type]
+    assert rows["sort"].target == pytest.approx(0.05)
+    assert rows["sort"].error == pytest.approx(-0.05)
+    assert rows["sort"].noise == pytest.approx(0.1)
+    assert rows["flops_per_s"].recorded == 99.0
+    assert rows["flops_per_s"].error == pytest.approx(0.2)
+    assert rows["flops_per_s"].noise == pytest.approx(0.1)
+    assert rows["peak_memory"].error is None

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_tasks import Environment, Refusing
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.ncu import METRICS
+from statsnet.measure.task import CountableTask
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import counters_of
+from statsnet.progress import Progress
 from statsnet.signatures.gpu import COUNTERS
 
 NCU = """#!{python}
@@ -50,10 +53,6 @@ LAUNCHES = [
 ]
 
 
-def job(name: str, **fields: Any) -> dict[str, Any]:
-    return {"kind": f"statsnet.jobs_of_tests:{name}", **fields}
-
-
 def install(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, refused: bool = False, kernels: list[str] = KERNELS
 ) -> None:
@@ -65,51 +64,51 @@ def install(
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_a_step_is_counted_in_a_process_under_ncu(jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(jobs / "bin", monkeypatch)
-    shown: list[dict[str, Any]] = []
-    counters, why = counters_of(job("environment"), LAUNCHES, 2, "ncu", on_progress=shown.append)
+def test_a_step_is_counted_in_a_process_under_ncu(temporary_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(temporary_files / "bin", monkeypatch)
+    shown: list[Progress] = []
+    counters, why = counters_of(Environment(), LAUNCHES, 2, "ncu", report=shown.append)
     assert why == ""
     assert counters.tool == "ncu 2025.3.1.0"
     assert counters.clusters["l2_hit_rate"] == (0.5, 0.5)
     assert counters.clusters["dram_bytes"] == (100.0, 100.0)  # read and written
     assert counters.missing == {"ipc": "not_supported"}  # ncu did not know it
-    assert "each kernel runs several times" in shown[0]["stage"]
-    assert [p.name for p in jobs.iterdir()] == ["bin"]
+    assert "each kernel runs several times" in shown[0].stage
+    assert [p.name for p in temporary_files.iterdir()] == ["bin"]
 
 
 @pytest.mark.parametrize(
-    ("fake", "name", "reason", "said"),
+    ("fake", "task", "reason", "said"),
     [
-        (None, "environment", "not_installed", "ncu was not found"),
-        ({"refused": True}, "environment", "not_permitted", "NVreg_RestrictProfilingToAdminUsers=0"),
-        ({}, "refusing", "failed", "no such model"),
-        ({"kernels": KERNELS[:1]}, "environment", "mismatch", "2 were timed and 1 counted"),
-        ({"kernels": []}, "environment", "mismatch", "0 counted"),
+        (None, Environment(), "not_installed", "ncu was not found"),
+        ({"refused": True}, Environment(), "not_permitted", "NVreg_RestrictProfilingToAdminUsers=0"),
+        ({}, Refusing(), "failed", "no such model"),
+        ({"kernels": KERNELS[:1]}, Environment(), "mismatch", "2 were timed and 1 counted"),
+        ({"kernels": []}, Environment(), "mismatch", "0 counted"),
     ],
 )
 def test_where_there_are_none_the_reason_is_told_or_raised(
     fake: dict[str, Any] | None,
-    name: str,
+    task: CountableTask[Any],
     reason: str,
     said: str,
-    jobs: Path,
+    temporary_files: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if fake is None:
-        monkeypatch.setenv("PATH", str(jobs))
+        monkeypatch.setenv("PATH", str(temporary_files))
         monkeypatch.setattr("statsnet.measure.ncu._PLACES", ())
     else:
-        install(jobs / "bin", monkeypatch, **fake)
-    counters, why = counters_of(job(name), LAUNCHES, 2, "auto")
+        install(temporary_files / "bin", monkeypatch, **fake)
+    counters, why = counters_of(task, LAUNCHES, 2, "auto")
     assert counters.clusters == {}
     assert counters.missing == dict.fromkeys(COUNTERS, reason)
     assert said in why
     with pytest.raises(MeasurementError) as error:
-        counters_of(job(name), LAUNCHES, 2, "ncu")
+        counters_of(task, LAUNCHES, 2, "ncu")
     assert said in f"{error.value.message} {error.value.cause} {error.value.hint}"
 
 
 def test_nothing_is_run_where_none_are_wanted() -> None:
-    counters, why = counters_of({"kind": "unknown"}, LAUNCHES, 2, "off")
+    counters, why = counters_of(Refusing(), LAUNCHES, 2, "off")
     assert (counters.tool, counters.missing["ipc"], why) == (None, "off", "")

@@ -1,0 +1,82 @@
+"""`statsnet profile --mix`: the signatures that a mix needs of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from statsnet.cli import options, output
+from statsnet.errors import StatsNetError, UsageError
+
+if TYPE_CHECKING:
+    from statsnet.measure.timing_tasks import Model
+    from statsnet.signatures.model import Signature
+
+_OF_ONE_WORKLOAD = {
+    "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "settings": "--set",
+    "setting": "--setting", "as_json": "--json",
+}  # fmt: skip
+
+
+def profile_mix(
+    mix: str, *, mode: str, folder: str, device: str, counters: str, seed: int, min_time_s: float | None,
+    notes_of: Callable[[Signature], list[str]],
+) -> None:  # fmt: skip
+    """Profile the members that are missing in the folder, a line each; those that fail are named at the end."""
+    _check_options(device)
+    from statsnet.signatures.mix import mix_requests
+    from statsnet.signatures.mix_file import is_mix_file, load_mix_file
+
+    requests = mix_requests(mix)
+    if is_mix_file(mix) and not options.was_given("mode"):
+        mode = load_mix_file(mix).mode or mode
+    output.check_folder(Path(folder))
+    options.require_device(device)
+    from statsnet.measure.process import measuring_environment
+    from statsnet.profiling.members import members_of, profile_members, profiled_signature
+    from statsnet.profiling.tasks import ProfileWorkload
+
+    def measure(model: Model) -> Signature:
+        task = ProfileWorkload(model=replace(model, seed=seed), device=device, **options.given(min_time_s=min_time_s))
+        with output.progress() as show:
+            signature, why = profiled_signature(task, counters, report=show)
+        output.print_notes([*([why] if why else []), *notes_of(signature)])
+        return signature
+
+    members, failed = members_of(requests), []
+    try:
+        for outcome in profile_members(members, mode, Path(folder), measuring_environment(device), measure):
+            why = outcome.why.replace("\n", "; ")
+            click.echo(f"{outcome.name}: {outcome.what}{', ' if outcome.what != 'profiled' else ' into '}{why}")
+            failed += [outcome.name] if outcome.what == "failed" else []
+    except KeyboardInterrupt:
+        click.echo(f"statsnet: the same command goes on with what is in '{folder}'", err=True)
+        raise
+    if failed:
+        raise StatsNetError(
+            f"{len(failed)} of {len(members)} members could not be profiled",
+            cause=f"said above of {', '.join(failed)}",
+            hint="the same command tries these alone again",
+        )
+    given = f" --mode {mode}" if options.was_given("mode") else ""
+    click.echo(f"\nall are there: statsnet synthesize --mix {mix}{given} --profiles {folder}")
+
+
+def _check_options(device: str) -> None:
+    if given := [flag for name, flag in _OF_ONE_WORKLOAD.items() if options.was_given(name)]:
+        raise UsageError(
+            f"{given[0]} and --mix were both given",
+            cause=f"{given[0]} is for one workload",
+            hint="preset, batch and dtype of each member stand in the mix's file",
+        )
+    if device == "meta" or "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError(
+            f"--mix was given {'for counting' if device == 'meta' else 'under torchrun'}",
+            cause="a proxy is made of signatures that were timed in one process",
+            hint="profile the members one by one",
+        )

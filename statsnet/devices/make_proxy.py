@@ -1,0 +1,79 @@
+"""All steps from the text of a mix to a proxy, for a device that is here or one that was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
+from statsnet.environment import fingerprint
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.process import measuring_environment
+from statsnet.progress import Report, silent
+from statsnet.proxy.spec import Proxy
+from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.synthesis.bench import Bench, BenchSetup
+from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.problem import Design, Problem, ProxyRequest, common_dtype, prepare
+from statsnet.synthesis.search import SearchLimits, SearchResult, search
+from statsnet.synthesis.synthesize import finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MakeOptions:
+    """Where and how a proxy is made. On a GPU, hardware counters (`counters`: see gpu.COUNTING) are read for members
+    that are profiled here, for candidates if the members' are known, and for the finished proxy; if there are none,
+    `note` is told why."""
+
+    mode: str = "inference"
+    device: str = "cpu"
+    profiles: Path | None = None
+    cache: MeasurementCache = field(default_factory=MeasurementCache)
+    counters: str = "off"
+    report: Report = silent
+    note: Callable[[str], None] = silent
+
+
+def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
+    """The mix's signatures, and the device's bench. Raises UsageError for a bad mix or device, DeviceError if the
+    device is not there."""
+    db = ProfilesDB(options.profiles)
+    recorded = None
+    if is_recorded(options.device):
+        recorded = recorded_device(options.device.removeprefix(PREFIX), db, options.mode)
+    here = recorded.environment if recorded else measuring_environment(options.device)
+    mix = resolve_mix(mix_text, options.mode, db, environment=fingerprint(here))
+    setup = BenchSetup(
+        environment=here,
+        mode=options.mode,
+        dtype=common_dtype(mix),
+        device="cpu" if recorded else options.device,
+        cache=options.cache,
+        counters=options.counters,
+        report=options.report,
+        note=options.note,
+    )
+    return mix, RecordedBench(setup, recorded) if recorded else LiveBench(setup)
+
+
+def prepare_proxy(request: ProxyRequest, options: MakeOptions) -> Problem:
+    """The problem for a request. Raises as `synthesize` does."""
+    mix, bench = open_bench(request.mix_text, options)
+    return prepare(mix, bench, request, Design(seed=request.seed))
+
+
+def synthesize(request: ProxyRequest, options: MakeOptions) -> Proxy:
+    """Make a proxy for a mix. Deterministic for the same signatures, seed and cached measurements.
+
+    Raises UsageError for a bad mix or budget, DeviceError if the device is not there, MeasurementError if a measuring
+    process fails.
+    """
+    return finish(prepare_proxy(request, options))
+
+
+def search_proxy(request: ProxyRequest, options: MakeOptions, *, journal: Path, limits: SearchLimits) -> SearchResult:
+    """Make a proxy with a search over designs. Raises as `synthesize` and `search` do."""
+    mix, bench = open_bench(request.mix_text, options)
+    return search(mix, bench, request, journal=journal, limits=limits)

@@ -1,0 +1,156 @@
+"""What a measurement depends on besides the workload: device, software and settings. No host name, user name or path.
+
+Pasted into every generated network, together with measure/timing.py: it needs torch and the standard library only.
+"""
+
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+# Without these, glibc returns large blocks to the system, and every step faults their pages in again. A small
+# proxy has no such blocks. They act only if they are set before the process starts.
+ALLOCATOR_ENV = {
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "8589934592",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+ALLOCATOR_LIBRARIES = ("tcmalloc", "jemalloc", "mimalloc")
+# Environment variables that change speed; only those that are set enter a record.
+SETTINGS = (
+    "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DYNAMIC",
+    "ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC",
+    "OMP_SCHEDULE", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "KMP_AFFINITY", "KMP_BLOCKTIME",
+    "TORCH_MKLDNN_ENABLED", "TORCH_MKLDNN_MATMUL_MIN_DIM", "LRU_CACHE_CAPACITY", "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
+)  # fmt: skip
+# torch's own switches and their defaults; only those that differ enter a record.
+TORCH_SETTINGS = {
+    "float32_matmul_precision": "highest",
+    "cudnn_benchmark": "False",
+    "cudnn_allow_tf32": "True",
+    "deterministic_algorithms": "False",
+}
+# Instruction sets (as /proc/cpuinfo spells them) that libraries choose kernels by.
+ISA_FLAGS = frozenset({
+    "sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx_vnni_int8", "avx512f", "avx512bw", "avx512cd",
+    "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8",
+    "amx_fp16", "asimd", "asimddp", "asimdhp", "bf16", "i8mm", "sve", "sve2", "svebf16", "sme",
+})  # fmt: skip
+
+
+def describe(device: str = "cpu") -> dict[str, Any]:
+    """The environment record of this process for "cpu", "cuda" or "cuda:N", a device that torch can use."""
+    import torch  # not above: signatures are read without it
+
+    kind, _, index = device.partition(":")
+    versions = dict(re.findall(r"(Library Version|MKL-DNN|oneDNN) v?([\d.]+)", torch.__config__.show()))
+    switches = {
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "cudnn_benchmark": str(torch.backends.cudnn.benchmark),
+        "cudnn_allow_tf32": str(torch.backends.cudnn.allow_tf32),
+        "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
+    }
+    record = describe_machine() | {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "interop_threads": torch.get_num_interop_threads(),
+        "torch": str(torch.__version__),
+        "mkl": versions.get("Library Version"),
+        "onednn": versions.get("MKL-DNN") or versions.get("oneDNN"),
+    }
+    record["settings"] |= {k: v for k, v in switches.items() if v != TORCH_SETTINGS[k]}
+    return record | _gpu(int(index or 0)) if kind == "cuda" else record
+
+
+def describe_machine() -> dict[str, Any]:
+    """The part of a record that needs no torch; its device is the CPU."""
+    # Fields of the first core. Family, model and stepping tell apart what virtual machines name alike.
+    cpu = dict(re.findall(r"^(.*?)\s*: *(.*?) *$", _text("/proc/cpuinfo").split("\n\n")[0], re.MULTILINE))
+    name = cpu.get("model name") or platform.processor() or platform.machine()
+    numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
+    flags = (cpu.get("flags") or cpu.get("Features") or "").split()
+    variables = sorted(os.environ.items())
+    allocator = {k: v for k, v in variables if re.fullmatch(r"MALLOC_[A-Z_]+=\d+", f"{k}={v}")}
+    for library in ALLOCATOR_LIBRARIES:
+        if library in os.environ.get("LD_PRELOAD", ""):
+            allocator["library"] = library
+    # No known setting needs a path or free text: such a value is not kept.
+    harmless = re.compile(r"[A-Za-z0-9_=,.:;{}()+\- ]{1,80}")
+    settings = {k: v if harmless.fullmatch(v) else "other" for k, v in variables if v and k in SETTINGS}
+    return {
+        "device": "cpu",
+        "device_name": name,
+        "cpu_model": " ".join([name, *numbers]),
+        "isa": sorted(ISA_FLAGS.intersection(flags)),
+        "cores": usable_cores(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "os": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "cuda": None,
+        "driver": None,
+        "allocator": allocator,
+        "settings": settings,
+    }
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on: in a container or under taskset, these can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _gpu(index: int) -> dict[str, Any]:
+    import torch  # not above: signatures are read without it
+
+    gpu = torch.cuda.get_device_properties(index)
+    cudnn: Any = torch.backends.cudnn
+    uuid = str(getattr(gpu, "uuid", "")).removeprefix("GPU-")
+    limits = _nvml(f"GPU-{uuid}")  # NVML may number GPUs unlike CUDA
+    loaded = re.search(r"Kernel Module.*? (\d+\.[\d.]+)", _text("/proc/driver/nvidia/version"))
+    return {
+        "device": "cuda",
+        "device_name": gpu.name,
+        "memory_bytes": gpu.total_memory,
+        "cuda": torch.version.cuda,
+        "driver": limits.pop("driver") or (loaded and loaded[1]),
+        "gpu": {
+            "compute_capability": f"{gpu.major}.{gpu.minor}",
+            "multiprocessors": gpu.multi_processor_count,
+            "cudnn": str(cudnn.version() or "") or None,
+            **limits,
+        },
+    }
+
+
+def _nvml(uuid: str) -> dict[str, Any]:
+    """Driver, clock limits and power limit of a GPU; None for what NVML or its package does not tell."""
+    details: dict[str, Any] = dict.fromkeys(["driver", "sm_clock_max_mhz", "memory_clock_max_mhz", "power_limit_w"])
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no package nvidia-ml-py, or no driver library
+        return details
+    try:
+        details["driver"] = str(pynvml.nvmlSystemGetDriverVersion())
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        details["sm_clock_max_mhz"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)
+        details["memory_clock_max_mhz"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_MEM)
+        details["power_limit_w"] = round(pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000)
+    except pynvml.NVMLError:  # a virtual GPU does not tell everything
+        pass
+    finally:
+        pynvml.nvmlShutdown()
+    return details
+
+
+def _text(path: str) -> str:
+    """A file's text; empty where there is no such file."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

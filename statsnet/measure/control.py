@@ -1,0 +1,49 @@
+"""How a task's process is run. This is no part of what the task measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from statsnet.measure.task import Task
+from statsnet.workloads.settings import BASELINE, Setting
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """`label` names the task in progress and errors. If a task of a group `may_fail`, its failure is a result (Failure)
+    and no error. `peak_bytes` is the memory it is known to need. `under` is a command that runs the process's own."""
+
+    setting: Setting = BASELINE
+    label: str = ""
+    timeout_s: float | None = None
+    may_fail: bool = False
+    peak_bytes: int | None = None
+    under: Sequence[str] = ()
+    env: dict[str, str] = field(default_factory=dict)
+
+
+DEFAULT = Control()
+"""As this process runs, without a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[R]):
+    """A task and the control of its process."""
+
+    task: Task[R]
+    control: Control = DEFAULT
+
+    @property
+    def label(self) -> str:
+        return self.control.label or type(self.task).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The result of a task that was allowed to fail, and did: the reason in one line."""
+
+    why: str

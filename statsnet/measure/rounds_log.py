@@ -1,0 +1,223 @@
+"""Subjects measured under settings, in rounds, until every factor is known. Groups are logged to a file, so that a long
+measurement can be resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import msgspec
+
+from statsnet.environment import fingerprint
+from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.measure.control import Failure, Job
+from statsnet.measure.process import measuring_environment
+from statsnet.measure.rounds import measuring_failed
+from statsnet.measure.side_by_side import side_by_side
+from statsnet.measure.task import to_json
+from statsnet.measure.timing_tasks import StepOutcome
+from statsnet.progress import Progress, Report, silent
+from statsnet.signatures.timing import Timing
+from statsnet.workloads.settings import BASELINE, Setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Something that is timed. `identity` tells it from all others, even from a new proxy with the same name. `job`
+    gives the job that times it under a setting."""
+
+    identity: str
+    label: str
+    job: Callable[[Setting], Job[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """What is kept of one process: its times and environment, or why it failed."""
+
+    timing: Timing | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    failed: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.timing is None and self.failed is None:
+            raise ValueError("a process has neither times nor a failure")
+
+
+Group = Mapping[str, Logged]
+"""Processes that took turns, by their setting's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    subject: str
+    environment: str
+    began: int
+    processes: dict[str, Logged]
+
+
+@dataclass(slots=True)
+class RoundsLog:
+    """Groups by subject; with a `path`, each is a line in that file. Groups of another environment than `here` (this
+    machine's CPU) stay there but are not used. Lines that are unfinished or have another form are not used either.
+
+    Raises FileFormatError for a file that can not be read or holds something else.
+    """
+
+    path: Path | None = None
+    here: str = field(default_factory=lambda: fingerprint(measuring_environment()))
+    groups: dict[str, list[Group]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = _text(self.path) if self.path.exists() else ""
+        lines = []
+        for line in text.splitlines():
+            with contextlib.suppress(msgspec.MsgspecError):
+                lines.append(msgspec.json.decode(line, type=_Line))
+        if "\n" in text and not lines:
+            raise _no_log(self.path, "none of its lines is a round")
+        for known in lines:
+            self._take(known)
+        if text and not text.endswith("\n"):
+            self._append("\n")
+
+    def failed(self, subject: Subject, setting: Setting) -> str | None:
+        """Why the subject does not run in the setting; None if it does, or was not tried."""
+        return next((p.failed for p in self._processes(subject, setting) if p.failed is not None), None)
+
+    def of(self, subject: Subject, setting: Setting) -> list[Timing]:
+        """The times measured so far, in their order."""
+        return [p.timing for p in self._processes(subject, setting) if p.timing is not None]
+
+    def tried(self, subject: Subject, setting: Setting) -> int:
+        """How many processes have run, or failed."""
+        return len(self._processes(subject, setting))
+
+    def environments(self, subject: Subject, setting: Setting) -> list[Mapping[str, Any]]:
+        """Where the times were measured."""
+        return [p.environment for p in self._processes(subject, setting) if p.timing is not None]
+
+    def pairs(
+        self, subject: Subject, setting: Setting, rounds: slice = slice(None)
+    ) -> tuple[list[Timing], list[Timing]]:
+        """The times at the baseline and under the setting, of the groups that hold both."""
+        groups = [g for g in self.groups[subject.identity] if setting.name in g][rounds]
+        pairs = [(g[BASELINE.name].timing, g[setting.name].timing) for g in groups]
+        known = [(a, b) for a, b in pairs if a is not None and b is not None]
+        return [a for a, _ in known], [b for _, b in known]
+
+    def measure(self, subject: Subject, settings: Sequence[Setting]) -> None:
+        """One more group: a process for the baseline and one for each setting. If a subject does not run in a setting,
+        that is logged too."""
+        began = round(time.time())
+        sweep = [BASELINE, *settings]
+        jobs = [_may_fail(subject.job(setting), setting != BASELINE) for setting in sweep]
+        outcomes = side_by_side(jobs)
+        processes = {setting.name: _logged(o) for setting, o in zip(sweep, outcomes, strict=True)}
+        line = _Line(subject=subject.identity, environment=self.here, began=began, processes=processes)
+        if self.path is not None:
+            self._append(to_json(line) + "\n")
+        self._take(line)
+
+    def _processes(self, subject: Subject, setting: Setting) -> list[Logged]:
+        return [g[setting.name] for g in self.groups[subject.identity] if setting.name in g]
+
+    def _take(self, line: _Line) -> None:
+        if line.environment == self.here:
+            self.groups[line.subject].append(line.processes)
+
+    def _append(self, text: str) -> None:
+        assert self.path is not None
+        with self.path.open("a", encoding="utf-8") as lines:
+            lines.write(text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _no_log(path, str(error)) from error
+
+
+def _no_log(path: Path, cause: str) -> FileFormatError:
+    return FileFormatError(
+        f"'{path}' is no log of rounds", cause=cause, hint="name another file: it is made if there is none"
+    )
+
+
+def _may_fail(job: Job[Any], may_fail: bool) -> Job[Any]:
+    return replace(job, control=replace(job.control, may_fail=may_fail))
+
+
+def _logged(outcome: StepOutcome | Failure) -> Logged:
+    if isinstance(outcome, Failure):
+        return Logged(failed=outcome.why)
+    return Logged(timing=outcome.timing, environment=outcome.environment)
+
+
+def measure_until_known(
+    log: RoundsLog,
+    subjects: Sequence[Subject],
+    settings: Sequence[Setting],
+    *,
+    fewest: int,
+    most: int,
+    uncertain: Callable[[], set[tuple[str, str]]],
+    skip: Callable[[Setting], bool] = lambda _: False,
+    report: Report = silent,
+) -> None:
+    """Measure every subject in every setting, beside the baseline, for `fewest` rounds. Then, up to `most` rounds,
+    measure those pairs (identity, setting's name) that `uncertain` gives. What is in the log already counts. Without
+    settings, only the baseline is measured. As soon as `skip` is true for a setting, it is left out.
+
+    Raises MeasurementError if a subject fails at the baseline.
+    """
+    spent_s: dict[str, list[float]] = {s.identity: [] for s in subjects}
+    for number in range(most):
+        wanted = uncertain() if number >= fewest else None
+        due = [s for s in subjects if _due(log, s, settings, number, wanted)]
+        rounds = max(fewest, number + 1)
+        for place, subject in enumerate(due):
+            chosen = [s for s in _due(log, subject, settings, number, wanted) if not skip(s)]
+            if not chosen:
+                continue
+            done = (number + place / len(due)) / rounds
+            left_s = _left_s([spent_s[s.identity] for s in due], place, rounds - number - 1)
+            stage = f"{subject.label}, round {number + 1} of {rounds}"
+            report(Progress(stage=stage, done=done, remaining_s=left_s))
+            begin = time.monotonic()
+            try:
+                log.measure(subject, [s for s in chosen if s != BASELINE])
+            except StatsNetError as error:
+                raise measuring_failed(subject.label, error) from error
+            spent_s[subject.identity].append(time.monotonic() - begin)
+
+
+def _left_s(spent_s: Sequence[Sequence[float]], place: int, rounds: int) -> float | None:
+    """Seconds for the rest of this round, from `place` on, and for `rounds` more; None before anything has run."""
+    known = [mean(times) for times in spent_s if times]
+    if not known:
+        return None
+    each = [mean(times) if times else mean(known) for times in spent_s]
+    return sum(each[place:]) + rounds * sum(each)
+
+
+def _due(
+    log: RoundsLog,
+    subject: Subject,
+    settings: Sequence[Setting],
+    number: int,
+    wanted: set[tuple[str, str]] | None,
+) -> list[Setting]:
+    """The settings in which the subject is to run in round `number`."""
+    chosen = [s for s in settings or [BASELINE] if log.tried(subject, s) <= number]
+    return [s for s in chosen if wanted is None or (subject.identity, s.name) in wanted]

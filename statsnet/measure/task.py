@@ -1,0 +1,101 @@
+"""A task: what one measuring process does, as plain data that travels to it.
+
+A task is sent with the name of its class, so that the process can load it. Its `run` returns plain data that travels
+back: dataclasses of numbers, texts and tuples. How the process is run is no part of the task (control.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import msgspec
+
+from statsnet.errors import UsageError
+from statsnet.progress import Progress, silent
+from statsnet.workloads.settings import BASELINE, Setting
+
+R = TypeVar("R")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a process says while it runs: its progress, the number of the item that it starts, or how its turn went."""
+
+    progress: Progress | None = None
+    item: int | None = None
+    window_s: float | None = None
+    waited_s: float = 0.0
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a task is given in its process: the setting that it runs under, the function that it reports to, and, if it
+    takes turns with others, a command for each of its turns."""
+
+    setting: Setting = BASELINE
+    say: Callable[[Event], None] = silent
+    turns: Iterable[str] | None = None
+
+    def report(self, progress: Progress) -> None:
+        self.say(Event(progress=progress))
+
+
+class Task(ABC, Generic[R]):
+    """Subclasses are frozen dataclasses at the top of a module, so that the process can load them by name."""
+
+    @abstractmethod
+    def run(self, context: Context) -> R:
+        """Do the work, in the process that was started for it."""
+
+
+class CountableTask(Task[R]):
+    """A task whose kernels can be counted under Nsight Compute."""
+
+    @abstractmethod
+    def launch(self, context: Context) -> None:
+        """Launch the kernels that `run` times, in the same order, within `ncu.RANGE`."""
+
+
+@dataclass(frozen=True)
+class UnderNcu(Task[None]):
+    """The same task, launched to have its kernels counted."""
+
+    task: CountableTask[Any]
+
+    def run(self, context: Context) -> None:
+        self.task.launch(context)
+
+
+def encode_task(task: Task[Any]) -> dict[str, Any]:
+    """As plain data."""
+    if isinstance(task, UnderNcu):
+        return {"class": "UnderNcu", "fields": encode_task(task.task)}
+    kind = type(task)
+    return {"class": f"{kind.__module__}:{kind.__qualname__}", "fields": msgspec.to_builtins(task)}
+
+
+def decode_task(data: dict[str, Any]) -> Task[Any]:
+    """Inverse of `encode_task`. Raises UsageError if the class is no task."""
+    if data["class"] == "UnderNcu":
+        return UnderNcu(decode_task(data["fields"]))  # type: ignore[arg-type]
+    module, _, name = str(data["class"]).partition(":")
+    kind = getattr(importlib.import_module(module), name, None) if module and name else None
+    if not (isinstance(kind, type) and issubclass(kind, Task)):
+        raise UsageError(f"'{data['class']}' is not a task")
+    task: Task[Any] = msgspec.convert(data["fields"], kind)
+    return task
+
+
+def result_type(task: Task[Any]) -> Any:
+    """What `run` returns."""
+    return get_type_hints(type(task).run)["return"]
+
+
+def to_json(value: Any) -> str:
+    """Raises ValueError for NaN and infinities: a failed run must not become a number."""
+    return json.dumps(msgspec.to_builtins(value), allow_nan=False)

@@ -1,0 +1,148 @@
+"""Profiles of a mix's members, in a folder that a ProfilesDB reads: those that are missing are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from statsnet import workloads
+from statsnet.environment import differences, fingerprint, slug
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.measure import process
+from statsnet.measure.control import DEFAULT, Control
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.hardware_counters import counted_signature
+from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.progress import Report, silent
+from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.mix import ANY, MixRequest, Selection, load_in_mode, signature_path
+from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import load_signature, save_signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a mix needs a signature of: a workload in one size, or a user's `file`, which is there already."""
+
+    name: str
+    selection: Selection = ANY
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a member, and why."""
+
+    name: str
+    what: Literal["profiled", "skipped", "copied", "failed"]
+    why: str
+
+
+def profiled_signature(
+    task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
+) -> tuple[Signature, str]:
+    """A workload's signature, on a GPU with its hardware counters; and where there are none, why."""
+    profile = process.run(task, control, report=report)
+    if profile.launches is None or counters == "off":
+        return profile.signature, ""
+    return counted_signature(profile.signature, profile.launches, task, counters, control=control, report=report)
+
+
+def members_of(requests: Iterable[MixRequest]) -> list[Member]:
+    """Each workload and file that a mix needs, once; a domain stands for all its workloads that are registered.
+
+    Raises UsageError for a name that is not known, or a workload that is asked for in two sizes.
+    """
+    wanted: dict[str, Member] = {}
+    known = workloads.names()
+    for request in requests:
+        if (path := signature_path(request, known)) is not None:
+            wanted[str(path)] = Member(name=str(path), file=path)
+            continue
+        for name in _names(request):
+            sizes = {request.selection, wanted[name].selection if name in wanted else ANY} - {ANY}
+            if len(sizes) > 1:
+                raise UsageError(
+                    f"'{name}' is asked for in two sizes: {' and '.join(sorted(map(str, sizes)))}",
+                    cause="a folder of profiles holds one signature of a workload in each mode",
+                    hint=f"statsnet profile {name} -o FILE, and name FILE in the mix",
+                )
+            wanted[name] = Member(name=name, selection=next(iter(sizes), ANY))
+    return list(wanted.values())
+
+
+def _names(request: MixRequest) -> list[str]:
+    is_domain = request.kind == "domain" or (request.kind is None and request.name in workloads.domains())
+    if is_domain:
+        return [w.full_name for w in workloads.in_domain(request.name)]
+    return [workloads.get(request.name).full_name]
+
+
+def profile_members(
+    members: Iterable[Member],
+    mode: str,
+    folder: Path,
+    here: Mapping[str, Any],
+    measure: Callable[[Model], Signature],
+) -> Iterator[Outcome]:
+    """Make `measure` what has no signature of the environment `here` in the folder or in the profiles that ship; these
+    are copied, so that the folder holds them all. A member that fails does not stop the others."""
+    there, shipped = ProfilesDB(folder), ProfilesDB()
+    for member in members:
+        try:
+            yield _outcome(member, mode, there, shipped, here, measure)
+        except StatsNetError as error:
+            yield Outcome(name=member.name, what="failed", why=str(error))
+
+
+def _outcome(
+    member: Member,
+    mode: str,
+    there: ProfilesDB,
+    shipped: ProfilesDB,
+    here: Mapping[str, Any],
+    measure: Callable[[Model], Signature],
+) -> Outcome:
+    if member.file is not None:
+        load_in_mode(member.file, mode)
+        return Outcome(name=member.name, what="skipped", why="it is a signature file")
+    if _found(member, mode, there, here) is not None:
+        return Outcome(name=member.name, what="skipped", why=f"'{there.path}' has its signature")
+    path = there.path / slug(here) / f"{member.name}.{mode}.json"
+    if path.exists():
+        raise _taken(path, here)
+    if (signature := _found(member, mode, shipped, here)) is not None:
+        save_signature(path, signature)
+        return Outcome(name=member.name, what="copied", why="StatsNet comes with its signature")
+    if not workloads.get(member.name).builtin:
+        raise StatsNetError(
+            f"'{member.name}' does not ship with StatsNet",
+            cause="no signature may hold its name, by which a folder of profiles is read",
+            hint=f"statsnet profile {member.name} -o FILE, and name FILE in the mix",
+        )
+    asked = member.selection
+    model = Model(target=member.name, mode=mode, preset=asked.preset, batch=asked.batch, dtype=asked.dtype or "float32")
+    save_signature(path, measure(model))
+    return Outcome(name=member.name, what="profiled", why=str(path))
+
+
+def _found(member: Member, mode: str, db: ProfilesDB, here: Mapping[str, Any]) -> Signature | None:
+    """Its signature from here, in the size asked for."""
+    loaded = (entry.load() for entry in db.find(member.name, mode))
+    return next(
+        (s for s in loaded if member.selection.fits(s) and s.measurement_for(fingerprint(here)) is not None),
+        None,
+    )
+
+
+def _taken(path: Path, here: Mapping[str, Any]) -> StatsNetError:
+    signature = load_signature(path)
+    changed = [line for m in signature.measurements[:1] for line in differences(m.environment, here)]
+    why = f"it was measured elsewhere ({', '.join(changed)})" if changed else f"it is {Selection.of(signature)}"
+    return StatsNetError(
+        f"'{path}' is another signature of this workload",
+        cause=why,
+        hint="choose another folder with -o, or delete the file",
+    )

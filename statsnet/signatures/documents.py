@@ -1,0 +1,274 @@
+"""A proxy's spec, its fit, and results as typed values. A key that is not named here passes unchecked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from statsnet.signatures.conversion import IF_KNOWN
+from statsnet.signatures.intervals import Interval
+from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Size, whole
+from statsnet.signatures.model import Mode
+from statsnet.signatures.timing import Processes, Timing
+
+Weight = Annotated[float, Meta(gt=0, le=1)]
+MemberName = Annotated[str, Meta(min_length=1, max_length=200)]
+Name = Annotated[str, Meta(max_length=60)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecMember:
+    """A workload that a proxy stands for: its pinned signature, and its time where the proxy was made."""
+
+    name: MemberName
+    weight: Weight
+    signature: Id
+    latency_s: PositiveSeconds
+    batch: Annotated[int, Meta(ge=1)] | None = None
+    preset: Name | None = None
+    optimizer: Name | None = None
+    peak_bytes: Size | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecBlock:
+    """One block of a tower; `config` holds the arguments of its constructor."""
+
+    kind: Annotated[str, whole("[a-z][a-z0-9_]{0,59}")]
+    config: dict[str, Any]
+    optimizer: Name | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecTower:
+    blocks: Annotated[tuple[SpecBlock, ...], Meta(min_length=1, max_length=100_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxySpec:
+    """spec.json: the network as data, and the mix that it stands for."""
+
+    kind: Literal["statsnet.proxy"] = "statsnet.proxy"
+    schema_version: Literal[1] = 1
+    id: Id
+    mode: Mode
+    dtype: Annotated[str, whole("[a-z0-9_]{1,40}")]
+    seed: Annotated[int, Meta(ge=0, le=LARGEST_INT)]
+    budget_s: PositiveSeconds
+    reference_environment: Mapping[str, Any]
+    mix: Annotated[tuple[SpecMember, ...], Meta(min_length=1, max_length=10_000)]
+    towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Characteristic:
+    """What was asked of the proxy and what it has; None if not measured."""
+
+    name: Label
+    group: Annotated[str, Meta(min_length=1, max_length=100)]
+    target: Number | None
+    achieved: Number | None
+    unit: Annotated[str, Meta(max_length=40)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distances:
+    """What a fit is judged by; see `comparison.summary`."""
+
+    category_total_variation: Finite | None = None
+    kernel_class_total_variation: Finite | None = None
+    phase_total_variation: Finite | None = None
+    intensity_earth_movers_distance_log2: Finite | None = None
+    flops_per_s_error: Finite | None = None
+    bytes_per_s_error: Finite | None = None
+    launches_per_s_ratio: Finite | None = None
+    idle_share_target: Finite | None = None
+    idle_share_achieved: Finite | None = None
+    framework_share_target: Finite | None = None
+    framework_share_achieved: Finite | None = None
+    formula_coverage_target: Finite | None = None
+    formula_coverage_achieved: Finite | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitSummary(Distances):
+    """The distances, and how long the step takes."""
+
+    budget_s: PositiveSeconds | None = None
+    step_latency_s: PositiveSeconds | None = None
+    step_latency_error: Finite | None = None
+    suite_latency_s: PositiveSeconds | None = None
+    compression: Finite | None = None
+    coefficient_of_variation: Finite | None = None
+    parameter_count: Size | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One network that was measured on the way to the proxy; errors are those of the integer program's objective."""
+
+    round: Annotated[int, Meta(ge=1)]
+    predicted_error: Finite
+    lower_bound: Finite
+    measured_error: Finite
+    drift: Finite
+    step_latency_s: PositiveSeconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """fit.json: how well a proxy matches its target."""
+
+    kind: Literal["statsnet.fit"] = "statsnet.fit"
+    schema_version: Literal[1] = 1
+    spec: Id
+    environment: Mapping[str, Any]
+    characteristics: Annotated[tuple[Characteristic, ...], Meta(max_length=100_000)]
+    summary: FitSummary
+    network_sha256: str | None = None
+    rounds: tuple[Round, ...] = ()
+    replayed_members: tuple[str, ...] = ()
+    stored_members: tuple[str, ...] = ()
+    throttled: tuple[str, ...] = ()
+    recorded: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What was run."""
+
+    type: Literal["proxy", "suite"]
+    id: Id | None
+    mode: Mode
+
+
+Evidence = Literal["model", "replay"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultMember:
+    """A workload of a suite: its processes here, and its time where the proxy was made."""
+
+    name: MemberName
+    weight: Weight
+    latency_s_reference: PositiveSeconds
+    processes: Processes
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyTimes:
+    """Of the proxy that was measured in turn with its suite."""
+
+    processes: Processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharacteristicAgain(Characteristic):
+    """A row of a fit that was measured again: `recorded` stands in fit.json, `noise` lies between rounds."""
+
+    recorded: Number | None
+    error: Finite | None
+    noise: Finite | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitAgain:
+    """A fit that was measured again; `noise` compares the target of the first round with that of the last."""
+
+    characteristics: tuple[CharacteristicAgain, ...]
+    summary: Distances
+    noise: Distances | None
+    suite_latency_s: PositiveSeconds
+    proxy_latency_s: PositiveSeconds
+    compression: Finite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberFactor(Interval):
+    """The factor of one workload of the suite."""
+
+    name: MemberName
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """By which factor the times changed, and how far the proxy's is from the suite's."""
+
+    suite_factor: Interval
+    proxy_factor: Interval
+    error: Interval
+    members: tuple[MemberFactor, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingFactors(Moved):
+    """The factors of one setting against the baseline."""
+
+    name: str
+    suite_noise: Finite | None
+    differences: tuple[str, ...]
+    member_processes: tuple[Processes, ...]
+    proxy_processes: Processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedSetting:
+    """A setting under which a workload or the proxy does not run."""
+
+    name: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """Whether the proxy follows its suite when settings change."""
+
+    rounds: int
+    widest_half_width: Finite | None
+    baseline_noise: Finite | None
+    settings: tuple[SettingFactors, ...]
+    failed: tuple[FailedSetting, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What `validate` found; a part that was not asked for is None."""
+
+    fit: FitAgain | None
+    fidelity: Fidelity | None
+    moved: Moved | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What `run` (processes) or `validate` (members) measured."""
+
+    kind: Literal["statsnet.result"] = "statsnet.result"
+    schema_version: Literal[1] = 1
+    subject: Subject
+    environment: Mapping[str, Any]
+    processes: Processes | None = field(default=None, metadata=IF_KNOWN)
+    members: Annotated[tuple[ResultMember, ...], Meta(max_length=10_000)] | None = field(
+        default=None, metadata=IF_KNOWN
+    )
+    proxy: ProxyTimes | None = field(default=None, metadata=IF_KNOWN)
+    validation: Validation | None = field(default=None, metadata=IF_KNOWN)
+
+    def __post_init__(self) -> None:
+        if self.processes is None and self.members is None:
+            raise ValueError("it has neither 'processes' nor 'members'")
+        if missing := {"device", "device_name"} - self.environment.keys():
+            raise ValueError(f"environment: '{min(missing)}' is missing")
+
+    @property
+    def of_subject(self) -> tuple[Timing, ...]:
+        """The processes of the proxy that was run, or of all members of the suite."""
+        if self.members is None:
+            return self.processes or ()
+        return tuple(process for member in self.members for process in member.processes)

@@ -1,0 +1,53 @@
+"""How long the steps of one process took: one entry of a result's `processes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
+
+from statsnet.signatures.conversion import IF_KNOWN
+from statsnet.signatures.limits import Finite, PositiveSeconds, Quantity, Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPower:
+    """Energy and clocks of a GPU during one process, as NVML gave them (measure/gpu_power.py). `throttled` names the
+    reasons that were seen for a lower clock; `missing` says why a field is None."""
+
+    energy_j_per_step: Quantity | None = None
+    power_w: Quantity | None = None
+    sm_clock_mhz: Quantity | None = None
+    sm_clock_min_mhz: Quantity | None = None
+    temperature_c: Finite | None = None
+    throttled: tuple[str, ...] | None = None
+    missing: Mapping[str, str] | None = None
+
+
+Times = Annotated[tuple[PositiveSeconds, ...], Meta(max_length=1_000_000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What one fresh process measured: one sample, however many steps it ran. Raw times in seconds.
+
+    `window_latency_s` holds the median of each of its turns, where the process took turns with others. On a GPU
+    `power` is what it drew meanwhile, `attempts` how often it was measured until nothing throttled it,
+    `flushed_latency_s` steps with an overwritten L2 cache. `generated_share` is the share of a compiled step in kernels
+    that the compiler generated. What is not known is None here and left out of a file.
+    """
+
+    latency_s: Times
+    warmup_latency_s: Times = ()
+    stable: bool = True
+    warnings: tuple[str, ...] = ()
+    window_latency_s: Times | None = field(default=None, metadata=IF_KNOWN)
+    flushed_latency_s: Times | None = field(default=None, metadata=IF_KNOWN)
+    generated_share: Share | None = field(default=None, metadata=IF_KNOWN)
+    attempts: Annotated[int, Meta(ge=1, le=100)] | None = field(default=None, metadata=IF_KNOWN)
+    power: ProcessPower | None = field(default=None, metadata=IF_KNOWN)
+
+
+Processes = Annotated[tuple[Timing, ...], Meta(max_length=100_000)]

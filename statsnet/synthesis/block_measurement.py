@@ -1,0 +1,103 @@
+"""What a block costs as measured: its operators in groups of equal class, and the time between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.gpu_activity import Launch
+from statsnet.profiling.kernels import kernel_class
+from statsnet.signatures.categories import categorize
+from statsnet.signatures.shapes import shape_class, weight_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredOperators:
+    """Operators of equal class, phase and intensity: seconds, FLOPs, bytes, bytes of weights and calls in one use.
+    `counters` are their known GPU counters, means over their time."""
+
+    category: str
+    kernel_class: str
+    shape_class: str
+    phase: str
+    fused: float
+    time_s: float
+    flops: float
+    bytes: float
+    weights: float
+    calls: float
+    counters: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockPart:
+    """A block's own operators, or those of its optimizer. `framework_s` is the time between them."""
+
+    operators: tuple[MeasuredOperators, ...]
+    framework_s: float
+
+    @property
+    def operator_time_s(self) -> float:
+        return sum(row.time_s for row in self.operators)
+
+    def scale_times(self, factor: float) -> BlockPart:
+        """The same on a machine whose operators take `factor` times as long."""
+        rows = tuple(replace(row, time_s=factor * row.time_s) for row in self.operators)
+        return replace(self, operators=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockMeasurement:
+    """One use of a block alone. `launches` are a GPU's kernels in their order, each with the index of its operators
+    among those of both parts."""
+
+    block: BlockPart
+    optimizer: BlockPart
+    launches: tuple[Launch, ...] | None = None
+
+    @property
+    def parts(self) -> tuple[BlockPart, BlockPart]:
+        return self.block, self.optimizer
+
+    @property
+    def operator_time_s(self) -> float:
+        return sum(part.operator_time_s for part in self.parts)
+
+
+def part_of(calls: Sequence[tuple[OpCall, str]], segment_s: float) -> BlockPart:
+    """The part of one segment's calls, each with its implementation. The segment's seconds that its operators do not
+    take are framework time."""
+    return part_and_places(calls, segment_s)[0]
+
+
+def part_and_places(calls: Sequence[tuple[OpCall, str]], segment_s: float) -> tuple[BlockPart, list[int | None]]:
+    """As `part_of`; and for each call the index of its operators in the part (None: it moves no data)."""
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    places: list[int | None] = []
+    for call, implementation in calls:
+        if call.metadata:
+            places.append(None)
+            continue
+        cost = cost_of(call.op, call.args, call.outputs)
+        flops, nbytes = (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, 0.0)
+        kinds = {
+            "category": categorize(call.op, call.phase),
+            "kernel_class": kernel_class(call.op, call.args, call.outputs, implementation),
+            "shape_class": shape_class(call.op, call.args, call.outputs),
+            "phase": call.phase,
+            "fused": float(call.fused),
+        }
+        key = (*kinds.values(), f"{flops / nbytes if nbytes else 0:.3g}")
+        entry = merged.setdefault(key, {**kinds, "time_s": 0.0, "flops": 0.0, "bytes": 0.0, "weights": 0, "calls": 0})
+        entry["time_s"] += call.time_s or 0.0
+        entry["flops"] += flops
+        entry["bytes"] += nbytes
+        entry["weights"] += weight_bytes(call.op, call.phase, call.args)
+        entry["calls"] += 1
+        places.append(list(merged).index(key))
+    rows = tuple(MeasuredOperators(**entry) for entry in merged.values())
+    spent_s = sum(row.time_s for row in rows)
+    return BlockPart(operators=rows, framework_s=max(segment_s - spent_s, 0.0)), places

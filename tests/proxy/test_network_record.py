@@ -1,0 +1,111 @@
+"""The environment record is the same, whether a generated network writes it or the package does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import statsnet
+from statsnet.environment import record
+from statsnet.evaluation.compare import compare
+from statsnet.measure.process import measuring_environment
+from statsnet.proxy.towers import Placed, Tower
+from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.timing import Timing
+
+TOWERS = [Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),))]
+VARIABLES = {"MKL_CBWR": "COMPATIBLE", "OMP_PLACES": "/home/me/places", "KMP_INIT_AT_FORK": "FALSE"}
+OF_THE_PACKAGE = """
+import json
+from statsnet.measure.process import measuring_environment
+print(json.dumps(measuring_environment()))
+"""
+PROC_DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC version: 13.3.0"
+
+
+def output_of(*command: str, **extra: str) -> Any:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "STATSNET_", "PYTHON"))}
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=kept | VARIABLES | extra,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("allocator", [{}, {"STATSNET_ALLOCATOR": "system"}, {"MALLOC_TOP_PAD_": "1"}])
+def test_on_a_cpu(allocator: dict[str, str], write_source: Callable[..., str], tmp_path: Path) -> None:
+    file = tmp_path / "network.py"
+    file.write_text(write_source("inference", TOWERS), encoding="utf-8")
+    limits = ("--min-time", "0.02", "--max-time", "0.1")
+    result = output_of("-I", str(file), "--json", "-", *limits, **allocator)
+    package = str(Path(statsnet.__file__).parents[1])
+    assert result["environment"] == output_of("-c", OF_THE_PACKAGE, PYTHONPATH=package, **allocator)
+    assert result["environment"]["settings"]["OMP_PLACES"] == "other"
+
+
+class FakeNvml(SimpleNamespace):
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVMLError = 1, 2, OSError
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        answers = {"DriverVersion": "580.65.06", "MaxClockInfo": 1980, "EnforcedPowerLimit": 700_000}
+        return lambda *_: next((v for k, v in answers.items() if name.endswith(k)), None)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(
+        name="NVIDIA H200", total_memory=150 * 10**9, major=9, minor=0, multi_processor_count=132, uuid="1234"
+    )
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    for name, value in {**record.ALLOCATOR_ENV, **VARIABLES, "NVIDIA_TF32_OVERRIDE": "0"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("gpu")
+class TestOnAGpu:
+    @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+    def test_both_are_equal(self, device: str, write_source: Callable[..., str], load: Any) -> None:
+        ours = load(write_source("inference", TOWERS)).describe(device)
+        assert ours == measuring_environment(device)
+        assert ours["gpu"]["power_limit_w"] == 700
+        assert ours["settings"]["float32_matmul_precision"] == "high"
+        assert ours["settings"]["NVIDIA_TF32_OVERRIDE"] == "0"
+
+    def test_one_without_nvml_is_the_same_device(
+        self, write_source: Callable[..., str], load: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network = load(write_source("inference", TOWERS))
+        theirs = measuring_environment("cuda")
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+        for driver in ("", PROC_DRIVER):
+            monkeypatch.setattr(
+                network, "_text", lambda path, text=driver: text if "nvidia" in path else record._text(path)
+            )
+            ours = network.describe("cuda")
+            assert ours["driver"] == (theirs["driver"] if driver else None)
+            assert compare(result_in(ours), result_in(theirs)).differences == []
+
+
+def result_in(environment: dict[str, Any]) -> Result:
+    process = Timing(latency_s=(1.0,) * 10, warmup_latency_s=(), stable=True, warnings=())
+    subject = Subject(type="proxy", id="sha256:" + "0" * 64, mode="inference")
+    return Result(subject=subject, environment=environment, processes=(process,))
