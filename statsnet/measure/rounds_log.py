@@ -23,6 +23,7 @@ from statsnet.measure.side_by_side import side_by_side
 from statsnet.measure.task import to_json
 from statsnet.measure.timing_tasks import StepOutcome
 from statsnet.progress import Progress, Report, silent
+from statsnet.signatures.canonical import cannot_write
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import BASELINE, Setting
 
@@ -137,8 +138,11 @@ class RoundsLog:
 
     def _append(self, text: str) -> None:
         assert self.path is not None
-        with self.path.open("a", encoding="utf-8") as lines:
-            lines.write(text)
+        try:
+            with self.path.open("a", encoding="utf-8") as lines:
+                lines.write(text)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
 
 
 def _text(path: Path) -> str:

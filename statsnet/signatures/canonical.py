@@ -104,11 +104,12 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise _cannot_write(target, error) from error
+            raise cannot_write(target, error) from error
         raise
 
 
-def _cannot_write(path: Path, error: OSError) -> StatsNetError:
+def cannot_write(path: Path, error: OSError) -> StatsNetError:
+    """The error for a file that the system refuses to write, with what to do about it."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free some space on that disk, or write to another one"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -94,7 +94,7 @@ def save(path: Path, document: ProxySpec | Fit | Result) -> None:
 def save_document(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     """Check plain data of one of KINDS, set its id if the kind has one, write it, return it as written.
 
-    Raises FileFormatError if it does not fit the schema, StatsNetError if it can not be written.
+    Raises FileFormatError if it does not fit its type, StatsNetError if it can not be written.
     """
     kind = str(data.get("kind"))
     if kind not in KINDS:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from statsnet.errors import FileFormatError, MeasurementError, WorkloadError
+from statsnet.errors import FileFormatError, MeasurementError, StatsNetError, WorkloadError
 from statsnet.measure import rounds_log
 from statsnet.measure.control import Control, Failure, Job
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
@@ -97,6 +97,14 @@ def test_a_file_that_is_no_log_is_refused_and_stays(path: Path, content: bytes) 
     with pytest.raises(FileFormatError, match="is no log of rounds"):
         RoundsLog(path, here="here")
     assert path.read_bytes() == content
+
+
+def test_a_line_that_can_not_be_written_is_an_error_that_names_the_file(path: Path, ran: Runs) -> None:
+    log = RoundsLog(path, here="here")
+    path.parent.rmdir()
+    with pytest.raises(StatsNetError, match="could not write") as raised:
+        log.measure(subject("a"), [ONE_THREAD])
+    assert "times.jsonl" in raised.value.message
 
 
 def test_the_time_left_is_that_of_all_rounds(path: Path, ran: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from statsnet.measure import timing as harness
+from measuring import member, write_proxy  # noqa: F401 (used by the tests)
+
 from statsnet.signatures.storage import save_document
 
 ROOT = Path(__file__).parents[2]
@@ -45,32 +46,6 @@ def slow():
     return Slow(), (torch.randn(2),)
 """
 
-NETWORK = """
-
-import torch.nn as nn
-
-MODE = "inference"
-
-
-def build(device="cpu"):
-    torch.manual_seed(0)
-    return nn.Conv2d(3, 8, 3).to(device)
-
-
-def make_step(proxy, device):
-    x = torch.randn(1, 3, 8, 8, device=device)
-
-    def step():
-        with torch.no_grad():
-            return proxy(x)
-
-    return step
-
-
-if __name__ == "__main__":
-    sys.exit(main(lambda device: make_step(build(device), device), "", MODE))
-"""
-
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -86,33 +61,6 @@ def environment(folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder.parent / "tmp"),
         "STATSNET_CACHE": str(folder.parent / "cache"),
     }
-
-
-def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
-    """A proxy's folder as the generator lays it out: the harness pasted whole before the network."""
-    spec = {
-        "kind": "statsnet.proxy",
-        "schema_version": 1,
-        "mode": "inference",
-        "dtype": "float32",
-        "seed": 0,
-        "budget_s": 0.01,
-        "reference_environment": {"device": "cpu", "device_name": "Z80", "threads": 1},
-        "mix": list(members) or [member("cv/x", 1.0)],
-        "towers": [
-            {
-                "outputs": 1,
-                "blocks": [{"kind": kind, "config": {}, "optimizer": None} for kind in ("conv", "conv", "relu")],
-            }
-        ],
-    }
-    save_document(folder / "spec.json", spec)
-    (folder / "network.py").write_text(Path(harness.__file__).read_text() + NETWORK)
-    return folder
-
-
-def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "weight": weight, "signature": signature, "latency_s": 0.25, **fields}
 
 
 def write_result(path: Path, *medians_s: float, threads: int = 1, subject: str = "a") -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,10 +48,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def proxy_folder(tmp_path: Path) -> Path:
-    """network.py made as the generator makes it (the harness pasted whole), and its spec.json."""
-    folder = tmp_path / "proxy"
+def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **changes: Any) -> dict[str, Any]:
+    return {"name": name, "weight": weight, "signature": signature, "latency_s": 0.25, **changes}
+
+
+def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
+    """A proxy's folder as the generator lays it out: the harness pasted whole before the network, and spec.json."""
+    kinds = ("conv", "conv", "relu")
     spec = {
         "kind": "statsnet.proxy",
         "schema_version": 1,
@@ -58,14 +62,18 @@ def proxy_folder(tmp_path: Path) -> Path:
         "dtype": "float32",
         "seed": 0,
         "budget_s": 0.01,
-        "reference_environment": {},
-        "mix": [{"name": "cv/x", "weight": 1.0, "signature": "sha256:" + "0" * 64, "latency_s": 1.0}],
-        "towers": [{"outputs": 1, "blocks": [{"kind": "conv", "config": {}, "optimizer": None}]}],
+        "reference_environment": {"device": "cpu", "device_name": "Z80", "threads": 1},
+        "mix": list(members) or [member("cv/x", 1.0)],
+        "towers": [{"outputs": 1, "blocks": [{"kind": kind, "config": {}, "optimizer": None} for kind in kinds]}],
     }
     spec_id = save_document(folder / "spec.json", spec)["id"]
-    source = Path(harness.__file__).read_text() + NETWORK.format(spec_id=spec_id)
-    (folder / "network.py").write_text(source)
+    (folder / "network.py").write_text(Path(harness.__file__).read_text() + NETWORK.format(spec_id=spec_id))
     return folder
+
+
+@pytest.fixture
+def proxy_folder(tmp_path: Path) -> Path:
+    return write_proxy(tmp_path / "proxy")
 
 
 @pytest.fixture
