@@ -105,7 +105,7 @@ def baseline_source(problem: Problem, choose: Callable[[Problem], list[tuple[Pla
     """The network that one of NETWORKS chooses."""
     setup = problem.bench.setup
     towers = build_towers(choose(problem), training=setup.mode == "training")
-    title = f"{choose.__name__} for {problem.mix_text}"
+    title = f"{choose.__name__} for {problem.title}"
     return network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=0)
 
 

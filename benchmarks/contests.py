@@ -110,7 +110,7 @@ def contests(
 
 
 def _synthesize(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
-    write_proxy(synthesize(request, options), folder, mix_text=request.mix_text)
+    write_proxy(synthesize(request, options), folder)
 
 
 def _search(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
@@ -118,7 +118,7 @@ def _search(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
     limits = SearchLimits(trials=SEARCH_TRIALS, resume=True)
     result = search_proxy(request, options, journal=journal, limits=limits)
     record = {"search.json": canonical_json(result.to_dict())}
-    write_proxy(result.proxy, folder, mix_text=request.mix_text, search=record)
+    write_proxy(result.proxy, folder, search=record)
 
 
 def _from_source(source: Callable[[Problem], str]) -> _Maker:

@@ -93,7 +93,7 @@ def _made(mix: str, mode: str, compression: float, folder: Path) -> Row:
         begin = time.perf_counter()
         proxy = synthesize(request, MakeOptions(mode=mode, cache=MeasurementCache(Path(cache))))
         synthesis_s = time.perf_counter() - begin
-    write_proxy(proxy, folder, mix_text=request.mix_text)
+    write_proxy(proxy, folder)
     return {"synthesis_s": synthesis_s, **asdict(proxy.fit().summary)}
 
 

@@ -105,7 +105,14 @@ def synthesize(
 
     check_output(path)
     notes: list[str] = []
-    request = ProxyRequest(mix_text=mix, seed=seed, budget_s=budget, **options.given(compression=compression))
+    request = ProxyRequest(
+        mix_text=mix,
+        title=(file and file.name) or mix,
+        notes=file.notes if file else "",
+        seed=seed,
+        budget_s=budget,
+        **options.given(compression=compression),
+    )
     files: dict[str, str] = {}
     with output.progress() as show:
         wanted = MakeOptions(
@@ -124,8 +131,7 @@ def synthesize(
             proxy, files = searched.proxy, _search_files(searched.to_dict())
         else:
             proxy = make(request, wanted)
-    title, said = (mix, "") if file is None else (file.name or mix, file.notes)
-    write_proxy(proxy, path, mix_text=title, notes=said, search=files)
+    write_proxy(proxy, path, search=files)
     output.print_notes(notes)
     _print(proxy, path, as_json)
 

@@ -12,6 +12,7 @@ from functools import cache
 import torch
 
 from statsnet.blocks import KINDS, Config
+from statsnet.signatures.documents import TowerPurpose
 
 LONGEST_TOWER = 24
 """Most blocks in one tower, so that activations and gradients stay of sane size."""
@@ -46,6 +47,7 @@ class Tower:
     """Blocks in order: each reads the output of the block before."""
 
     blocks: tuple[Placed, ...]
+    purpose: TowerPurpose | None = None
 
 
 def parameter_count(block: Placed) -> int:
