@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from statsnet_2018 import STATSNET_3C, earth_movers_distance, layers_of
 
+from benchmarks.diagnostics.statsnet_2018 import STATSNET_3C, earth_movers_distance, layers_of
 from statsnet.signatures.model import Cluster
 
 
