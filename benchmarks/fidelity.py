@@ -29,7 +29,7 @@ from benchmarks.console import parser, report, start
 from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdown
 from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
 from benchmarks.ways.ablations import ABLATIONS
-from benchmarks.ways.comparisons import OTHERS, VARIANTS, Comparison, Weighted, comparisons
+from benchmarks.ways.comparisons import OTHERS, Comparison, Weighted, comparisons
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
@@ -48,7 +48,7 @@ def main() -> None:
     compared: list[Comparison] = []
     for mode in options.modes.split(","):
         for mix in options.mixes or MIXES.values():
-            asked = [*(OTHERS if mix in options.others else ()), *(VARIANTS if mix in options.ablations else ())]
+            asked = [*(OTHERS if mix in options.others else ()), *(ABLATIONS if mix in options.ablations else ())]
             ways = [way for way in asked if way in options.ways]
             for compression in options.compressions:
                 compared += comparisons(mix, mode, compression, options.proxies, ways=ways, cache=cache, report=report)
@@ -72,9 +72,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--mixes", nargs="+", type=mix_text, metavar="MIX", help="default: the six of suites.py")
     options.add_argument("--others", nargs="+", type=mix_text, default=(), metavar="MIX", help="with baselines too")
     options.add_argument("--ablations", nargs="+", type=mix_text, default=(), metavar="MIX", help="with ablations too")
-    options.add_argument(
-        "--ways", type=_ways, default=(*OTHERS, *ABLATIONS), help="of both, these alone; 'searched' too takes longest"
-    )
+    options.add_argument("--ways", type=_ways, default=(*OTHERS, *ABLATIONS), help="of both, these alone")
     options.add_argument("--settings", help=f"default: {SETTINGS}")
     options.add_argument("--compressions", type=_compressions, default=[100.0])
     options.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
@@ -87,8 +85,8 @@ def _options() -> argparse.Namespace:
 
 def _ways(text: str) -> list[str]:
     named = text.split(",")
-    if unknown := [name for name in named if name not in (*OTHERS, *VARIANTS)]:
-        known = ", ".join((*OTHERS, *VARIANTS))
+    if unknown := [name for name in named if name not in (*OTHERS, *ABLATIONS)]:
+        known = ", ".join((*OTHERS, *ABLATIONS))
         raise argparse.ArgumentTypeError(f"no way is called '{unknown[0]}'; there are {known}")
     return named
 

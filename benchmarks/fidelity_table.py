@@ -56,19 +56,17 @@ def fidelity_row(suite: Interval, proxy: Interval, *, suite_noise: float | None 
     if error.low is not None and error.high is not None:
         least = 0.0 if error.low <= 0.0 <= error.high else min(abs(error.low), abs(error.high))
     return FidelityRow(
-        suite_factor=suite.value,
-        suite_factor_low=suite.low,
-        suite_factor_high=suite.high,
-        proxy_factor=proxy.value,
-        proxy_factor_low=proxy.low,
-        proxy_factor_high=proxy.high,
-        error=error.value,
-        error_low=error.low,
-        error_high=error.high,
+        **_columns("suite_factor", suite),
+        **_columns("proxy_factor", proxy),
+        **_columns("error", error),
         suite_noise=suite_noise,
         least_error=0.0 if suite_noise is not None and least <= 2 * suite_noise else least,
         **known,
     )
+
+
+def _columns(name: str, interval: Interval) -> dict[str, Any]:
+    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
 def latest(tables: Iterable[Sequence[FidelityRow]]) -> list[FidelityRow]:

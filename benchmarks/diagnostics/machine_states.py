@@ -11,12 +11,12 @@ else meanwhile.
 
 from __future__ import annotations
 
-import itertools
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, stdev
+from statistics import median
 from typing import Any, TypeVar
 
 import torch
@@ -62,8 +62,7 @@ def main() -> None:
         relaunch_with_allocator()
         windows = _measured(chosen.targets, chosen.threads or torch.get_num_threads(), chosen.time)
         csv_tables.write(chosen.output, Window, windows)
-    for (target, threads), of_target in itertools.groupby(windows, lambda w: (w.target, w.threads)):
-        print(_line(f"{target}, {threads} threads", list(of_target)))
+    print(summed_up(windows))
 
 
 def _measured(targets: Sequence[str], threads: int, time_s: float) -> list[Window]:
@@ -111,18 +110,19 @@ def _state(seen: Probed, best: Probed) -> str:
     return STATES[1 if far else 2 if slow else 0]
 
 
-def _line(name: str, windows: Sequence[Window]) -> str:
-    parts = [f"{name:48}"]
-    best_s = [w.step_s for w in windows if w.state == STATES[0]]
-    for state in STATES:
-        times = [w.step_s for w in windows if w.state == state]
-        if len(times) > 1:
-            ratio = f" ({median(times) / median(best_s):.2f})" if state != STATES[0] and best_s else ""
-            scatter = f"CoV {stdev(times) / median(times):.1%}, {len(times)} windows"
-            parts.append(f"{state} {1e3 * median(times):.2f} ms{ratio}, {scatter}")
-        else:
-            parts.append(f"{state}: {len(times)} windows")
-    return "; ".join(parts)
+def summed_up(windows: Sequence[Window]) -> str:
+    """A line for each target, number of threads and state."""
+    step_s: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for window in windows:
+        step_s[window.target, window.threads][window.state].append(window.step_s)
+    lines = []
+    for (target, threads), of_target in step_s.items():
+        best = of_target.get(STATES[0])
+        for state, times in sorted(of_target.items()):
+            ratio = f" ({median(times) / median(best):.2f} of the best)" if best else ""
+            took = f"{1e3 * median(times):.2f} ms{ratio}, {len(times)} windows"
+            lines.append(f"{target}, {threads} threads, {state}: {took}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,11 @@
 """How much does a factor vary from one measurement to the next?
 
-    python benchmarks/diagnostics/repeatability.py PROXY [--groups 6]
     python benchmarks/diagnostics/repeatability.py --log build/fidelity/times.jsonl [-o FILE]
     python benchmarks/diagnostics/repeatability.py --kept FILE
 
-With a proxy, each group is two fresh processes at the baseline that take turns, so that every ratio should be 1.
-Printed are the standard deviation of the ratios in turns, and √2 times that of single processes' medians: two processes
-that run one after the other differ by that much. Run nothing else meanwhile.
-
-With the log of a fidelity run, nothing is measured. The factor of the same workload or proxy in the same setting
-differs from one group of processes to another. Printed is by how much, and how often that is more than the scatter of
-their turns explains (for 95 % intervals, 5 % would be). --kept prints the table that was made from a log.
+Reads the log of a fidelity run: the factor of the same workload or proxy in the same setting differs from one group of
+processes to another. Printed is by how much, and how often that is more than the scatter of their turns explains (for
+95 % intervals, 5 % would be). --kept prints the table that was made from a log.
 """
 
 from __future__ import annotations
@@ -20,18 +15,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, stdev
+from statistics import median
 
 import numpy as np
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, report, start
-from benchmarks.ways.comparisons import network_subject
+from benchmarks.console import parser, start
 from statsnet.evaluation.factors import relative_error
-from statsnet.measure.control import Failure
 from statsnet.measure.rounds_log import Group, RoundsLog
-from statsnet.measure.side_by_side import side_by_side
-from statsnet.progress import Progress
 from statsnet.signatures.intervals import paired_ratio
 from statsnet.workloads.settings import BASELINE
 
@@ -60,38 +51,16 @@ class Difference:
 def main() -> None:
     options = parser(__doc__)
     source = options.add_mutually_exclusive_group(required=True)
-    source.add_argument("proxy", type=Path, nargs="?")
     source.add_argument("--log", type=Path, metavar="FILE", help="the log of benchmarks/fidelity.py")
     source.add_argument("--kept", type=Path, metavar="FILE", help="print this table")
-    options.add_argument("--groups", type=int, default=6, help="at least 2 (default: 6)")
     options.add_argument("-o", "--output", type=Path, default=Path("build/fidelity/repeatability.csv"))
     chosen = options.parse_args()
-    if chosen.groups < 2:
-        options.error("--groups: a scatter takes at least 2")
     if chosen.log and not chosen.log.is_file():
         options.error(f"--log: there is no file {chosen.log}; fidelity.py writes it")
-    if chosen.proxy:
-        against_itself(chosen.proxy, chosen.groups)
-    elif chosen.kept:
-        print(summed_up(csv_tables.read(chosen.kept, Difference)))
-    else:
-        rows = differences(RoundsLog(chosen.log))
+    rows = csv_tables.read(chosen.kept, Difference) if chosen.kept else differences(RoundsLog(chosen.log))
+    if chosen.log:
         csv_tables.write(chosen.output, Difference, rows)
-        print(summed_up(rows))
-
-
-def against_itself(proxy: Path, groups: int) -> None:
-    job = network_subject(proxy, proxy.name).job(BASELINE)
-    ratios: list[float] = []
-    first: list[float] = []
-    for number in range(groups):
-        a, b = (outcome.timing for outcome in side_by_side([job, job]) if not isinstance(outcome, Failure))
-        ratios.append(paired_ratio([a], [b]).value)
-        first.append(median(a.latency_s))
-        stage = f"group {number + 1}: ratio {ratios[-1]:.3f}, {1e3 * first[-1]:.1f} ms"
-        report(Progress(stage=stage))
-    print(f"in turns:            {stdev(map(math.log, ratios)):.1%}")
-    print(f"one after the other: {math.sqrt(2) * stdev(map(math.log, first)):.1%}")
+    print(summed_up(rows))
 
 
 def differences(log: RoundsLog) -> list[Difference]:

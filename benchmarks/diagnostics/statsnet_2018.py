@@ -40,11 +40,10 @@ KERNELS = (1, 3, 5, 7, 11)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """All convolutions of one step: MACs by size of the map, by length of its rows and by kernel size; output
-    activations by size of the map, None where not known."""
+    """All convolutions of one step: MACs by size of the map and by kernel size; output activations by size of the map,
+    None where not known."""
 
     macs_by_map: Mapping[int, float]
-    macs_by_row: Mapping[int, float]
     macs_by_kernel: Mapping[int, float]
     activations_by_map: Mapping[int, float] | None
     conv_activations: float
@@ -57,10 +56,8 @@ class Layers:
         return sum(self.macs_by_map.values())
 
 
-_PUBLISHED_MACS = dict(zip(MAPS, (0.07e9, 4.27e9, 5.57e9, 5.28e9, 2.20e9, 0.11e9), strict=True))
 STATSNET_3C = Layers(
-    macs_by_map=_PUBLISHED_MACS,
-    macs_by_row=_PUBLISHED_MACS,  # its maps are squares
+    macs_by_map=dict(zip(MAPS, (0.07e9, 4.27e9, 5.57e9, 5.28e9, 2.20e9, 0.11e9), strict=True)),
     macs_by_kernel=dict(zip(KERNELS, (0.62e9, 9.90e9, 4.90e9, 1.50e9, 0.58e9), strict=True)),
     activations_by_map=None,
     conv_activations=25.1e6,
@@ -74,7 +71,6 @@ STATSNET_3C = Layers(
 def layers_of(clusters: Iterable[tuple[Cluster, float]]) -> Layers:
     """Of forward clusters, each with how often it runs."""
     maps: dict[int, float] = defaultdict(float)
-    rows: dict[int, float] = defaultdict(float)
     kernels: dict[int, float] = defaultdict(float)
     activations: dict[int, float] = defaultdict(float)
     weights, others, moved = 0.0, 0.0, 0.0
@@ -87,14 +83,12 @@ def layers_of(clusters: Iterable[tuple[Cluster, float]]) -> Layers:
         macs, written = (cluster.flops or 0.0) / 2 * calls, math.prod(shape) * calls
         size = _nearest(math.sqrt(math.prod(shape[2:])), MAPS)
         maps[size] += macs
-        rows[_nearest(shape[-1], MAPS)] += macs
         activations[size] += written
         kernels[_nearest(max(weight[2:]), KERNELS)] += macs
         weights += math.prod(weight) * calls
         moved += (cluster.bytes_moved or 0.0) * calls
     return Layers(
         macs_by_map=maps,
-        macs_by_row=rows,
         macs_by_kernel=kernels,
         activations_by_map=activations,
         conv_activations=sum(activations.values()),
@@ -210,9 +204,6 @@ CATEGORIES = "time shares by category, total variation in points"
 ROWS: dict[str, Callable[[Layers, Layers], float | None]] = {
     "convolutions' GMAC in a step": lambda c, _: c.macs / 1e9,
     "MACs by map size, earth mover's distance": lambda c, s: earth_movers_distance(c.macs_by_map, s.macs_by_map),
-    "MACs by length of a map's rows, earth mover's distance": lambda c, s: earth_movers_distance(
-        c.macs_by_row, s.macs_by_row
-    ),
     "MACs by kernel size, earth mover's distance": lambda c, s: earth_movers_distance(
         c.macs_by_kernel, s.macs_by_kernel
     ),

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.suites import spelled_out
 from benchmarks.ways.ablations import ABLATIONS
 from benchmarks.ways.baselines import NETWORKS, baseline_source, representatives
-from statsnet.devices.make_proxy import MakeOptions, prepare_proxy, search_proxy, synthesize
+from statsnet.devices.make_proxy import MakeOptions, prepare_proxy, synthesize
 from statsnet.evaluation.factors import subjects_of
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.cache import MeasurementCache
@@ -21,10 +21,8 @@ from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
 from statsnet.progress import Progress, Report
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.spec import write_proxy
-from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.mix import mix_slug
 from statsnet.synthesis.problem import Problem, ProxyRequest
-from statsnet.synthesis.search import SearchLimits
 from statsnet.workloads.settings import Setting
 
 PROXY = "statsnet"
@@ -37,13 +35,6 @@ REPRESENTATIVES = 3
 SUBSET = "subset"
 OTHERS = (SUBSET, *NETWORKS)
 """Other people's ways."""
-
-SEARCHED = "searched"
-SEARCH_TRIALS = 16
-"""Designs that are tried before the best is made."""
-
-VARIANTS = (*ABLATIONS, SEARCHED)
-"""The proxy's own method, changed."""
 
 Weighted = tuple[float, Subject]
 _Maker = Callable[[ProxyRequest, MakeOptions, Path], None]
@@ -74,7 +65,7 @@ def comparisons(
     cache: MeasurementCache,
     report: Report,
 ) -> list[Comparison]:
-    """A suite with its proxy, then with each of the other `ways` (of OTHERS and VARIANTS). A network that is not in
+    """A suite with its proxy, then with each of the other `ways` (of OTHERS and ABLATIONS). A network that is not in
     `folder` yet is made now."""
     options = MakeOptions(mode=mode, cache=cache)
     request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
@@ -112,14 +103,6 @@ def _synthesize(request: ProxyRequest, options: MakeOptions, folder: Path) -> No
     write_proxy(synthesize(request, options), folder, mix_text=request.mix_text)
 
 
-def _search(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
-    journal = folder.with_name(f"{folder.name}.journal")
-    limits = SearchLimits(trials=SEARCH_TRIALS, resume=True)
-    result = search_proxy(request, options, journal=journal, limits=limits)
-    record = {"search.json": canonical_json(result.to_dict())}
-    write_proxy(result.proxy, folder, mix_text=request.mix_text, search=record)
-
-
 def _from_source(source: Callable[[Problem], str]) -> _Maker:
     """Writes network.py alone: there is neither spec nor fit."""
 
@@ -133,7 +116,6 @@ def _from_source(source: Callable[[Problem], str]) -> _Maker:
 
 _MAKERS: dict[str, _Maker] = {
     PROXY: _synthesize,
-    SEARCHED: _search,
     **{way: _from_source(partial(baseline_source, choose=choose)) for way, choose in NETWORKS.items()},
     **{way: _from_source(source) for way, source in ABLATIONS.items()},
 }

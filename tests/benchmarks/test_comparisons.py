@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from measuring import member, write_proxy
 
-from benchmarks.ways.comparisons import OTHERS, PROXY, REPRESENTATIVES, SEARCHED, VARIANTS, comparisons
+from benchmarks.ways.ablations import ABLATIONS
+from benchmarks.ways.comparisons import OTHERS, PROXY, REPRESENTATIVES, comparisons
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.timing_tasks import TimeNetwork
 from statsnet.progress import Progress
@@ -24,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     name = "alexnet-1-resnet50-1-gpt2-1-dlrm-1.inference.50"
     members = resolve_mix(MIX, "inference", ProfilesDB()).members
     write_network(tmp_path / f"{name}.no-rounds", "# another network\n")
-    write_network(tmp_path / f"{name}.searched", "# a third\n")
+    write_network(tmp_path / f"{name}.random", "# a third\n")
     write_network(tmp_path / name, "")
     write_proxy(tmp_path / name, *(member(m.name, m.weight, m.signature.id, preset="small") for m in members))
     return tmp_path
@@ -42,11 +43,11 @@ def test_what_is_there_is_not_made_again(folder: Path) -> None:
         "inference",
         50.0,
         folder,
-        ways=("subset", "no rounds", SEARCHED),
+        ways=("subset", "no rounds", "random"),
         cache=MeasurementCache(enabled=False),
         report=said.append,
     )
-    assert [c.way for c in held] == [PROXY, "subset", "no rounds", SEARCHED]
+    assert [c.way for c in held] == [PROXY, "subset", "no rounds", "random"]
     assert said == []
     suite = {s.identity for _, s in held[0].suite}
     assert sum(w for w, _ in held[0].suite) == pytest.approx(1.0)
@@ -60,4 +61,4 @@ def test_what_is_there_is_not_made_again(folder: Path) -> None:
 
 
 def test_ways_have_names_of_their_own() -> None:
-    assert len({PROXY, *OTHERS, *VARIANTS}) == 1 + len(OTHERS) + len(VARIANTS)
+    assert len({PROXY, *OTHERS, *ABLATIONS}) == 1 + len(OTHERS) + len(ABLATIONS)
