@@ -50,7 +50,8 @@ def map_(
     else:
         output.print_report(similarity_report(groups, name, mode))
     if folder is not None:
-        from statsnet.reporting.pictures import map_svg, tree_svg
+        from statsnet.reporting.map_picture import map_svg
+        from statsnet.reporting.pictures import tree_svg
 
         pictures = {"map.svg": map_svg(groups), "tree.svg": tree_svg(groups)}
         output.write_pictures(folder, pictures, say=not as_json)
