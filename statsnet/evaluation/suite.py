@@ -119,7 +119,7 @@ def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteM
 
 
 def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
-    """Signatures with these ids, from any file below the folders. Files that are no signatures are skipped."""
+    """Signatures with these ids, in any file below the folders; files that are none are passed over."""
     signatures: dict[str, Signature] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
