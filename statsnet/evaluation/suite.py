@@ -30,15 +30,15 @@ from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import RUNTIME, Setting
 
 MODEL_SETTINGS = ("dtype", "layout", "compile", RUNTIME)
-"""Settings that act on a model, so that a replay of its operators can not follow them."""
+"""Settings that act on the model itself: a replay of its operators cannot follow them."""
 
 NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteMember:
-    """A member of a mix. `signature` is the pinned one where it was found (one made while its proxy was made is in no
-    file); a replay needs it."""
+    """A member of a mix. It runs as a model if `target` names one, else as a replay of its `signature`. The signature
+    is None if it was not found: one that was measured while the proxy was made is in no file."""
 
     name: str
     weight: float
@@ -72,9 +72,9 @@ class SuiteMember:
     def timing_job(
         self, spec: ProxySpec, device: str, setting: Setting, limits: Limits = NO_LIMITS
     ) -> Job[TimedStep] | Job[Replayed]:
-        """The job that measures its step time alone, under a setting.
+        """The job that measures only its step time, under a setting.
 
-        Raises UsageError for a setting that a replay can not follow.
+        Raises UsageError for a setting that a replay cannot follow.
         """
         changed = [key for key in MODEL_SETTINGS if key in setting.in_process]
         if self.target is None and changed:
@@ -108,9 +108,8 @@ class SuiteMember:
 def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteMember]:
     """The members that a proxy's spec pins, in its order.
 
-    A member whose workload is registered runs as a model. Of any other the pinned signature is searched for,
-    in `profiles` and among those that come with StatsNet, and replayed. Raises UsageError where neither is
-    there.
+    A member whose workload is registered runs as a model. Any other member is replayed: its signature is searched for
+    in `profiles` and among the signatures that ship. Raises UsageError if a member has neither.
     """
     folders = [Path(profiles)] if profiles else []
     if folders and not folders[0].exists():
@@ -145,7 +144,7 @@ def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
             cause=f"no such workload is registered, and no profile has the id {entry.signature[:19]}...",
             hint="name the folder that holds its signature with --profiles, or install its model",
         )
-    # A spec need not hold these two.
+    # A spec may lack these two.
     optimizer = entry.optimizer or (signature.optimizer if signature else None)
     peak_bytes = entry.peak_bytes or (signature.memory.peak_bytes if signature else None)
     return SuiteMember(
@@ -167,7 +166,7 @@ def suite_result(
     timings: Sequence[Sequence[Timing]],
     environments: Sequence[Mapping[str, Any]],
 ) -> Result:
-    """A result of the suite, which `compare` reads; the proxy's processes, the last of `timings`, stand in it too.
+    """A result of the suite, which `compare` can read. It also holds the proxy's processes, the last of `timings`.
     Raises MeasurementError if the environment changed between two processes."""
     *of_members, of_proxy = timings
     return Result(

@@ -26,8 +26,8 @@ operators, while in a suite's step less than a tenth does."""
 
 REFERENCE_NETWORK_S = 0.03
 REFERENCE_NETWORK_BLOCKS = 8
-"""The wanted step time, and the number of families of motifs that give one block each. With 3 ms, the reference
-network's processes differed by 35 %, those of the network beside it by only 3 %."""
+"""The reference network's wanted step time, and the number of families of motifs that give one block each. At 3 ms its
+processes differed by 35 %, those of the network beside it by only 3 %."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
