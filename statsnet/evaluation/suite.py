@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from statsnet.evaluation.run_proxy import common_environment
 from statsnet.measure.control import Control, Job
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.signatures import packed
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import default_profiles_dir
 from statsnet.signatures.documents import (
@@ -119,10 +121,10 @@ def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteM
 
 
 def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
-    """Signatures with these ids, in any file below the folders; files that are none are passed over."""
+    """Signatures with these ids, in any file below the folders, packed or not; other files are passed over."""
     signatures: dict[str, Signature] = {}
     for folder in folders:
-        for path in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
+        for path in _files(folder):
             if len(signatures) == len(ids):
                 return signatures
             try:
@@ -133,6 +135,17 @@ def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signatu
             except FileFormatError:
                 continue
     return signatures
+
+
+def _files(folder: Path) -> list[Path]:
+    """JSON files below a folder, packed or not; a file stands for itself."""
+    if not folder.is_dir():
+        return [folder]
+    paths = set(folder.rglob("*.json"))
+    for archive in folder.rglob(f"*{packed.ENDING}"):
+        with contextlib.suppress(FileFormatError):
+            paths.update(packed.files(archive))
+    return sorted(paths)
 
 
 def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:

@@ -16,6 +16,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.hardware_counters import counted_signature
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Report, silent
+from statsnet.signatures import packed
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import ANY, MixRequest, Selection, load_in_mode, signature_path
 from statsnet.signatures.model import Signature
@@ -111,7 +112,7 @@ def _outcome(
     if _found(member, mode, there, here) is not None:
         return Outcome(name=member.name, what="skipped", why=f"'{there.path}' has its signature")
     path = there.path / slug(here) / f"{member.name}.{mode}.json"
-    if path.exists():
+    if packed.is_file(path):
         raise _taken(path, here)
     if (signature := _found(member, mode, shipped, here)) is not None:
         save_signature(path, signature)
