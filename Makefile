@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: .venv/.installed
 	$(BIN)/statsnet synthesize --mix recsys/dlrm:0.5,cv/resnet50:0.5 -o build/demo
@@ -14,9 +14,16 @@ test: .venv/.installed
 lint: .venv/.installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+docs: .venv/.installed-docs
+	$(BIN)/mkdocs build --strict
+
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/.installed-docs: .venv/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
 clean:
