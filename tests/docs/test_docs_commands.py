@@ -99,7 +99,11 @@ def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
                 (here / block.title).write_text(block.text)
             if block.runs:
                 done = subprocess.run(
-                    ["bash", "-euo", "pipefail", "-c", block.text], cwd=here, env=variables, capture_output=True, text=True
+                    ["bash", "-euo", "pipefail", "-c", block.text],
+                    cwd=here,
+                    env=variables,
+                    capture_output=True,
+                    text=True,
                 )
                 assert done.returncode == 0, f"{block.text}\n{done.stderr}"
 
