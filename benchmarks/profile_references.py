@@ -32,8 +32,9 @@ from statsnet.errors import StatsNetError
 from statsnet.measure.process import measuring_environment, run
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.signatures import packed
 from statsnet.signatures.canonical import canonical_json
-from statsnet.signatures.database import COUNTS
+from statsnet.signatures.database import COUNTS, pack
 from statsnet.signatures.model import Signature
 from statsnet.signatures.statistics import total_variation
 from statsnet.signatures.storage import load_signature, save_signature
@@ -75,7 +76,8 @@ def main() -> int:
     print(HEADER)
     for mode, workload in itertools.product(options.modes.split(","), all_workloads(options.pattern)):
         path = options.output / here / workload.domain / f"{workload.name}.{mode}.json"
-        if (options.missing and path.exists()) or (options.again and not path.exists()):
+        there = packed.is_file(path)
+        if (options.missing and there) or (options.again and not there):
             continue
         begin = time.perf_counter()
         name = f"{workload.full_name} {mode}"
@@ -98,6 +100,9 @@ def main() -> int:
             print(f"{name:34.34} failed", flush=True)
             continue
         print(f"{name:34.34} {line}   ({time.perf_counter() - begin:.0f} s in all)", flush=True)
+    for folder in sorted((options.output / here).glob("*/")):
+        if any(folder.glob("*.json")):
+            pack(folder)
     for text in failed:
         print(text, file=sys.stderr)
     return 1 if failed else 0

@@ -159,7 +159,7 @@ def _counters() -> dict[str, int]:
 def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str) -> int:
     """The command line of a proxy: `make_step(device)` builds its step. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write the result as JSON")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
     parser.add_argument("--threads", type=int, metavar="N", help="threads per operator (default: torch's)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--min-time", type=float, default=1.0, metavar="S", help="measure S seconds at least")
@@ -192,17 +192,18 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
 
 
 def _report(result: dict[str, Any], target: str | None) -> None:
-    """Print a summary, or write the result to the file `target` (whole or not at all) or to stdout ("-")."""
+    """Print a summary, and write the result to the file `target` (whole or not at all) if there is one. For "-" print
+    the result alone."""
     (process,), machine = result["processes"], result["environment"]
     for warning in process["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     if target == "-":
         print(json.dumps(result))
-    elif target:
+        return
+    if target:
         partial = Path(f"{target}.partial")
         partial.write_text(json.dumps(result), encoding="utf-8")
         partial.replace(target)
-    else:
-        times = process["latency_s"]
-        print(f"{result['subject']['id'][:19]} {result['subject']['mode']}, {machine['device_name']}")
-        print(f"{1e3 * median(times):.3f} ms ± {precision(times):.1%}, {len(times)} runs")
+    times = process["latency_s"]
+    print(f"{result['subject']['id'][:19]} {result['subject']['mode']}, {machine['device_name']}")
+    print(f"{1e3 * median(times):.3f} ms ± {precision(times):.1%}, {len(times)} runs")

@@ -207,6 +207,7 @@ class TestMain:
         assert self.run(monkeypatch, "--json", str(target)) == 0
         before = target.read_text()
         validate(json.loads(before), "statsnet.result")
+        assert " ms ± " in capsys.readouterr().out
 
         def disk_full(self: Path, target: Any) -> None:
             raise OSError(28, "No space left on device")
