@@ -24,6 +24,16 @@ SHOWN = sorted({(page, *words) for page in PAGES for words in commands(ROOT / pa
 OF_STATSNET = [words for words in SHOWN if words[1] == "statsnet"]
 OF_BENCHMARKS = [words for words in SHOWN if words[1] == "python" and words[2].startswith("benchmarks/")]
 
+PYTHON = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
+STATSNET = f"""#!/bin/sh
+case $1 in
+  run) set -- "$@" --min-time 20ms --max-time 100ms ;;
+  profile) set -- "$@" --min-time 20ms ;;
+esac
+exec {sys.executable} -m statsnet "$@"
+"""
+"""The program, which measures no longer than a test needs."""
+
 
 def leaves(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command that does something, by the words that call it."""
@@ -84,8 +94,8 @@ def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
     here, programs = tmp_path / "here", tmp_path / "programs"
     for folder in (here, programs, tmp_path / "tmp"):
         folder.mkdir()
-    for name, call in (("python", ""), ("statsnet", " -m statsnet")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{call} "$@"\n')
+    for name, text in (("python", PYTHON), ("statsnet", STATSNET)):
+        (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     variables = environment(here)
     variables["PATH"] = f"{programs}{os.pathsep}{variables['PATH']}"
@@ -98,9 +108,8 @@ def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
             if block.title:
                 (here / block.title).write_text(block.text)
             if block.runs:
-                done = subprocess.run(
-                    ["bash", "-euo", "pipefail", "-c", block.text], cwd=here, env=variables, capture_output=True, text=True
-                )
+                shell = ["bash", "-euo", "pipefail", "-c", block.text]
+                done = subprocess.run(shell, cwd=here, env=variables, capture_output=True, text=True)
                 assert done.returncode == 0, f"{block.text}\n{done.stderr}"
 
     return run
