@@ -1,108 +1,130 @@
-"""Fit: how near does a proxy come to its target where it was made, and how long does it take to make one?
+"""How near does a proxy come to its target where it was made, and how long does it take to make one?
 
-    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--compression 53] [--proxies DIR] [--kept]
-                             [-o FILE]
+    python benchmarks/fit.py [--modes inference,training] [--mixes MIX ...] [--compression 53] [--proxies DIR] [-o FILE]
+    python benchmarks/fit.py --kept FILE ...
 
-Every proxy is made with an empty cache of measurements and kept in DIR. What FILE holds already is not made again. With
---kept, the proxies that fidelity.py has left in DIR are read instead. Prints a table in Markdown. Run nothing else
+A proxy that is not in --proxies yet is made there, with an empty cache of measurements, and timed. Of one that is there
+already, for instance from fidelity.py, the fit is read. Rows that the output holds already stay. Run nothing else
 meanwhile.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from core import MIXES, report, results_file, spelled_out
-
+from benchmarks import csv_tables
+from benchmarks.console import parser, report, start
+from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.process import measuring_environment
 from statsnet.progress import Progress
 from statsnet.proxy.spec import write_proxy
-from statsnet.signatures.canonical import write_json_atomically
+from statsnet.signatures.documents import FitSummary
 from statsnet.signatures.mix import mix_slug
-from statsnet.signatures.storage import load_document
+from statsnet.signatures.storage import load_fit
 from statsnet.synthesis.problem import DEFAULT_COMPRESSION, ProxyRequest
 
-Row = dict[str, Any]
 
-LINES: dict[str, tuple[str, Callable[[Row], str]]] = {
-    "operator categories, points": ("≤ 3", lambda r: f"{100 * r['category_total_variation']:.1f}"),
-    "kernel classes, points": ("≤ 5", lambda r: f"{100 * r['kernel_class_total_variation']:.1f}"),
-    "FLOP/s": ("± 5 %", lambda r: f"{100 * r['flops_per_s_error']:+.1f} %"),
-    "bytes/s": ("± 5 %", lambda r: f"{100 * r['bytes_per_s_error']:+.1f} %"),
-    "intensity, earth mover's distance, log2": (
-        "≤ 0.25",
-        lambda r: f"{r['intensity_earth_movers_distance_log2']:.2f}",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRow:
+    """Of one proxy: what was asked for, and some of its fit's summary. `synthesis_s` is None if it was not timed."""
+
+    mix: str
+    mode: str
+    wanted_compression: float
+    compression: float
+    category_total_variation: float
+    kernel_class_total_variation: float
+    intensity_earth_movers_distance_log2: float | None
+    flops_per_s_error: float
+    bytes_per_s_error: float
+    step_latency_s: float
+    step_latency_error: float
+    framework_share_target: float
+    framework_share_achieved: float
+    launches_per_s_ratio: float | None
+    synthesis_s: float | None
+
+
+COLUMNS: dict[str, tuple[str, Callable[[FitRow], str]]] = {
+    "categories, points": ("≤ 3", lambda r: f"{100 * r.category_total_variation:.1f}"),
+    "kernel classes, points": ("≤ 5", lambda r: f"{100 * r.kernel_class_total_variation:.1f}"),
+    "intensity, log2": ("≤ 0.25", lambda r: _known(r.intensity_earth_movers_distance_log2, "{:.2f}")),
+    "FLOP/s": ("± 5 %", lambda r: f"{100 * r.flops_per_s_error:+.1f} %"),
+    "bytes/s": ("± 5 %", lambda r: f"{100 * r.bytes_per_s_error:+.1f} %"),
+    "step": ("± 10 %", lambda r: f"{100 * r.step_latency_error:+.1f} %"),
+    "framework (suite)": (
+        "as the suite's",
+        lambda r: f"{100 * r.framework_share_achieved:.1f} % ({100 * r.framework_share_target:.1f})",
     ),
-    "step against its budget": ("± 10 %", lambda r: f"{100 * r['step_latency_error']:+.1f} %"),
-    "compression": ("≥ 50", lambda r: f"{r['compression']:.1f}"),
-    "launches/s against the suite's": ("reported", lambda r: f"× {r['launches_per_s_ratio']:.1f}"),
-    "framework and launch cost of the suite": (
-        "matched over 5 %",
-        lambda r: f"{100 * r['framework_share_target']:.1f} %",
-    ),
-    "and of the proxy": ("as the suite's", lambda r: f"{100 * r['framework_share_achieved']:.1f} %"),
-    "synthesis from nothing, s": (
-        "≤ 300",
-        lambda r: f"{r['synthesis_s']:.0f}" if "synthesis_s" in r else "–",
-    ),
+    "launches/s": ("reported", lambda r: _known(r.launches_per_s_ratio, "× {:.1f}")),
+    "compression": ("as wanted", lambda r: f"{r.compression:.0f}"),
+    "made in": ("≤ 300 s", lambda r: _known(r.synthesis_s, "{:.0f} s")),
 }
-"""Name of each line of the table -> the goal, and how its figure is printed."""
+"""Title of each column -> the goal, and how its figure is printed. Intensity is an earth mover's distance."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--modes", default="inference,training")
-    parser.add_argument("--mixes", nargs="*", default=list(MIXES))
-    parser.add_argument("--compression", type=float, default=DEFAULT_COMPRESSION)
-    parser.add_argument("--kept", action="store_true", help="read the fits of proxies that are there")
-    parser.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
-    parser.add_argument("-o", "--output", type=Path, help="benchmarks/results/<environment>/fit.json")
-    options = parser.parse_args()
-    output = options.output or results_file("fit.json")
-    rows: list[Row] = json.loads(output.read_text())["rows"] if output.exists() else []
-    for mode in options.modes.split(","):
-        for mix in options.mixes:
-            wanted = {"mix": mix, "mode": mode, "wanted_compression": options.compression}
-            if any(wanted.items() <= row.items() for row in rows):
+    options = parser(__doc__)
+    options.add_argument("--kept", nargs="+", type=Path, metavar="FILE", help="print these tables, make nothing")
+    options.add_argument("--modes", default="inference,training")
+    options.add_argument("--mixes", nargs="+", type=mix_text, default=list(MIXES.values()), metavar="MIX")
+    options.add_argument("--compression", type=float, default=DEFAULT_COMPRESSION)
+    options.add_argument("--proxies", type=Path, default=Path("build/fidelity"))
+    options.add_argument("-o", "--output", type=Path, default=Path("build/fidelity/fit.csv"))
+    chosen = options.parse_args()
+    if chosen.kept:
+        print(markdown([row for path in chosen.kept for row in csv_tables.read(path, FitRow)]))
+        return
+    rows = csv_tables.read(chosen.output, FitRow) if chosen.output.exists() else []
+    for mode in chosen.modes.split(","):
+        for mix in chosen.mixes:
+            if (mix, mode, chosen.compression) in {(r.mix, r.mode, r.wanted_compression) for r in rows}:
                 continue
             report(Progress(stage=f"{mode} {mix}"))
-            folder = options.proxies / f"{mix_slug(mix)}.{mode}.{options.compression:g}"
-            fit = _read(folder) if options.kept else _made(mix, mode, options.compression, folder)
-            rows.append({**wanted, **fit})
-            output.parent.mkdir(parents=True, exist_ok=True)
-            write_json_atomically(output, {"environment": measuring_environment(), "rows": rows})
-    _print(rows)
+            folder = chosen.proxies / f"{mix_slug(mix)}.{mode}.{chosen.compression:g}"
+            synthesis_s = None if (folder / "fit.json").exists() else _make(mix, mode, chosen.compression, folder)
+            summary = load_fit(folder / "fit.json").summary
+            rows.append(row_of(mix, mode, chosen.compression, summary, synthesis_s))
+            csv_tables.write(chosen.output, FitRow, rows)
+    print(markdown(rows))
 
 
-def _read(folder: Path) -> Row:
-    return dict(load_document(folder / "fit.json", "statsnet.fit")["summary"])
+def row_of(
+    mix: str, mode: str, wanted_compression: float, summary: FitSummary, synthesis_s: float | None = None
+) -> FitRow:
+    named = {f.name for f in fields(FitRow)} & {f.name for f in fields(FitSummary)}
+    figures = {name: getattr(summary, name) for name in named}
+    return FitRow(mix=mix, mode=mode, wanted_compression=wanted_compression, synthesis_s=synthesis_s, **figures)
 
 
-def _made(mix: str, mode: str, compression: float, folder: Path) -> Row:
+def _make(mix: str, mode: str, compression: float, folder: Path) -> float:
+    """Write the proxy. How long it took to make, in seconds."""
     request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()
         proxy = synthesize(request, MakeOptions(mode=mode, cache=MeasurementCache(Path(cache))))
         synthesis_s = time.perf_counter() - begin
-    write_proxy(proxy, folder, mix_text=request.mix_text)
-    return {"synthesis_s": synthesis_s, **asdict(proxy.fit().summary)}
+    write_proxy(proxy, folder)
+    return synthesis_s
 
 
-def _print(rows: list[Row]) -> None:
-    print("| | wanted | " + " | ".join(f"{row['mix']} {row['mode']}" for row in rows) + " |")
-    print("|---|---|" + "---|" * len(rows))
-    for name, (wanted, text) in LINES.items():
-        print(f"| {name} | {wanted} | " + " | ".join(text(row) for row in rows) + " |")
+def markdown(rows: Sequence[FitRow]) -> str:
+    lines = [["", *COLUMNS], ["---"] * (1 + len(COLUMNS))]
+    for row in rows:
+        name = f"{mix_name(row.mix)}, {row.mode} at {row.wanted_compression:g}"
+        lines.append([name, *(text(row) for _, text in COLUMNS.values())])
+    lines.append(["goal", *(goal for goal, _ in COLUMNS.values())])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _known(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

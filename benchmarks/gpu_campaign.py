@@ -1,11 +1,11 @@
-"""Measures everything that needs a GPU in one go. The machine needs torch and StatsNet's few other requirements.
+"""What do profiles, proxies and their fidelity look like on a GPU? All that needs one, measured in one go.
 
     python benchmarks/gpu_campaign.py [--device cuda] [--limit 20min] [-o build/campaign]
 
-It profiles workloads in their `standard` sizes, in float32 and bfloat16 and both modes (in float32 inference with
-hardware counters), and one workload under settings that run a step in one piece. It makes two proxies, one of them with
-counters among what is matched, and measures their fit and their fidelity across the device's settings. It records the
-device. Last, it prints a table.
+The machine needs torch and StatsNet's few other requirements. The campaign profiles workloads in their `standard`
+sizes, in float32 and bfloat16 and both modes (in float32 inference with hardware counters), and one workload under
+settings that run a step in one piece. It makes two proxies, one of them with counters among what is matched, and
+measures their fit and their fidelity across the device's settings. It records the device. Last, it prints a table.
 
 Each step is a StatsNet command in its own process, whose files appear whole or not at all: started again, the campaign
 goes on with the steps that are missing. A step that fails is named, and the others go on. No step begins after the

@@ -45,9 +45,8 @@ class DeviceError(StatsNetError):
 
 
 class MeasurementError(StatsNetError):
-    """A measurement failed or can not be trusted; it is never turned into a number."""
+    """A measurement failed or cannot be trusted; it is never turned into a number."""
 
 
 class ProcessError(MeasurementError):
-    """A measuring process ended without a result, by an exception or a signal that what it measured may be to blame
-    for."""
+    """A measuring process ended without a result: by an exception, or by a signal that its workload may have caused."""

@@ -48,3 +48,8 @@ def format_bytes(value: float | None) -> str:
         if abs(value) >= 1024**power:
             return f"{value / 1024**power:.3g} {unit}"
     return f"{value:.0f} B"
+
+
+def plural(count: int, noun: str) -> str:
+    """1, "workload" -> "1 workload"; 2, "workload" -> "2 workloads"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -167,3 +167,9 @@ def test_only_synthesis_knows_optuna() -> None:
     for path in MODULES:
         names = {n.partition(".")[0] for node in ast.walk(tree_of(path)) for n in imported(node)}
         assert part_of(path) == "synthesis" or "optuna" not in names, path
+
+
+def test_no_benchmark_imports_the_command_line() -> None:
+    for path in (ROOT.parent / "benchmarks").rglob("*.py"):
+        names = [n for node in ast.walk(tree_of(path)) for n in imported(node)]
+        assert not any(f"{n}.".startswith("statsnet.cli.") for n in names), path

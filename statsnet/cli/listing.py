@@ -9,18 +9,17 @@ from typing import Any
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 from statsnet.errors import FileFormatError
 
 KINDS = ("workloads", "profiles", "proxies")
 
 
-@click.command("list", short_help="Show workloads, profiles or proxies.")
+@json_option.command("list", short_help="Show workloads, profiles or proxies.")
 @click.argument("kind", metavar="[workloads|profiles|proxies]", required=False)
 @click.argument("pattern", required=False)
 @options.profiles
-@options.json_flag
-def list_(kind: str | None, pattern: str | None, profiles: str | None, as_json: bool) -> None:
+def list_(kind: str | None, pattern: str | None, profiles: str | None, json_path: str | None) -> None:
     """Show the workloads, profiles or proxies there are, all or those whose name matches PATTERN.
 
     Proxies are looked for in this folder and in ./generated.
@@ -40,10 +39,8 @@ def list_(kind: str | None, pattern: str | None, profiles: str | None, as_json: 
         rows, made = list(_proxies(wanted)), listings.proxy_table
     else:
         rows, made = _workloads(wanted), listings.workload_table
-    if as_json:
-        output.print_json({kind or "workloads": rows})
-    elif rows:
-        output.print_report([made(rows)])
+    if rows or json_path is not None:
+        output.deliver({kind or "workloads": rows}, json_path, lambda: [made(rows)])
     else:
         click.echo(f"no {kind or 'workloads'}{f' match {wanted!r}' if pattern else ''}", err=True)
 

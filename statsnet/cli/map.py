@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 
 
-@click.command("map", short_help="Show which workloads are alike.")
+@json_option.command("map", short_help="Show which workloads are alike.")
 @click.argument("pattern", default="*")
 @options.mode
 @click.option(
@@ -20,7 +20,6 @@ from statsnet.cli import options, output
 @options.environment
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Write map.svg and tree.svg there.")
-@options.json_flag
 def map_(
     pattern: str,
     mode: str,
@@ -29,7 +28,7 @@ def map_(
     environment: str | None,
     seed: int,
     folder: str | None,
-    as_json: bool,
+    json_path: str | None,
 ) -> None:
     """Group the profiled workloads that match PATTERN by where their time goes.
 
@@ -45,12 +44,11 @@ def map_(
     output.check_pictures(folder)
     name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
     groups = similarity(signatures, clusters=clusters, seed=seed)
-    if as_json:
-        output.print_json({"environment": name, "mode": mode, **groups.to_dict()})
-    else:
-        output.print_report(similarity_report(groups, name, mode))
+    data = {"environment": name, "mode": mode, **groups.to_dict()}
+    output.deliver(data, json_path, lambda: similarity_report(groups, name, mode))
     if folder is not None:
-        from statsnet.reporting.pictures import map_svg, tree_svg
+        from statsnet.reporting.map_picture import map_svg
+        from statsnet.reporting.pictures import tree_svg
 
         pictures = {"map.svg": map_svg(groups), "tree.svg": tree_svg(groups)}
-        output.write_pictures(folder, pictures, say=not as_json)
+        output.write_pictures(folder, pictures, say=json_path != output.STDOUT)

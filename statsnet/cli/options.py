@@ -27,8 +27,6 @@ environment = click.option(
 seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )
-json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-json_file = click.option("--json", "json_path", metavar="FILE|-", help="Write the result as JSON; - is stdout.")
 trust = click.option("--trust", is_flag=True, help="Run a network.py that was changed after it was generated.")
 
 

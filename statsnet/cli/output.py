@@ -18,7 +18,6 @@ from statsnet.progress import Report as ReportProgress
 
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
-    from statsnet.signatures.documents import Result
 
 PIPE_WIDTH = 200
 STDOUT = "-"
@@ -47,19 +46,25 @@ def print_json(data: Any) -> None:
     sys.stdout.write(canonical_json(data))
 
 
-def deliver(result: Result, json_path: str | None, report: Callable[[], Report]) -> None:
-    """A result as JSON to stdout (`-`), or as tables to stdout and, where a path is given, to that file."""
-    from statsnet.signatures.conversion import plain
-    from statsnet.signatures.storage import save
-
+def deliver(data: Mapping[str, Any], json_path: str | None, report: Callable[[], Report]) -> None:
+    """Show what a command found: JSON on stdout (`-`), or tables there and JSON in a file if a path is given."""
     if json_path == STDOUT:
-        print_json(plain(result))
+        print_json(data)
         return
-    if json_path:
-        save(json_path, result)
+    if json_path is not None:
+        _save(json_path, data)
     print_report(report())
-    if json_path:
+    if json_path is not None:
         print_written(json_path)
+
+
+def _save(path: str, data: Mapping[str, Any]) -> None:
+    """Plain data as a file of StatsNet, checked, if it is one."""
+    from statsnet.signatures.canonical import write_json_atomically
+    from statsnet.signatures.storage import save_document
+
+    write = save_document if "kind" in data else write_json_atomically
+    write(path, data)
 
 
 def print_notes(texts: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statsnet.workloads.settings import Setting
 
 
-@click.command(short_help="Measure a workload and write its signature.")
+@json_option.command(short_help="Measure a workload and write its signature.")
 @click.argument("workload", required=False)
 @click.option("--mix", metavar=options.MIX, help="Profile the members of a mix that are missing in the folder -o DIR.")
 @options.mode
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 @options.seed
 @options.min_time("2s")
 @click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
-@options.json_flag
 def profile(
     workload: str | None,
     mix: str | None,
@@ -50,7 +49,7 @@ def profile(
     seed: int,
     min_time_s: float | None,
     path: str | None,
-    as_json: bool,
+    json_path: str | None,
 ) -> None:
     """Measure WORKLOAD and write its signature: the statistics of its operators, without names or values.
 
@@ -64,7 +63,7 @@ def profile(
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
-    _check_arguments(workload, mix, path, as_json)
+    _check_arguments(workload, mix, path, json_path)
     if mix is None:
         output.check_file(path)
     _check_counting(counters, device, setting)
@@ -100,33 +99,31 @@ def profile(
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
     output.print_notes([*([why] if why else []), *_throttling(signature)])
-    _write(signature, path, as_json)
+    _write(signature, path, json_path)
 
 
-def _write(signature: Signature, path: str | None, as_json: bool) -> None:
-    """The signature into its file, and what there is to read of it onto the terminal."""
+def _write(signature: Signature, path: str | None, json_path: str | None) -> None:
+    """The signature into its files, and what there is to read of it onto the terminal."""
+    from statsnet.reporting.signature import signature_report
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
 
+    data = signature.to_dict()
+    assert_clean(data)
     if path is not None:
         save_signature(path, signature)
-    if as_json:
-        assert_clean(signature.to_dict())
-        output.print_json(signature.to_dict())
-        return
-    from statsnet.reporting.signature import signature_report
-
-    output.print_report(signature_report(signature))
-    output.print_written(str(path))
+    output.deliver(data, json_path, lambda: signature_report(signature))
+    if path is not None and json_path != output.STDOUT:
+        output.print_written(path)
 
 
-def _check_arguments(workload: str | None, mix: str | None, path: str | None, as_json: bool) -> None:
+def _check_arguments(workload: str | None, mix: str | None, path: str | None, json_path: str | None) -> None:
     if (workload is None) == (mix is None):
         raise UsageError(
             "no workload was given" if mix is None else "a workload and --mix were both given",
             hint="give a workload, which `statsnet list` shows, or --mix FILE",
         )
-    if path is None and not as_json:
+    if path is None and json_path is None:
         raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
     if path == output.STDOUT:
         raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OF_ONE_WORKLOAD = {
     "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "settings": "--set",
-    "setting": "--setting", "as_json": "--json",
+    "setting": "--setting", "json_path": "--json",
 }  # fmt: skip
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 
 
-@click.command(short_help="Time a proxy on this machine.")
+@json_option.command(short_help="Time a proxy on this machine.")
 @click.argument("proxy")
-@options.json_file
 @options.device()
 @click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="CPU threads (default: torch's).")
 @click.option(
@@ -40,7 +40,7 @@ def run(
     """Time the network in the folder PROXY, in several fresh processes.
 
     It runs until the median is known to 1 %, and says where the machine was too noisy for that. Keep the
-    results of two devices with --json, and `statsnet compare` tells by which factor they differ.
+    results of two devices with --json FILE, and `statsnet compare` tells by which factor they differ.
 
     Example: statsnet run my-proxy --json this-machine.json
     """
@@ -48,7 +48,7 @@ def run(
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
-    output.check_file(json_path)
+    json_option.check_no_input(json_path, [Path(proxy, "spec.json"), Path(proxy, "fit.json")])
     wanted = RunOptions(
         device=device,
         threads=threads,
@@ -62,5 +62,6 @@ def run(
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)
     from statsnet.reporting.results import result_report
+    from statsnet.signatures.conversion import plain
 
-    output.deliver(result, json_path, lambda: result_report(result, spec))
+    output.deliver(plain(result), json_path, lambda: result_report(result, spec))

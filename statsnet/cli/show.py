@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, output
 from statsnet.errors import FileFormatError, UsageError
 
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
 
 
-@click.command(short_help="Show any file of StatsNet as tables.")
+@json_option.command(short_help="Show any file of StatsNet as tables.")
 @click.argument("file")
-@options.json_flag
-def show(file: str, as_json: bool) -> None:
+def show(file: str, json_path: str | None) -> None:
     """Show FILE: a signature, a proxy's folder, its spec.json or fit.json, or a result.
 
-    The file is checked first; with --json it is printed in canonical form.
+    The file is checked first; JSON is in canonical form.
 
     Example: statsnet show my-proxy
     """
@@ -29,13 +28,12 @@ def show(file: str, as_json: bool) -> None:
         if not (path / "spec.json").is_file():
             raise UsageError(f"'{file}' is not a proxy's folder", cause="it has no spec.json", hint="name a file in it")
         path = path / "spec.json"
-    kind = kind_of(path)
-    if as_json:
-        from statsnet.signatures.storage import load_document
+    json_option.check_no_input(json_path, [path])
+    from statsnet.signatures.storage import load_document
 
-        output.print_json(load_document(path, kind))
-    else:
-        output.print_report(report_of(path, kind))
+    kind = kind_of(path)
+    data = load_document(path, kind) if json_path is not None else {}
+    output.deliver(data, json_path, lambda: report_of(path, kind))
 
 
 def kind_of(path: Path) -> str:

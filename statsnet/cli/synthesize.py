@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 from statsnet.errors import StatsNetError, UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from statsnet.signatures.mix_file import MixFile
 
 
-@click.command(short_help="Make a proxy network for a mix of workloads.")
+@json_option.command(short_help="Make a proxy network for a mix of workloads.")
 @click.option("--mix", required=True, metavar=options.MIX, help=options.MIX_HELP)
 @options.mode
 @click.option(
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 @options.profiles
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
-@options.json_flag
 def synthesize(
     mix: str,
     mode: str,
@@ -67,7 +66,7 @@ def synthesize(
     profiles: str | None,
     seed: int,
     folder: str | None,
-    as_json: bool,
+    json_path: str | None,
 ) -> None:
     """Make a small network that behaves like a weighted mix of workloads, and write it to a folder.
 
@@ -88,7 +87,8 @@ def synthesize(
         mode = mode if options.was_given("mode") else file.mode or mode
         if budget is None and compression is None:
             budget, compression = file.budget_s, file.compression
-    resolve_mix(mix, mode, ProfilesDB(profiles))  # so wrong names are reported before torch is imported
+    wanted_mix = resolve_mix(mix, mode, ProfilesDB(profiles))  # so wrong names are reported before torch is imported
+    json_option.check_no_input(json_path, [mix, *(member.path for member in wanted_mix.members)])
     recorded = device.startswith("recorded:")
     _check_recorded(recorded, searching, fresh)
     options.check_counters(counters, device)
@@ -105,7 +105,14 @@ def synthesize(
 
     check_output(path)
     notes: list[str] = []
-    request = ProxyRequest(mix_text=mix, seed=seed, budget_s=budget, **options.given(compression=compression))
+    request = ProxyRequest(
+        mix_text=mix,
+        title=(file and file.name) or mix,
+        notes=file.notes if file else "",
+        seed=seed,
+        budget_s=budget,
+        **options.given(compression=compression),
+    )
     files: dict[str, str] = {}
     with output.progress() as show:
         wanted = MakeOptions(
@@ -124,22 +131,19 @@ def synthesize(
             proxy, files = searched.proxy, _search_files(searched.to_dict())
         else:
             proxy = make(request, wanted)
-    title, said = (mix, "") if file is None else (file.name or mix, file.notes)
-    write_proxy(proxy, path, mix_text=title, notes=said, search=files)
+    write_proxy(proxy, path, search=files)
     output.print_notes(notes)
-    _print(proxy, path, as_json)
+    _print(proxy, path, json_path)
 
 
-def _print(proxy: Proxy, path: Path, as_json: bool) -> None:
-    if as_json:
-        from statsnet.signatures.conversion import plain
-
-        output.print_json(plain({"folder": str(path), "spec": proxy.spec, "fit": proxy.fit()}))
-        return
+def _print(proxy: Proxy, path: Path, json_path: str | None) -> None:
     from statsnet.reporting.proxy import proxy_report
+    from statsnet.signatures.conversion import plain
 
-    output.print_report(proxy_report(proxy.spec, proxy.fit()))
-    output.print_written(path)
+    data = plain({"folder": str(path), "spec": proxy.spec, "fit": proxy.fit()})
+    output.deliver(data, json_path, lambda: proxy_report(proxy.spec, proxy.fit()))
+    if json_path != output.STDOUT:
+        output.print_written(path)
 
 
 def default_name(mix: str, file: MixFile | None) -> str:

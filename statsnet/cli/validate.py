@@ -6,13 +6,12 @@ from pathlib import Path
 
 import click
 
-from statsnet.cli import options, output
+from statsnet.cli import json_option, options, output
 from statsnet.errors import UsageError
 
 
-@click.command(short_help="Compare a proxy with the workloads it stands for.")
+@json_option.command(short_help="Compare a proxy with the workloads it stands for.")
 @click.argument("proxy")
-@options.json_file
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), metavar="N",
     help="How often everything is measured, in turn (default: 2; with --settings up to 8, until every factor is known "
@@ -61,7 +60,7 @@ def validate(
     from statsnet.measure.timing_tasks import Limits
     from statsnet.workloads.settings import parse_settings
 
-    output.check_file(json_path)
+    json_option.check_no_input(json_path, [Path(proxy, "spec.json"), Path(proxy, "fit.json")])
     if log_path == output.STDOUT:
         raise UsageError("'-' was given for --resume", hint="name a file: it is made if there is none")
     output.check_file(log_path)
@@ -89,5 +88,6 @@ def validate(
             click.echo(f"statsnet: the same command goes on with the rounds in '{log_path}'", err=True)
         raise
     from statsnet.reporting.validation import validation_report
+    from statsnet.signatures.conversion import plain
 
-    output.deliver(result, json_path, lambda: validation_report(result))
+    output.deliver(plain(result), json_path, lambda: validation_report(result))

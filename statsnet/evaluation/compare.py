@@ -1,4 +1,4 @@
-"""Two results of the same subject: by which factor did its time change, and is that more than noise?"""
+"""Two results of one subject: by what factor did its time change, and is that more than noise?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemberChange:
 class Comparison:
     """The factor T_b / T_a of a proxy, or F_b / F_a of a suite; above 1, b is slower.
 
-    `differences` lists what is not alike in the two environments. `warnings` say what weakens the comparison.
+    `differences` lists how the two environments differ. `warnings` say what weakens the comparison.
     """
 
     subject: Subject
@@ -73,7 +73,7 @@ class Comparison:
 
 
 def compare(a: Result, b: Result) -> Comparison:
-    """Compare result `b` with result `a`. Raises UsageError if they are not of the same subject and mode."""
+    """Compare result `b` with result `a`. Raises UsageError unless both are of the same subject and mode."""
     _require_same_subject(a, b)
     members: tuple[MemberChange, ...] = ()
     if a.members is not None and b.members is not None:

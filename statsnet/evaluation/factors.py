@@ -1,4 +1,4 @@
-"""Whether suite and proxy follow a setting alike: F_P / F_S - 1, from times alone."""
+"""Do suite and proxy follow a setting alike? The error is F_P / F_S - 1, from times alone."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import BASELINE, Setting
 
 Timings = Sequence[Sequence[Timing]]
-"""By subject and round: the members' in their order, then the proxy's."""
+"""By subject, then by round. The members come in their order, the proxy last."""
 
 HALF_WIDTH = 0.015
-"""Rounds go on while the 95 % interval of the logarithm of a factor reaches further than this to either side."""
+"""Rounds go on until the 95 % interval of each factor's logarithm has at most this half-width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How many are measured: so many at least, and more, up to the `most`, until every factor is known."""
+    """How many rounds are measured: `fewest` at least, then more until every factor is known, but at most `most`."""
 
     fewest: int = 2
     most: int = 8
@@ -64,16 +64,16 @@ def measure_fidelity(
 ) -> tuple[Result, Fidelity]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
-    Every round runs every member and then the proxy, each in fresh processes, one for the baseline and one for each
-    setting, which take turns. Rounds go on until every factor is known to HALF_WIDTH. A setting in which a member or
-    the proxy does not run is left out and named in `failed`. What the `log` holds already is not measured again.
+    In each round, every member and then the proxy runs in fresh processes that take turns: one for the baseline and one
+    for each setting. Rounds go on until every factor is known to HALF_WIDTH. A setting in which a member or the proxy
+    does not run is left out and named in `failed`. What the `log` already holds is not measured again.
 
-    Raises UsageError for a setting that a replayed member can not follow, MeasurementError where no setting is left.
+    Raises UsageError for a setting that a replayed member cannot follow, MeasurementError if no setting is left.
     """
     measured = _Measured(log or RoundsLog(), members, subjects_of(proxy, members, device, limits), settings)
     log, subjects = measured.log, measured.subjects
     for subject, setting in ((s, e) for s in subjects for e in settings):
-        subject.job(setting)  # finds out before the work what a replay can not follow
+        subject.job(setting)  # raises before any work if a replay cannot follow the setting
     measure_until_known(
         log,
         subjects,
@@ -104,7 +104,7 @@ def measure_fidelity(
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What the log knows of all subjects and settings; it grows while they are measured."""
+    """All subjects and settings, and what the log knows of them so far."""
 
     log: RoundsLog
     members: Sequence[SuiteMember]
@@ -145,7 +145,7 @@ class _Measured:
 
 
 def subjects_of(proxy: ProxyFolder, members: Sequence[SuiteMember], device: str, limits: Limits) -> list[Subject]:
-    """Every member, and the proxy."""
+    """All members, then the proxy."""
     spec = proxy.spec
     subjects = [
         Subject(
@@ -166,12 +166,12 @@ def subjects_of(proxy: ProxyFolder, members: Sequence[SuiteMember], device: str,
 
 
 def _digest(how: object) -> str:
-    """Of the task itself, so that a log holds apart what differs in size, type, device or limits."""
+    """A digest of the whole task, so that a log tells apart tasks of other sizes, dtypes, devices or limits."""
     return hashlib.sha256(to_json(how).encode()).hexdigest()[:12]
 
 
 def factors(members: Sequence[SuiteMember], before: Timings, after: Timings) -> tuple[Interval, Interval]:
-    """Of suite and proxy; the last entry of `before` and `after` is the proxy's."""
+    """The factors of suite and proxy. The last entry of `before` and of `after` is the proxy's."""
     suite = paired_suite_factor(
         [Member(rate=m.weight, a=a, b=b) for m, a, b in zip(members, before[:-1], after[:-1], strict=True)]
     )
@@ -179,7 +179,7 @@ def factors(members: Sequence[SuiteMember], before: Timings, after: Timings) -> 
 
 
 def widest_half_width(intervals: Sequence[Interval]) -> float | None:
-    """Half of the widest interval, on the logarithm; None where one is not known."""
+    """Half the width of the widest interval, on the logarithm; None if an interval is not known."""
     if any(f.low is None or f.high is None for f in intervals):
         return None
     return max((math.log(f.high / f.low) / 2 for f in intervals if f.low and f.high), default=0.0)
@@ -198,8 +198,8 @@ def setting_row(
     *,
     differences: Sequence[str] = (),
 ) -> SettingFactors:
-    """Factors and error of one setting; the last entry of `before` and `after` is the proxy's. `differences` are those
-    of the environments."""
+    """Factors and error of one setting. The last entry of `before` and of `after` is the proxy's. `differences` says
+    how the environments differ."""
     suite, proxy = factors(members, before, after)
     return SettingFactors(
         name=setting.name,
@@ -215,8 +215,8 @@ def setting_row(
 
 
 def moved_row(members: Sequence[SuiteMember], here: Timings, proxy_latency_s_reference: float) -> Moved:
-    """Factors and error from the environment where the proxy was made to this one; the last entry of `here` is the
-    proxy's. The times there are taken as exact: the intervals are those of the times here."""
+    """Factors and error from the environment where the proxy was made to this one. The last entry of `here` is the
+    proxy's. The times from there count as exact, so the intervals come from the times here."""
     latencies_s = [*(m.latency_s_reference for m in members), proxy_latency_s_reference]
     there = [[Timing(latency_s=(latency_s,))] * 2 for latency_s in latencies_s]
     suite = suite_factor(
@@ -245,7 +245,7 @@ def _member_factors(
 
 
 def relative_error(suite: Interval, proxy: Interval) -> Interval:
-    """F_P / F_S - 1; the intervals are independent: their half widths add in squares, on the logarithm."""
+    """F_P / F_S - 1. The two intervals are independent, so their half-widths on the logarithm add in squares."""
     value = proxy.value / suite.value
     if suite.low is None or suite.high is None or proxy.low is None or proxy.high is None:
         return Interval(value=value - 1, low=None, high=None)
@@ -254,9 +254,9 @@ def relative_error(suite: Interval, proxy: Interval) -> Interval:
 
 
 def suite_noise(members: Sequence[SuiteMember], timings: Timings) -> float | None:
-    """Slowest over fastest round of the suite's weighted time, less 1; None for one round. Further rows are no
-    members' (the proxy's)."""
+    """The suite's weighted time in its slowest round ÷ that in its fastest, less 1; None for one round. Rows after the
+    members' (the proxy's) are ignored."""
     rows = timings[: len(members)]
-    rounds = min(map(len, rows))  # a log that is gone on with may hold more of some
+    rounds = min(map(len, rows))  # a resumed log may hold more of some members
     sums = [sum(m.rate * process_median_s(row[r]) for m, row in zip(members, rows, strict=True)) for r in range(rounds)]
     return max(sums) / min(sums) - 1 if rounds > 1 else None

@@ -22,7 +22,7 @@ STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a proxy is run. To `trust` is to run a network.py that was changed."""
+    """How a proxy is run. With `trust`, a changed network.py is run too."""
 
     device: str = "cpu"
     threads: int | None = None
@@ -35,8 +35,8 @@ class RunOptions:
 def run_proxy(folder: str | Path, options: RunOptions, *, report: Report = silent) -> Result:
     """Time the proxy in a folder under one setting.
 
-    Raises UsageError if it is no proxy's folder, FileFormatError for a malformed spec.json or a network.py
-    that was changed (see open_proxy), MeasurementError with the process's last words if network.py fails.
+    Raises UsageError if the folder holds no proxy, FileFormatError for a malformed spec.json or a changed network.py
+    (see open_proxy), MeasurementError with the process's last output if network.py fails.
     """
     if options.processes < 1:
         raise UsageError(f"{options.processes} is not a number of processes", hint="3 or more show how well runs agree")
@@ -62,7 +62,7 @@ def proxy_job(
 
 
 def proxy_result(proxy: ProxyFolder, outcomes: Sequence[StepOutcome]) -> Result:
-    """One result from what several processes of the same job returned."""
+    """One result from the outcomes of several processes of the same job."""
     return Result(
         subject=Subject(type="proxy", id=proxy.spec.id, mode=proxy.spec.mode),
         environment=common_environment([o.environment for o in outcomes]),
@@ -71,7 +71,7 @@ def proxy_result(proxy: ProxyFolder, outcomes: Sequence[StepOutcome]) -> Result:
 
 
 def common_environment(environments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The one of all processes. Raises MeasurementError if it changed between two of them."""
+    """The environment of all processes. Raises MeasurementError if it changed between two of them."""
     first = environments[0]
     for other in environments[1:]:
         if changed := differences(first, other):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from statsnet.evaluation.run_proxy import common_environment
 from statsnet.measure.control import Control, Job
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.signatures import packed
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import default_profiles_dir
 from statsnet.signatures.documents import (
@@ -30,15 +32,15 @@ from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import RUNTIME, Setting
 
 MODEL_SETTINGS = ("dtype", "layout", "compile", RUNTIME)
-"""Settings that act on a model, so that a replay of its operators can not follow them."""
+"""Settings that act on the model itself: a replay of its operators cannot follow them."""
 
 NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteMember:
-    """A member of a mix. `signature` is the pinned one where it was found (one made while its proxy was made is in no
-    file); a replay needs it."""
+    """A member of a mix. It runs as a model if `target` names one, else as a replay of its `signature`. The signature
+    is None if it was not found: one that was measured while the proxy was made is in no file."""
 
     name: str
     weight: float
@@ -72,9 +74,9 @@ class SuiteMember:
     def timing_job(
         self, spec: ProxySpec, device: str, setting: Setting, limits: Limits = NO_LIMITS
     ) -> Job[TimedStep] | Job[Replayed]:
-        """The job that measures its step time alone, under a setting.
+        """The job that measures only its step time, under a setting.
 
-        Raises UsageError for a setting that a replay can not follow.
+        Raises UsageError for a setting that a replay cannot follow.
         """
         changed = [key for key in MODEL_SETTINGS if key in setting.in_process]
         if self.target is None and changed:
@@ -108,9 +110,8 @@ class SuiteMember:
 def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteMember]:
     """The members that a proxy's spec pins, in its order.
 
-    A member whose workload is registered runs as a model. Of any other the pinned signature is searched for,
-    in `profiles` and among those that come with StatsNet, and replayed. Raises UsageError where neither is
-    there.
+    A member whose workload is registered runs as a model. Any other member is replayed: its signature is searched for
+    in `profiles` and among the signatures that ship. Raises UsageError if a member has neither.
     """
     folders = [Path(profiles)] if profiles else []
     if folders and not folders[0].exists():
@@ -120,10 +121,10 @@ def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteM
 
 
 def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
-    """Signatures with these ids, in any file below the folders; files that are none are passed over."""
+    """Signatures with these ids, in any file below the folders, packed or not; other files are passed over."""
     signatures: dict[str, Signature] = {}
     for folder in folders:
-        for path in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
+        for path in _files(folder):
             if len(signatures) == len(ids):
                 return signatures
             try:
@@ -136,6 +137,17 @@ def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signatu
     return signatures
 
 
+def _files(folder: Path) -> list[Path]:
+    """JSON files below a folder, packed or not; a file stands for itself."""
+    if not folder.is_dir():
+        return [folder]
+    paths = set(folder.rglob("*.json"))
+    for archive in folder.rglob(f"*{packed.ENDING}"):
+        with contextlib.suppress(FileFormatError):
+            paths.update(packed.files(archive))
+    return sorted(paths)
+
+
 def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
     name = entry.name.partition("@")[0]
     target = name if name in workloads.names() else None
@@ -145,7 +157,7 @@ def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
             cause=f"no such workload is registered, and no profile has the id {entry.signature[:19]}...",
             hint="name the folder that holds its signature with --profiles, or install its model",
         )
-    # A spec need not hold these two.
+    # A spec may lack these two.
     optimizer = entry.optimizer or (signature.optimizer if signature else None)
     peak_bytes = entry.peak_bytes or (signature.memory.peak_bytes if signature else None)
     return SuiteMember(
@@ -167,7 +179,7 @@ def suite_result(
     timings: Sequence[Sequence[Timing]],
     environments: Sequence[Mapping[str, Any]],
 ) -> Result:
-    """A result of the suite, which `compare` reads; the proxy's processes, the last of `timings`, stand in it too.
+    """A result of the suite, which `compare` can read. It also holds the proxy's processes, the last of `timings`.
     Raises MeasurementError if the environment changed between two processes."""
     *of_members, of_proxy = timings
     return Result(

@@ -39,10 +39,9 @@ from statsnet.workloads.settings import Setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """What is validated, and how. The fit is measured where there are no `settings`, or where `fit` is true. Without a
-    number of `rounds` there are 2, and under settings up to 8, until every factor is known well. `limits` bound a
-    single measurement. With `log_path` the times under settings are kept there, and those that it holds already are not
-    measured again."""
+    """What is validated, and how. The fit is measured if there are no `settings`, or if `fit` is true. `rounds` is by
+    default 2; under settings, 2 to 8, until every factor is known well. `limits` bound a single measurement. With
+    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again."""
 
     rounds: int | None = None
     settings: Sequence[Setting] = ()
@@ -59,8 +58,8 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
 
     Its `validation` holds every part that was asked for, and `moved` if the proxy was made in another environment.
 
-    Raises UsageError, FileFormatError as open_proxy does, UsageError for a member that can not be measured,
-    MeasurementError where a measurement fails.
+    Raises UsageError and FileFormatError as open_proxy does, UsageError for a member that cannot be measured,
+    MeasurementError if a measurement fails.
     """
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
@@ -94,8 +93,7 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
 
 
 def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result) -> Moved | None:
-    """Whether the proxy has followed its suite from where it was made to here; None where its own time there is not
-    known."""
+    """Has the proxy followed its suite from where it was made to here? None if its own time there is not known."""
     fit = proxy.fit()
     if fit is None or fit.summary.step_latency_s is None:
         return None
@@ -153,10 +151,10 @@ def _measure_fit(
 def _target(
     members: Sequence[SuiteMember], outcomes: Sequence[Profile | Replayed], mode: Mode, *, shift: bool
 ) -> Target:
-    """The target from one round. Where the environment is another than the reference, the weights `shift`.
+    """The target from one round. The weights `shift` if this is not the reference environment.
 
-    A weight is a share of the time in the reference environment; elsewhere a member has the share
-    w_i T_i(e) / T_i(e0), normalised.
+    A weight is a share of the time in the reference environment. Elsewhere, a member's share is w_i T_i(e) / T_i(e0),
+    normalised.
     """
     measured: dict[str, Measurement] = {}
     signatures: dict[str, Signature] = {}
@@ -180,7 +178,7 @@ def _target(
 
 
 def _recorded(proxy: ProxyFolder) -> dict[tuple[str, str], float | None]:
-    """The target that fit.json recorded; empty without one."""
+    """The target that fit.json recorded; empty if there is no fit.json."""
     fit = proxy.fit()
     return {(row.group, row.name): row.target for row in fit.characteristics} if fit else {}
 
@@ -190,7 +188,7 @@ def _rows(
     achieved: Sequence[Target],
     recorded: Mapping[tuple[str, str], float | None] | None,
 ) -> list[CharacteristicAgain]:
-    """Means over the rounds; `noise` is the spread of the target between them, in the error's terms."""
+    """Means over the rounds. `noise` is the spread of the target between rounds, in the same terms as the error."""
     tables = [
         {(row.group, row.name): row for row in characteristics(t, a)} for t, a in zip(targets, achieved, strict=True)
     ]
@@ -199,7 +197,7 @@ def _rows(
         per_round = [table[key] for table in tables if key in table]
         unit = per_round[0].unit
         is_share = unit.startswith("share")
-        # A class that a round did not see has no share there.
+        # In a round that did not see a class, its share is 0.
         pad = [0.0] * (len(tables) - len(per_round)) if is_share else []
         wanted = _known([row.target for row in per_round], pad)
         got = _known([row.achieved for row in per_round], pad)
@@ -228,7 +226,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _difference(target: float | None, achieved: float | None, *, is_share: bool) -> float | None:
-    """Of shares in parts of 1, of all else relative to the target."""
+    """For shares, their difference; for all else, relative to the target."""
     if target is None or achieved is None:
         return None
     if is_share:
@@ -249,7 +247,7 @@ def _mean_summary(summaries: Sequence[Distances]) -> Distances:
 
 
 def _count_notes(members: Sequence[SuiteMember], target: Target) -> list[str]:
-    """Models that do other work than their pinned signature: another version, or another size."""
+    """Names models that do other work than their signature says: another version, or another size."""
     notes = []
     for member, fresh in zip(members, target.members, strict=True):
         if member.evidence == "replay" or member.signature is None:

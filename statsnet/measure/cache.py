@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 
 class MeasurementCache:
-    """Plain data by key. An entry counts as absent if it is damaged, or older than `fresh_since_ns` (nanoseconds since
-    the epoch). What is put stays for later runs."""
+    """Plain data by key, kept for later runs. An entry counts as absent if it is damaged, or older than
+    `fresh_since_ns` (nanoseconds since the epoch)."""
 
     def __init__(self, folder: Path | None = None, *, enabled: bool = True, fresh_since_ns: int | None = None) -> None:
         self.folder = folder or cache_dir()
@@ -51,7 +51,7 @@ class MeasurementCache:
             return None
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value. If the cache cannot be written, the next run is slower, nothing else."""
+        """Keep a value. If the cache cannot be written, the next run is only slower."""
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How a task's process is run. This is no part of what the task measures."""
+"""How a task's process is run, apart from what the task measures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ R = TypeVar("R")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """`label` names the task in progress and errors. If a task of a group `may_fail`, its failure is a result (Failure)
-    and no error. `peak_bytes` is the memory it is known to need. `under` is a command that runs the process's own."""
+    and no error. `peak_bytes` is the memory that it is known to need. `under` is put before the process's command, as
+    for ncu."""
 
     setting: Setting = BASELINE
     label: str = ""
@@ -44,6 +45,6 @@ class Job(Generic[R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The result of a task that was allowed to fail, and did: the reason in one line."""
+    """The result of a task that was allowed to fail, and did: `why` in one line."""
 
     why: str

@@ -63,7 +63,8 @@ def run_job(job: Job[R], *, report: Report = silent) -> R:
 
 
 def child_environment(control: Control = DEFAULT) -> dict[str, str]:
-    """This process's variables, the allocator's unless STATSNET_ALLOCATOR=system, the setting's, and the control's own.
+    """This process's variables, those of the allocator (unless STATSNET_ALLOCATOR=system), of the setting and of the
+    control.
 
     The child finds the same modules as this process, and no others in the working directory.
     """
@@ -129,8 +130,8 @@ class MeasuringProcess(Generic[R]):
             )
 
     def events(self) -> Iterator[Event]:
-        """What the task says, as it comes, until the process has ended, even if a process that it started still holds
-        the pipe open. Raises MeasurementError after the control's `timeout_s`."""
+        """Yields the task's events as they come, until the process has ended, even if a process that it started still
+        holds the pipe open. Raises MeasurementError after the control's `timeout_s`."""
         timeout_s = self._control.timeout_s
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         pending = b""
@@ -154,7 +155,7 @@ class MeasuringProcess(Generic[R]):
             raise _too_slow(timeout_s) from None
 
     def tell(self, line: str | None) -> None:
-        """Send the task a line, or None: there will be no more. A process that has ended is told nothing."""
+        """Send the task a line; None means that there will be no more. Does nothing if the process has ended."""
         if self._process.stdin is None:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -195,8 +196,9 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
-    """A task writes its result whole, as its last act. It counts even if threads of a library, such as gloo's, abort
-    the process later. If another program ran it (not `alone`), it does not: that one's record may be incomplete."""
+    """A task writes its result whole, as its last act. So it counts even if a library's threads, such as gloo's, abort
+    the process afterwards. But if another program ran the process (not `alone`), a failure makes the result invalid:
+    that program's own record may be incomplete."""
     if (folder / "error.json").exists():
         raise _child_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
     if (exit_code == 0 or alone) and (folder / "result.json").exists():
@@ -225,7 +227,7 @@ def _how_it_ended(exit_code: int) -> str:
 
 
 def _tail(path: Path) -> str:
-    """The last lines that the child printed. They end with its exception; of chained ones, with the first."""
+    """The last lines that the child printed. They end with its exception; if exceptions are chained, with the first."""
     text = path.read_text(encoding="utf-8", errors="replace")
     text = text.partition("During handling of the above exception")[0].strip()
     lines = [line for line in text.splitlines() if not line.startswith("USDT:")]  # torch's profiler's

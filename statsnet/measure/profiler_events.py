@@ -1,8 +1,8 @@
 """The profiler's events of one step, nested, from Kineto's own records.
 
 torch builds its own `FunctionEvent`s from the same records, which takes half a second per ten thousand. The records lie
-in the heap between the step's tensors. While sessions keep them, each one fills more of the gaps that tensors would
-use, and the step pays for gigabytes of fresh memory. So a session is read and emptied at once.
+in the heap between the step's tensors. If sessions keep their records, the gaps fill up that tensors would use, and the
+step pays for gigabytes of fresh memory. So a session is read and emptied at once.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A hypervisor moves a virtual machine's cores about. On many processors, groups of cores share a last-level cache. Two
 cores can be in one group for a minute and in two for the next ten seconds; reading what the other thread wrote then
 takes at least four times as long. Or computing is slower for a while, because a core has slept or has a neighbour. If a
-comparison mixes such states, it shows differences that belong to no device (docs/fidelity.md has figures).
+comparison mixes such states, it shows differences that belong to no device (docs/method.md has figures).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class QuietMachine:
 
     @property
     def warnings(self) -> list[str]:
-        """What was not at its best, and what to do about it, in the form of `timing.measure`."""
+        """What was not at its best, and what to do about it, as `timing.measure` puts it."""
         if not self._gave_up:
             return []
         return ["the machine was seldom at its best: stop other programs, or raise STATSNET_PATIENCE_S"]
@@ -190,7 +190,7 @@ def _read_best(path: Path) -> tuple[float, ...]:
 
 
 def _write_best(path: Path, best: Sequence[float]) -> None:
-    """If the file cannot be written, measuring is less certain, nothing else."""
+    """If the file cannot be written, measuring is only less certain."""
     with contextlib.suppress(OSError, StatsNetError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json_atomically(path, list(best))

@@ -65,10 +65,10 @@ class _Line:
 
 @dataclass(slots=True)
 class RoundsLog:
-    """Groups by subject; with a `path`, each is a line in that file. Groups of another environment than `here` (this
-    machine's CPU) stay there but are not used. Lines that are unfinished or have another form are not used either.
+    """Groups by subject. With a `path`, each group is a line in that file. Groups from another environment than `here`
+    (this machine's CPU) stay in the file but are not used, nor are lines that are unfinished or have another form.
 
-    Raises FileFormatError for a file that can not be read or holds something else.
+    Raises FileFormatError for a file that cannot be read or holds something else.
     """
 
     path: Path | None = None
@@ -110,7 +110,7 @@ class RoundsLog:
     def pairs(
         self, subject: Subject, setting: Setting, rounds: slice = slice(None)
     ) -> tuple[list[Timing], list[Timing]]:
-        """The times at the baseline and under the setting, of the groups that hold both."""
+        """The times at the baseline and under the setting, from the groups that hold both."""
         groups = [g for g in self.groups[subject.identity] if setting.name in g][rounds]
         pairs = [(g[BASELINE.name].timing, g[setting.name].timing) for g in groups]
         known = [(a, b) for a, b in pairs if a is not None and b is not None]

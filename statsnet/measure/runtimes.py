@@ -93,8 +93,8 @@ def _program(
     kwargs: dict[str, Any],
 ) -> Program:
     try:
-        # With gradients on, torch takes apart layers that it would run as one; and a proxy's blocks read their input by
-        # reshaping and slicing instead of by strides, which graphs do not know.
+        # With gradients on, torch splits layers that it would otherwise run as one; and a proxy's blocks read their
+        # input by reshaping and slicing, not by strides, which graphs do not know.
         with torch.enable_grad():
             program = torch.export.export(model, args, kwargs, strict=False)
         return make(program)

@@ -21,7 +21,7 @@ from statsnet.measure.task import Event
 from statsnet.measure.timing_tasks import StepOutcome, TimingTask
 
 FEWEST_TURNS = 5
-"""A trimmed mean of fewer windows leaves none out: a step that a neighbour held up would count in full."""
+"""A trimmed mean of fewer windows leaves none out, so a step that a neighbour delayed would count in full."""
 
 TIME_S = 5.0
 """How long a process's windows take together if its task has no `min_time_s`; there are at least FEWEST_TURNS."""
@@ -57,7 +57,7 @@ def side_by_side(jobs: Sequence[Job[StepOutcome]]) -> list[Outcome]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One of the processes, and what it says."""
+    """One of the processes, and its events."""
 
     job: Job[StepOutcome]
     process: MeasuringProcess[StepOutcome]

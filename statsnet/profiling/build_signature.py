@@ -30,14 +30,14 @@ class _Cluster:
 
 
 def coarse_number(value: float) -> float:
-    """A scalar's sign and order of magnitude: enough for a replay, too little to reveal a weight or a threshold."""
+    """A scalar's sign and order of magnitude: enough for a replay, too coarse to reveal a weight or a threshold."""
     if value == 0 or abs(value) in (0.5, 1.0, 2.0):
         return value
     return math.copysign(10.0 ** round(math.log10(abs(value))), value)
 
 
 def coarse_arguments(value: Any) -> Any:
-    """Encoded arguments, every floating scalar reduced to its sign and order of magnitude."""
+    """Encoded arguments, with every floating-point scalar reduced to its sign and order of magnitude."""
     if isinstance(value, bool) or isinstance(value, int):
         return value
     if isinstance(value, float):
@@ -178,7 +178,7 @@ def _known(values: Sequence[float | None], weights: list[float]) -> float | None
 
 
 def _variation(samples: list[float]) -> float:
-    """Standard deviation over median. Not robust on purpose: outliers should show."""
+    """Standard deviation ÷ median. Not robust, on purpose: outliers should show."""
     return pstdev(samples) / median(samples) if len(samples) > 1 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Torch values to the plain data of `signatures.operators`: metadata only, never a value of a tensor."""
+"""Encodes torch values as the plain data of `signatures.operators`: metadata only, never a tensor's values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:
-    """Shape and dtype; strides only where the tensor is not contiguous."""
+    """Shape and dtype, and strides if the tensor is not contiguous."""
     out: dict[str, Any] = {"shape": [int(n) for n in tensor.shape], "dtype": dtype_name(tensor.dtype)}
     if tensor.layout == torch.strided and not tensor.is_contiguous():
         out["strides"] = [int(s) for s in tensor.stride()]
@@ -44,7 +44,7 @@ def encode_value(value: Any) -> Any:
 
 
 def encode_arguments(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Arguments in the order of the operator's schema, defaults filled in."""
+    """Arguments in the order of the operator's schema, with defaults filled in."""
     encoded = [encode_value(a) for a in args]
     for argument in func._schema.arguments[len(args) :]:
         if argument.name in kwargs:

@@ -27,9 +27,9 @@ def counters_of(
     report: Report = silent,
 ) -> tuple[Counters, str]:
     """The counters of the kernels that the task launches, by the clusters that launched them; and, if there are none,
-    why, in a sentence.
+    a sentence that says why.
 
-    Raises MeasurementError if they cannot be had and `how` is `ncu`.
+    Raises MeasurementError if there are none and `how` is `ncu`.
     """
     if how == "off":
         return no_counters("off"), ""
@@ -63,7 +63,7 @@ def counted_signature(
 def assign_to_clusters(
     launches: Sequence[Launch], counted: Sequence[CountedKernel], *, clusters: int, tool: str
 ) -> Counters:
-    """The n-th counted kernel is the n-th timed one; its counters are weighted by its time.
+    """The n-th counted kernel is the n-th timed kernel. Its counters are weighted by its time.
 
     Raises MeasurementError unless both are the same kernels in the same order: nothing is shifted to make them fit.
     """

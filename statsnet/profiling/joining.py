@@ -173,8 +173,8 @@ def _find_around(event: Event, taken: set[int], around: set[int]) -> bool:
 
 
 def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Event, Key]]:
-    """Events of the captured operators with their keys, in order. Of nested events of one name it takes the
-    outermost, unless only an inner one was captured."""
+    """Events of the captured operators with their keys, in order. If events of one name are nested, the outermost
+    counts, unless only an inner one was captured."""
     names = {name for name, _, _ in known}
     stack = [(event, "forward") for event in reversed(step.roots)]
     while stack:
@@ -217,7 +217,7 @@ def _set_times(variant: Variant, own: list[_Samples | None], pooled: dict[Key, _
 
 
 def _estimate(key: Key, pooled: dict[Key, _Samples]) -> float | None:
-    """Seconds from the operator's other shapes; None where it was never profiled in this phase."""
+    """Seconds estimated from the operator's other shapes; None if it was never profiled in this phase."""
     others = [
         (_numel(shapes), fmean(samples.time_s))
         for (name, phase, shapes), samples in pooled.items()
@@ -246,7 +246,7 @@ def _key(call: OpCall) -> Key:
 
 
 def _event_shapes(event: Event) -> Shapes:
-    """Shapes of an event's tensor arguments. For anything else the profiler gives an empty one."""
+    """Shapes of an event's tensor arguments. For any other argument the profiler gives an empty shape."""
     return tuple(tuple(s) for s in event.shapes if s and not isinstance(s[0], (list, tuple)))
 
 

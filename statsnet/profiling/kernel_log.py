@@ -1,7 +1,7 @@
 """Which library implementation an operator used on a CPU, from oneDNN's and MKL's verbose output.
 
-Both libraries print a line per primitive to the process's standard output. The log redirects file descriptor 1
-to a temporary file while it is open and hands back, after each operator, the names that came since.
+Both libraries print a line per primitive to the process's standard output. While the log is open, it redirects file
+descriptor 1 to a temporary file. After each operator, it returns the names that were printed since the last one.
 Formats: https://uxlfoundation.github.io/oneDNN/dev_guide_verbose.html and Intel's "MKL verbose mode".
 """
 
@@ -56,7 +56,7 @@ class KernelLog:
         return implementations(self.text())
 
     def text(self) -> str:
-        """What was logged since the last call, as the libraries write it."""
+        """The text that was logged since the last call, as the libraries write it."""
         self._libc.fflush(None)
         size = os.fstat(self._file.fileno()).st_size
         if size == self._position:
@@ -89,7 +89,8 @@ def implementations(log: str) -> tuple[str, ...]:
 
 
 def _onednn_name(implementation: str) -> str:
-    """`conv:any+jit:avx2` (a deconvolution) -> `onednn:conv:any:jit:avx2`, as a plus joins an operator's kernels."""
+    """`conv:any+jit:avx2` (a deconvolution) -> `onednn:conv:any:jit:avx2`, because a plus joins an operator's
+    kernels."""
     return "onednn:" + re.sub(r"[^a-z0-9_:.]+", ":", implementation.lower())[:100]
 
 

@@ -44,7 +44,7 @@ def cpu_implementation(names: tuple[str, ...]) -> str:
 
 
 def cuda_implementation(kernels: Sequence[Kernel]) -> str:
-    """Family of the kernel that took the most time, `none` if nothing was launched."""
+    """Family of the kernel that took the most time; `none` if nothing was launched."""
     if not kernels:
         return "none"
     time_by_family: Counter[str] = Counter()

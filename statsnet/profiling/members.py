@@ -1,4 +1,4 @@
-"""Profiles of a mix's members, in a folder that a ProfilesDB reads: those that are missing are made."""
+"""Makes the missing profiles of a mix's members, in a folder that a ProfilesDB can read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.hardware_counters import counted_signature
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Report, silent
+from statsnet.signatures import packed
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import ANY, MixRequest, Selection, load_in_mode, signature_path
 from statsnet.signatures.model import Signature
@@ -24,7 +25,7 @@ from statsnet.signatures.storage import load_signature, save_signature
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """What a mix needs a signature of: a workload in one size, or a user's `file`, which is there already."""
+    """What a mix needs a signature for: a workload in one size, or a user's `file`, which is already a signature."""
 
     name: str
     selection: Selection = ANY
@@ -33,7 +34,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a member, and why."""
+    """What was done for a member, and why."""
 
     name: str
     what: Literal["profiled", "skipped", "copied", "failed"]
@@ -43,7 +44,7 @@ class Outcome:
 def profiled_signature(
     task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
 ) -> tuple[Signature, str]:
-    """A workload's signature, on a GPU with its hardware counters; and where there are none, why."""
+    """A workload's signature, on a GPU with hardware counters; and, if there are none, why."""
     profile = process.run(task, control, report=report)
     if profile.launches is None or counters == "off":
         return profile.signature, ""
@@ -51,9 +52,9 @@ def profiled_signature(
 
 
 def members_of(requests: Iterable[MixRequest]) -> list[Member]:
-    """Each workload and file that a mix needs, once; a domain stands for all its workloads that are registered.
+    """Each workload and file that a mix needs, once. A domain means all its registered workloads.
 
-    Raises UsageError for a name that is not known, or a workload that is asked for in two sizes.
+    Raises UsageError for an unknown name, or for a workload that is asked for in two sizes.
     """
     wanted: dict[str, Member] = {}
     known = workloads.names()
@@ -87,8 +88,8 @@ def profile_members(
     here: Mapping[str, Any],
     measure: Callable[[Model], Signature],
 ) -> Iterator[Outcome]:
-    """Make `measure` what has no signature of the environment `here` in the folder or in the profiles that ship; these
-    are copied, so that the folder holds them all. A member that fails does not stop the others."""
+    """Measure the members that have no signature of the environment `here`, neither in the folder nor among the
+    profiles that ship. Shipped ones are copied, so that the folder holds all. If a member fails, the others go on."""
     there, shipped = ProfilesDB(folder), ProfilesDB()
     for member in members:
         try:
@@ -111,7 +112,7 @@ def _outcome(
     if _found(member, mode, there, here) is not None:
         return Outcome(name=member.name, what="skipped", why=f"'{there.path}' has its signature")
     path = there.path / slug(here) / f"{member.name}.{mode}.json"
-    if path.exists():
+    if packed.is_file(path):
         raise _taken(path, here)
     if (signature := _found(member, mode, shipped, here)) is not None:
         save_signature(path, signature)
@@ -129,7 +130,7 @@ def _outcome(
 
 
 def _found(member: Member, mode: str, db: ProfilesDB, here: Mapping[str, Any]) -> Signature | None:
-    """Its signature from here, in the size asked for."""
+    """The member's signature from this environment, in the size asked for."""
     loaded = (entry.load() for entry in db.find(member.name, mode))
     return next(
         (s for s in loaded if member.selection.fits(s) and s.measurement_for(fingerprint(here)) is not None),

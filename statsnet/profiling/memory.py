@@ -31,7 +31,7 @@ def memory_record(
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
     input_bytes = _bytes(tensors_in(list(inputs)))
-    # else this step would free the gradients of an earlier one, and so hide as much memory of its own
+    # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
     for parameter in parameters:
         parameter.grad = None
     transient = None if step is None else _transient_peak(step, device)
@@ -49,7 +49,7 @@ def memory_record(
 
 
 class StorageMeter(TorchDispatchMode):
-    """Bytes of the tensors made inside the `with` block: now (`level`), and at most at any time (`peak`)."""
+    """Bytes of the tensors made inside the `with` block: now (`level`), and at their highest (`peak`)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -123,8 +123,8 @@ def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch
 
 @dataclass(slots=True)
 class Replay:
-    """Seconds per call and implementation of each cluster, None if it could not be run (`failures` has the reasons);
-    and on a GPU the kernels of one call of each, in the clusters' order."""
+    """Seconds per call and implementation of each cluster; None if it could not be run (`failures` has the reasons).
+    `launches` are, on a GPU, the kernels of one call of each cluster, in the clusters' order."""
 
     times: list[float | None]
     kernels: list[str | None]
@@ -167,7 +167,7 @@ def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
             call = partial(overload(cluster.op), *positional, **keyword)
             with torch.no_grad():
                 call()
-        except Exception:  # it was not timed either
+        except Exception:  # an operator that could not be timed either
             continue
         with torch.no_grad():
             run_in_range(call, device)

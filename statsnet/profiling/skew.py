@@ -1,4 +1,4 @@
-"""How unevenly an embedding's rows are read, which decides whether the reads hit the cache."""
+"""How unevenly an embedding's rows are read: this decides how often reads hit the cache."""
 
 from __future__ import annotations
 

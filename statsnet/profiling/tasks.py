@@ -1,4 +1,4 @@
-"""Tasks of profiling: a workload's signature, and the replay of one's operators."""
+"""Tasks of profiling: a workload's signature, and the replay of a signature's operators."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Replayed:
 
 
 def timing_of(measurement: Measurement) -> Timing:
-    """The undisturbed steps of a profile or a replay, as an entry of a result."""
+    """The undisturbed steps of a profile or replay, as an entry of a result."""
     spread = interquartile_share(measurement.step_latency_s) or 0.0
     warning = f"the middle half of the steps spans {spread:.0%} of their median: raise --min-time"
     return Timing(
@@ -208,8 +208,8 @@ class ProfileWorkload(CountableTask[Profile]):
         return traces, _cycled(lambda piece: piece(), pieces)
 
     def _identity(self, built: BuiltWorkload, step: Step, *, is_changed: bool) -> dict[str, Any]:
-        """A shipped workload whose sizes were set by hand is the user's own: its name would stand for another model.
-        So is one whose step ran under a setting (`is_changed`): under its name it would be timed without it."""
+        """A shipped workload whose sizes were set by hand counts as the user's own: its name means another model. So
+        does one whose step ran under a setting (`is_changed`): its name would be timed without the setting."""
         shipped = built.workload if built.workload and built.workload.builtin else None
         shipped = None if self.model.overrides or is_changed else shipped
         return {

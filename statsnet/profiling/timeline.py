@@ -61,7 +61,7 @@ def read_step(step: StepEvents, calls: list[OpCall], *, device: str, event_overh
 
 
 def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | None:
-    """Event of each call where the step made exactly the captured calls, else None."""
+    """The event of each call, if the step made exactly the captured calls; else None."""
     # Views are not joined: they take no time, and the autograd engine does not record all of its own.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
     matched = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
@@ -69,7 +69,7 @@ def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | N
 
 
 def join_by_name(step: StepEvents, calls: list[OpCall]) -> dict[int, Event]:
-    """Events of a step that differs from the captured one: the n-th event of a name to its n-th call."""
+    """Events of a step that differs from the captured one: the n-th event of a name goes to its n-th call."""
     timed = [i for i, c in enumerate(calls) if not c.metadata]
     matched = _match_by_name(step.roots, [event_name(calls[i]) for i in timed])
     return {timed[position]: event for position, event in matched.items()}
@@ -148,7 +148,7 @@ _COPY = "aten::clone"
 
 
 def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
-    """Seconds inside the ranges of each `segment:NAME`, without the time that recording their events took."""
+    """Seconds inside the ranges of each `segment:NAME`, less the time to record the events in them."""
     starts = [e.start_ns for e in events]
     seconds: dict[str, float] = defaultdict(float)
     for event in events:
@@ -178,7 +178,7 @@ def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | 
 
 
 def _match_by_name(roots: list[Event], names: list[str]) -> dict[int, Event]:
-    """Loose join for steps that differ from the captured one: the n-th event of a name to its n-th call."""
+    """Loose join for steps that differ from the captured one: the n-th event of a name goes to its n-th call."""
     waiting: dict[str, deque[int]] = defaultdict(deque)
     for index, name in enumerate(names):
         waiting[name].append(index)
@@ -197,7 +197,7 @@ def _match_by_name(roots: list[Event], names: list[str]) -> dict[int, Event]:
 
 
 def _own_parts(event: Event, taken: set[int]) -> tuple[list[Event], list[Event]]:
-    """The event and those inside it that no other call is matched to; and the matched ones inside it."""
+    """The event and all events inside it that belong to no other call; and the events inside it that do."""
     own, inner, stack = [event], [], list(event.children)
     while stack:
         current = stack.pop()

@@ -8,19 +8,15 @@ import re
 import textwrap
 from collections.abc import Iterable
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS, Block
 from statsnet.blocks.zipf import zipf_indices
-from statsnet.environment import record
-from statsnet.measure import timing as harness
 from statsnet.proxy import templates
+from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
-
-WIDTH = 120
 
 
 def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, dtype: str, seed: int) -> str:
@@ -29,7 +25,6 @@ def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, 
     Raises ValueError for values that must not become code.
     """
     _check(spec_id, mode, dtype)
-    imports, body = _harness_parts()
     placed = [b for t in towers for b in t.blocks]
     source = templates.FRAME.substitute(
         title=_docstring(title),
@@ -38,15 +33,14 @@ def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, 
         mode=mode,
         dtype=dtype,
         seed=int(seed),
-        side_inputs=_literal(SIDE_INPUTS),
+        side_inputs=literal(SIDE_INPUTS),
         constants=_optimizers(placed),
         blocks=_block_sources(placed),
         network=_network_sources(towers, mode),
         steps=_steps(mode, placed),
-        harness=body,
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
-    source = source.replace("$imports", _imports(imports, source), 1)
+    source = source.replace("$imports", _imports(source), 1)
     compile(source, "network.py", "exec")
     return source
 
@@ -92,29 +86,19 @@ def _steps(mode: str, placed: list[Placed]) -> str:
     return "\n\n".join(parts).strip()
 
 
-def _imports(harness_imports: list[str], source: str) -> str:
-    """The imports of the harness and of the network, in the usual order."""
-    own = {"import itertools": "itertools.", "import math": "math."}
-    lines = {*harness_imports, "from collections.abc import Callable"}
-    lines |= {line for line, use in own.items() if use in source}
-    standard = sorted(lines - {"import torch"}, key=lambda line: (line.startswith("from"), line))
+def _imports(source: str) -> str:
+    """The imports that a network needs, in the usual order."""
+    lines = ["import runpy", "import sys", "from collections.abc import Callable", "from pathlib import Path"]
+    own = {
+        "import itertools": r"\bitertools\.",
+        "import math": r"\bmath\.",
+        "from functools import partial": r"\bpartial\(",
+        "from typing import Any": r"\bAny\b",
+    }
+    lines += [line for line, use in own.items() if re.search(use, source)]
+    standard = sorted(lines, key=lambda line: (line.startswith("from"), line))
     functional = ["import torch.nn.functional as F"] if re.search(r"\bF\.|\(F, ", source) else []
     return "\n".join([*standard, "", "import torch", *functional, "from torch import Tensor, nn"])
-
-
-def _harness_parts() -> tuple[list[str], str]:
-    """Import lines and the rest of the sources that measure, without their docstrings."""
-    imports: list[str] = []
-    bodies = []
-    for file in (record.__file__, harness.__file__):
-        text = Path(file).read_text(encoding="utf-8")
-        statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
-        lines = [ast.get_source_segment(text, n) or "" for n in statements]
-        imports += [line for line in lines if not line.startswith("from statsnet.")]
-        last = max(node.end_lineno or 0 for node in statements)
-        bodies.append("\n".join(text.splitlines()[last:]).strip().replace("  # fmt: skip", ""))
-    # A network imports torch at its top.
-    return imports, re.sub(r"\n +import torch .*\n", "", "\n\n\n".join(bodies))
 
 
 def _optimizers(placed: list[Placed]) -> str:
@@ -180,23 +164,47 @@ def _target(node: ast.AnnAssign) -> str | None:
 
 def _network_sources(towers: list[Tower], mode: str) -> str:
     placed = [b for t in towers for b in t.blocks]
-    parts = []
+    read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
+    applied = templates.APPLY_READ_ON if read_on else ""
+    parts = [_towers(towers, mode), templates.PROXY.substitute(ends=_ends(towers), read_on=applied), templates.THROUGH]
     if any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key)):
         parts.append(templates.REPEAT)
     if any(b.optimizer for b in placed):
         parts.append(templates.STEPPED)
-    lines = ["def towers() -> list[nn.Sequential]:", "    return ["]
-    for tower, equal in groupby(towers, key=lambda t: t):
-        runs = [(b, len(list(group))) for b, group in groupby(tower.blocks, key=lambda b: b)]
-        call = ("nn.Sequential", [_call(b, n) for b, n in runs])
-        lines += _several(call, len(list(equal)), 8)
-    parts.append("\n".join([*lines, "    ]"]) + "\n")
-    read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
     parts += [templates.READ_ON] if read_on else []
-    parts.append(templates.THROUGH)
-    applied = templates.APPLY_READ_ON if read_on else ""
-    parts.append(templates.PROXY.substitute(ends=_ends(towers), read_on=applied))
     return "\n\n".join(parts).strip()
+
+
+def _towers(towers: list[Tower], mode: str) -> str:
+    """Source of the function that makes all towers."""
+    lines = ["def towers() -> list[nn.Sequential]:"]
+    if any(t.purpose for t in towers):
+        lines.append(templates.SHARES if mode == "inference" else templates.SHARES_OF_TRAINING)
+    lines.append("    return [")
+    for blocks, equal in groupby(towers, key=lambda t: t.blocks):
+        same = list(equal)
+        runs = [(b, len(list(group))) for b, group in groupby(blocks, key=lambda b: b)]
+        call = ("nn.Sequential", [_call(b, n) for b, n in runs])
+        lines += [*_purpose(same, 8), *repeated_call_lines(call, len(same), 8)]
+    return "\n".join([*lines, "    ]"]) + "\n"
+
+
+def _purpose(equal: list[Tower], indent: int) -> list[str]:
+    """A comment on towers of equal blocks: their share of the step, and what they stand for. None if unknown."""
+    purposes = [t.purpose for t in equal if t.purpose is not None]
+    if len(purposes) < len(equal):
+        return []
+    first = purposes[0]
+    if not first.categories:
+        text = "only updated by an optimizer, in the rest of the step"
+    else:
+        share = 100 * sum(p.step_share for p in purposes)
+        what = ", ".join(name.replace("_", " ") for name in first.categories)
+        text = f"{share:.1f} % of the step: {what}"
+    if first.members:
+        text += f", as in {', '.join(first.members)}"
+    text = "".join(c if c.isprintable() else "?" for c in text)  # a line break would end the comment
+    return textwrap.wrap(text, WIDTH, initial_indent=" " * indent + "# ", subsequent_indent=" " * indent + "# ")
 
 
 def _ends(towers: list[Tower]) -> str:
@@ -207,74 +215,15 @@ def _ends(towers: list[Tower]) -> str:
     return templates.UNROLLED.substitute(lines="".join(lines))
 
 
-Call = tuple[str, list[Any]]
-"""A function's name and its arguments: each is text or another call."""
-
-
 def _call(placed: Placed, count: int) -> Call:
     module = KINDS[placed.kind].module
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
     in_order = sorted(placed.config, key=list(defaults).index)  # the block's order, not that of a spec file
     changed = [name for name in in_order if defaults[name] != placed.config[name]]
-    arguments: list[Any] = [f"{name}={_literal(placed.config[name])}" for name in changed]
+    arguments: list[Any] = [f"{name}={literal(placed.config[name])}" for name in changed]
     call = (module.__name__, arguments)
     if count > 1:
         call = ("*repeat", [str(count), module.__name__, *arguments])
     if placed.optimizer in SETTINGS:
         call = ("*stepped", [f'"{placed.optimizer}"', call])
     return call
-
-
-def _literal(value: Any) -> str:
-    """Source of a configuration's value. Raises ValueError for any other value."""
-    if isinstance(value, (tuple, list)):
-        items = [_literal(v) for v in value]
-        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-    if isinstance(value, (bool, int, float)):
-        return repr(value)
-    if isinstance(value, str) and re.fullmatch(r"\w*", value, re.ASCII):
-        return f'"{value}"'
-    raise ValueError(f"{value!r} cannot stand in a network")
-
-
-def _flat(node: str | Call) -> str:
-    return node if isinstance(node, str) else f"{node[0]}({', '.join(_flat(n) for n in node[1])})"
-
-
-def _lines(node: str | Call, indent: int) -> list[str]:
-    """A call laid out within WIDTH, on one line if it fits, else with its arguments on lines of their own."""
-    pad = " " * indent
-    if isinstance(node, str) or _fits(node, indent):
-        return [f"{pad}{_flat(node)},"]
-    name, arguments = node
-    if all(isinstance(a, str) for a in arguments):
-        inner = _filled(arguments, indent + 4)
-    else:
-        inner = [line for a in arguments for line in _lines(a, indent + 4)]
-    return [f"{pad}{name}(", *inner, f"{pad}),"]
-
-
-def _fits(node: Call, indent: int) -> bool:
-    """Whether a call goes on one line; a tower of several blocks never does."""
-    long_tower = node[0] == "nn.Sequential" and len(node[1]) > 1
-    return len(_flat(node)) + indent < WIDTH and not long_tower
-
-
-def _several(tower: Call, count: int, indent: int) -> list[str]:
-    """Lines of `count` equal towers."""
-    if count == 1:
-        return _lines(tower, indent)
-    pad = " " * indent
-    if _fits(("*(", [tower, f" for _ in range({count})"]), indent) and len(tower[1]) == 1:
-        return [f"{pad}*({_flat(tower)} for _ in range({count})),"]
-    *first, last = _lines(tower, indent + 4)
-    return [f"{pad}*(", *first, last.rstrip(","), f"{pad}    for _ in range({count})", f"{pad}),"]
-
-
-def _filled(items: list[str], indent: int) -> list[str]:
-    lines = [""]
-    for item in items:
-        if lines[-1] and len(lines[-1]) + len(item) + 3 + indent > WIDTH:
-            lines.append("")
-        lines[-1] += f" {item}," if lines[-1] else f"{item},"
-    return [" " * indent + line for line in lines]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
-from statsnet.units import format_bytes, format_duration, format_quantity
+from statsnet.units import format_bytes, format_duration, format_quantity, plural
 
 _TITLES = {
     "category": "Time by operator category",
     "phase": "Time by phase",
 }
 
+SHOWN_LINES = 10
 
-def proxy_readme(spec: ProxySpec, fit: Fit, mix_text: str, notes: str = "") -> str:
+
+def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
+    """README.md; `network` is the text of network.py, of which it shows a few lines."""
     figures, where = fit.summary, spec.reference_environment
     lines = [
-        f"# Proxy for `{mix_text}`",
+        f"# Proxy for `{spec.title}`",
         "",
-        *([notes.strip(), ""] if notes.strip() else []),
-        f"One {spec.mode} step of this network stands for {len(spec.mix)} workloads ({spec.dtype}). It takes "
+        *([spec.notes.strip(), ""] if spec.notes.strip() else []),
+        f"One {spec.mode} step of this network stands for {plural(len(spec.mix), 'workload')} ({spec.dtype}). It takes "
         f"{format_duration(figures.step_latency_s)} where one step of each workload takes "
         f"{format_duration(figures.suite_latency_s)}: {figures.compression:.0f} times shorter.",
         "",
@@ -28,6 +31,15 @@ def proxy_readme(spec: ProxySpec, fit: Fit, mix_text: str, notes: str = "") -> s
         "    statsnet run .               # the same, several processes",
         "    statsnet validate .          # against the real workloads",
         "",
+        "## The network",
+        "",
+        "```python",
+        *_first_towers(network),
+        "```",
+        "",
+        f"`network.py` holds all {plural(sum(len(t.blocks) for t in spec.towers), 'block')} in "
+        f"{plural(len(spec.towers), 'tower')}, and the few lines of PyTorch that each kind of block is.",
+        "",
         "## The mix",
         "",
         "| workload | weight | step | batch |",
@@ -35,6 +47,8 @@ def proxy_readme(spec: ProxySpec, fit: Fit, mix_text: str, notes: str = "") -> s
         *(f"| {m.name} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
         "",
         "## Fit where it was made",
+        "",
+        "![What was asked for, and what the network does](fit.svg)",
         "",
         "| characteristic | asked | achieved |",
         "|---|---|---|",
@@ -59,6 +73,14 @@ def proxy_readme(spec: ProxySpec, fit: Fit, mix_text: str, notes: str = "") -> s
     if fit.stored_members:
         lines += ["", "Not timed again, as others were: " + ", ".join(fit.stored_members)]
     return "\n".join(lines) + "\n"
+
+
+def _first_towers(network: str) -> list[str]:
+    """The first lines of the towers in a network's source, less their indentation."""
+    start = network.index("    return [\n", network.index("def towers()"))
+    lines = network[start : network.index("\n    ]\n", start)].splitlines()[1:]
+    more = ["..."] if len(lines) > SHOWN_LINES else []
+    return [line[8:] for line in lines[:SHOWN_LINES]] + more
 
 
 def _points(share: float | None) -> str:

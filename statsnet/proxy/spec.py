@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -12,13 +13,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statsnet.errors import StatsNetError
+from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.proxy.emit import network_source
+from statsnet.proxy.fit_picture import fit_svg
 from statsnet.proxy.readme import proxy_readme
-from statsnet.proxy.towers import Tower
-from statsnet.signatures.canonical import content_id
+from statsnet.proxy.run_file import run_source
+from statsnet.proxy.towers import Placed, Tower
+from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
-from statsnet.signatures.conversion import plain
+from statsnet.signatures.conversion import plain, typed
 from statsnet.signatures.documents import (
     Fit,
     FitSummary,
@@ -31,8 +34,9 @@ from statsnet.signatures.documents import (
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import save
 from statsnet.signatures.target import Target, TargetMember
+from statsnet.units import plural
 
-FILES = ("network.py", "spec.json", "fit.json", "README.md")
+FILES = ("network.py", "run.py", "spec.json", "fit.json", "fit.svg", "README.md")
 SEARCH_FILES = ("search.json", "front.svg")
 """Where designs were searched over: all that was tried, and a picture of it."""
 
@@ -42,7 +46,6 @@ class Proxy:
     """Everything that is known of a proxy when it is made. `replayed` and `not_retimed`: see Problem."""
 
     spec: ProxySpec
-    towers: list[Tower]
     target: Target
     achieved: Target
     signature: Signature
@@ -67,11 +70,8 @@ class Proxy:
         return self.suite_latency_s / self.latency_s
 
     def source(self) -> str:
-        spec = self.spec
-        title = f"A proxy for {len(spec.mix)} workloads, one {spec.mode} step."
-        return network_source(
-            self.towers, title=title, spec_id=spec.id, mode=spec.mode, dtype=spec.dtype, seed=spec.seed
-        )
+        """Content of network.py."""
+        return source_of(self.spec)
 
     def fit(self) -> Fit:
         """Content of fit.json."""
@@ -103,14 +103,21 @@ def make_spec(
     target: Target,
     towers: list[Tower],
     *,
+    title: str,
+    notes: str,
     dtype: str,
     seed: int,
     budget_s: float,
     environment: Mapping[str, Any],
 ) -> ProxySpec:
-    """Content of spec.json: the network as data, the mix with pinned signatures and reference times."""
+    """Content of spec.json: the network as data, the mix with pinned signatures and reference times.
+
+    Numbers are rounded as in the file, so that the file gives the same source.
+    """
     spec = ProxySpec(
         id="",
+        title=title,
+        notes=notes,
         mode=target.mode,
         dtype=dtype,
         seed=seed,
@@ -119,12 +126,40 @@ def make_spec(
         mix=tuple(_spec_member(member) for member in target.members),
         towers=tuple(
             SpecTower(
-                blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks)
+                blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks),
+                purpose=tower.purpose,
             )
             for tower in towers
         ),
     )
-    return replace(spec, id=content_id(plain(spec)))
+    rounded = json.loads(canonical_json(plain(replace(spec, id=content_id(plain(spec))))))
+    return typed(rounded, ProxySpec)  # type: ignore[no-any-return]
+
+
+def source_of(spec: ProxySpec) -> str:
+    """Text of network.py, from spec.json alone: the same bytes every time.
+
+    Raises FileFormatError if a block or a value is none that may become code.
+    """
+    towers = [
+        Tower(
+            blocks=tuple(Placed(kind=b.kind, config=_with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
+            purpose=t.purpose,
+        )
+        for t in spec.towers
+    ]
+    title = f"A proxy for {plural(len(spec.mix), 'workload')}, one {spec.mode} step."
+    try:
+        return network_source(towers, title=title, spec_id=spec.id, mode=spec.mode, dtype=spec.dtype, seed=spec.seed)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError("the spec describes no network", cause=str(error), hint="make the proxy anew") from error
+
+
+def _with_tuples(value: Any) -> Any:
+    """JSON has lists where a block's configuration has tuples."""
+    if isinstance(value, dict):
+        return {name: _with_tuples(v) for name, v in value.items()}
+    return tuple(_with_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def _spec_member(member: TargetMember) -> SpecMember:
@@ -141,19 +176,27 @@ def _spec_member(member: TargetMember) -> SpecMember:
     )
 
 
-def write_proxy(
-    proxy: Proxy, folder: Path, *, mix_text: str, notes: str = "", search: Mapping[str, str] | None = None
-) -> None:
-    """Write the four files, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
-    replaced, anything else refused. The README calls the mix `mix_text`, and has its author's notes."""
+def write_proxy(proxy: Proxy, folder: Path, *, search: Mapping[str, str] | None = None) -> None:
+    """Write FILES, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
+    replaced, anything else refused."""
     check_output(folder)
+    fit = proxy.fit()
     with _whole_folder(folder) as partial:
-        (partial / "network.py").write_text(proxy.source(), encoding="utf-8")
         save(partial / "spec.json", proxy.spec)
-        save(partial / "fit.json", proxy.fit())
-        (partial / "README.md").write_text(proxy_readme(proxy.spec, proxy.fit(), mix_text, notes), encoding="utf-8")
-        for name, text in (search or {}).items():
+        save(partial / "fit.json", fit)
+        for name, text in {**texts_of(proxy.spec, fit), **(search or {})}.items():
             (partial / name).write_text(text, encoding="utf-8")
+
+
+def texts_of(spec: ProxySpec, fit: Fit) -> dict[str, str]:
+    """The files of a proxy's folder that follow from its spec and its fit."""
+    network = source_of(spec)
+    return {
+        "network.py": network,
+        "run.py": run_source(),
+        "fit.svg": fit_svg(fit),
+        "README.md": proxy_readme(spec, fit, network),
+    }
 
 
 def check_output(folder: Path) -> None:

@@ -12,13 +12,14 @@ from functools import cache
 import torch
 
 from statsnet.blocks import KINDS, Config
+from statsnet.signatures.documents import TowerPurpose
 
 LONGEST_TOWER = 24
 """Most blocks in one tower, so that activations and gradients stay of sane size."""
 
 SMALLEST_SLICE = 0.5
-"""A block reads at least this share of the output before it; else a new tower begins. Unread output is computed too,
-but a compiler may leave out its end."""
+"""A block reads at least this share of the output before it; else a new tower begins. The unread end of an output is
+computed too, but a compiler may leave it out."""
 
 LARGEST_GRADIENT_SLICE = 100_000
 """In training, outputs with more elements than this are read whole: a slice's gradient is one more pass over all of
@@ -46,6 +47,7 @@ class Tower:
     """Blocks in order: each reads the output of the block before."""
 
     blocks: tuple[Placed, ...]
+    purpose: TowerPurpose | None = None
 
 
 def parameter_count(block: Placed) -> int:
@@ -72,8 +74,8 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
 
 
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
-    """Chain the blocks greedily, largest first. The next block is one that reads exactly the shape written;
-    else the largest that reads no more elements. Blocks that read indices can only begin a tower."""
+    """Chain the blocks greedily, the largest first. The next block is one that reads exactly the shape written; if
+    there is none, the largest that reads no more elements. Blocks that read indices can only begin a tower."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:

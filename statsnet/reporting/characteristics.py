@@ -156,7 +156,7 @@ def _repeatability(workloads: Sequence[Characteristics]) -> Table:
 
 
 def _functions(workloads: Sequence[Characteristics]) -> Table:
-    """Over all workloads in equal shares."""
+    """Functions of all workloads together, in equal shares."""
     total: dict[str, float] = defaultdict(float)
     hot: dict[str, int] = defaultdict(int)
     for c in workloads:

@@ -13,16 +13,39 @@ from statsnet.analysis.characteristics import Characteristics
 from statsnet.analysis.similarity import Similarity
 from statsnet.analysis.sizes import Size
 
-_COLOURS = (
+COLOURS = (
     "#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#bab0ac",
     "#1f3b57", "#8c4a00", "#7f1d1e", "#2f6b67", "#27581f",
 )  # fmt: skip
-STYLE: dict[Any, Any] = {"svg.hashsalt": "statsnet", "svg.fonttype": "none", "font.size": 9}
+CARD, TEXT, GREY = "#f6f8fa", "#1f2328", "#59636e"
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "statsnet",  # names inside the file depend on nothing else
+    "svg.fonttype": "none",  # text stays text: small files, and a browser can search it
+    "font.family": "sans-serif",
+    "font.sans-serif": [
+        "DejaVu Sans",
+        "Verdana",
+        "Helvetica",
+        "Arial",
+    ],  # the first comes with matplotlib, and is widest
+    "font.size": 9,
+    "figure.facecolor": CARD,  # a light card, so that a picture reads the same on white and on dark pages
+    "axes.facecolor": CARD,
+    "axes.edgecolor": GREY,
+    "figure.constrained_layout.w_pad": 0.12,
+    "figure.constrained_layout.h_pad": 0.12,
+    "text.color": TEXT,
+    "axes.labelcolor": TEXT,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": TEXT,
+    "ytick.labelcolor": TEXT,
+}
 
 
 @contextmanager
 def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
-    """A matplotlib figure in inches, and the text that it becomes."""
+    """A matplotlib figure in inches, and the SVG that it becomes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -30,25 +53,6 @@ def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
         made, text = Figure(figsize=(width, height), layout="constrained"), StringIO()
         yield made, text
         made.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-
-
-def map_svg(similarity: Similarity) -> str:
-    """Workloads in the plane (t-SNE): near each other are those whose time goes to the same places."""
-    with figure(5.0 + 0.08 * len(similarity.names), 4.0 + 0.08 * len(similarity.names)) as (made, text):
-        axes = made.add_subplot()
-        for number, cluster in enumerate(similarity.clusters):
-            inside = [similarity.names.index(name) for name in cluster.members]
-            x, y = similarity.places[inside].T
-            axes.scatter(x, y, s=24, color=f"C{number % 10}", zorder=2)
-            centre = similarity.places[similarity.names.index(cluster.representative)]
-            axes.scatter(*centre, s=110, facecolors="none", edgecolors=f"C{number % 10}", zorder=3)
-        for name, (x, y) in zip(similarity.names, similarity.places, strict=True):
-            axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)
-        axes.margins(x=0.15)  # names stand to the right of their points
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_title("Workloads by where their time goes (t-SNE); rings stand for their group", fontsize=9)
-    return text.getvalue()
 
 
 def tree_svg(similarity: Similarity) -> str:
@@ -75,7 +79,7 @@ def categories_svg(workloads: Sequence[Characteristics]) -> str:
         left = [0.0] * len(workloads)
         for number, category in enumerate(order):
             width = [one.categories.get(category, 0.0) for one in workloads][::-1]
-            axes.barh(names, width, left=left, label=category, color=_COLOURS[number % len(_COLOURS)])
+            axes.barh(names, width, left=left, label=category, color=COLOURS[number % len(COLOURS)])
             left = [a + b for a, b in zip(left, width, strict=True)]
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(-0.6, len(workloads) - 0.4)
@@ -108,7 +112,7 @@ def memory_svg(by_workload: Mapping[str, Sequence[Size]]) -> str:
         axes = made.add_subplot()
         lines = [sizes for sizes in by_workload.values() if len(sizes) > 1 and sizes[0].input_bytes]
         for number, sizes in enumerate(lines):
-            colour = _COLOURS[number % len(_COLOURS)]
+            colour = COLOURS[number % len(COLOURS)]
             x, y = [s.input_bytes for s in sizes], [s.activation_bytes for s in sizes]
             axes.plot(x, y, color=colour, linewidth=0.8)
             for size in sizes:

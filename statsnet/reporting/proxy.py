@@ -29,10 +29,10 @@ GROUPS = {
     "intensity": "Time by arithmetic intensity",
 }
 SHOWN_FROM = 0.005
-"""A share below this in target and proxy alike is left out of a table."""
+"""A share is left out of a table if it is below this in both target and proxy."""
 
 LARGEST_STEP_ERROR = 0.1
-"""A step that is further from its budget than this is not one to rely on."""
+"""Do not rely on a step that is further from its budget than this."""
 
 
 def proxy_report(spec: ProxySpec, fit: Fit | None) -> Report:

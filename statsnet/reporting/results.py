@@ -51,7 +51,7 @@ def result_report(result: Result, spec: ProxySpec | None = None) -> Report:
 
 
 def _gpu_rows(processes: Sequence[Timing]) -> list[tuple[str, str]]:
-    """What only a GPU tells, medians over processes; what it did not tell, and why."""
+    """Figures that only a GPU gives, as medians over processes; and which are missing, and why."""
     flushed = [median(p.flushed_latency_s) for p in processes if p.flushed_latency_s]
     rows = [("with L2 flushed", format_duration(median(flushed)))] if flushed else []
     records = [p.power for p in processes if p.power]
@@ -123,7 +123,7 @@ def comparison_report(comparison: Comparison, a: Result, b: Result) -> Report:
 
 
 def speedup(factor: Interval) -> str:
-    """`1.52 ± 0.03 times faster`, of the larger against the smaller time."""
+    """`1.52 ± 0.03 times faster`: the larger time against the smaller."""
     slower = factor.value > 1
     value = factor.value if slower else 1 / factor.value
     word = "slower" if slower else "faster"

@@ -27,7 +27,7 @@ from statsnet.signatures.intervals import Interval
 from statsnet.units import format_duration
 
 TOO_WIDE = 10
-"""An interval that reaches this many times the value tells nothing."""
+"""An interval that reaches this many times the value says nothing."""
 
 
 def validation_report(result: Result) -> Report:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.signatures import packed
 
 SIGNIFICANT_DIGITS = 9
 LINE_WIDTH = 110
@@ -87,7 +88,12 @@ def write_json_atomically(path: str | os.PathLike[str], data: Any) -> None:
 
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file: afterwards it holds all of the text, or what it held before.
+    """A text by `write_bytes_atomically`."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file: afterwards it holds all of the content, or what it held before.
 
     Folders are made as needed. Raises StatsNetError if the file can not be written.
     """
@@ -95,8 +101,8 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(temporary, "xb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -147,14 +153,20 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTE
 
 
 def read_text(path: Path, max_bytes: int) -> str:
-    """Raises FileFormatError if it is missing, no regular file, larger than `max_bytes` or not UTF-8."""
+    """The text of a file, which may be packed (packed.py).
+
+    Raises FileFormatError if it is missing, no regular file, larger than `max_bytes` or not UTF-8.
+    """
     try:
         if path.is_dir():
             raise FileFormatError(f"'{path}' is a folder, not a file", hint="name a file in it")
         if path.exists() and not path.is_file():
             raise FileFormatError(f"'{path}' is not a regular file")
-        with open(path, "rb") as file:
-            content = file.read(max_bytes + 1)  # not stat: the file may grow meanwhile
+        if (archive := packed.archive_named(path)) is not None:
+            names = packed.files(archive)
+            hint = f"name a file in it: {names[0]}" if names else "it is empty"
+            raise FileFormatError(f"'{path}' is a packed folder, not a file", hint=hint)
+        content = packed.read(path, max_bytes + 1)  # not stat: the file may grow meanwhile
     except FileNotFoundError as error:
         raise FileFormatError(f"'{path}' does not exist", hint="check the path") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path

@@ -18,7 +18,7 @@ CATEGORIES = (
 )  # fmt: skip
 
 FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
-"""Those whose operators a compiler attaches to the operator that feeds them."""
+"""Categories whose operators a compiler attaches to the operator that feeds them."""
 
 AIBENCH_CATEGORIES = (
     "data_arrangement", "convolution", "gemm", "batch_normalization", "elementwise", "relu", "pooling",
@@ -35,7 +35,7 @@ AIBENCH_CATEGORY: Mapping[str, str] = MappingProxyType(
         "collective": "memory_copy", "other": "elementwise",
     }
 )  # fmt: skip
-"""Our categories coarsened to AIBench's; `aibench_category` also tells plain copies apart."""
+"""Our categories mapped to AIBench's coarser ones. `aibench_category` also separates plain copies."""
 
 _NAMES: dict[str, str] = {
     "convolution": """
@@ -212,7 +212,7 @@ def base_name(op: str) -> str:
 
 
 def namespace(op: str) -> str:
-    """`"aten.add_.Tensor"` -> `"aten"`; empty where the name has no library."""
+    """`"aten.add_.Tensor"` -> `"aten"`; empty if the name has no library."""
     return op.split(".")[0] if "." in op else ""
 
 

@@ -1,4 +1,4 @@
-"""From typed values to plain data and back. Whoever reads data checks it against the limits of the types."""
+"""From typed values to plain data and back. Data that is read is checked against the limits of the types."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 IF_KNOWN = {"if_known": True}
-"""Metadata of a field that plain data leave out where it is None; every other None is a null there."""
+"""Metadata of a field that is left out of plain data if it is None. Every other None becomes null."""
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as dictionaries, tuples as lists: what JSON knows."""
+    """Turns dataclasses into dictionaries and tuples into lists, as JSON needs them."""
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, (list, tuple)):

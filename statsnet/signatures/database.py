@@ -1,4 +1,7 @@
-"""Profiles in folders, `<environment>/<domain>/<workload>.<mode>.json`, found by name without being read."""
+"""Profiles in folders, `<environment>/<domain>/<workload>.<mode>.json`, found by name without being read.
+
+The folder of a domain may be packed: `<environment>/<domain>.zip` (packed.py).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import get_args
 
 import statsnet
 from statsnet.errors import FileFormatError, UsageError
-from statsnet.signatures.model import Mode, Signature
+from statsnet.signatures import packed
+from statsnet.signatures.canonical import read_text, write_bytes_atomically
+from statsnet.signatures.kinds import KINDS
+from statsnet.signatures.model import KIND, Mode, Signature
 from statsnet.signatures.storage import load_signature
 
 MODES = get_args(Mode)
@@ -56,6 +62,23 @@ def default_profiles_dir() -> Path:
     return inside if inside.is_dir() else package.parent / "profiles_db"
 
 
+def pack(folder: Path) -> Path:
+    """Move the profiles in a domain's folder into the archive that stands for it, and return the archive.
+
+    Profiles that the archive holds already stay in it, except those that the folder holds too. Raises StatsNetError
+    where a file can not be read or written; all of them are then still there.
+    """
+    archive, plain = packed.archive_for(folder), list(folder.glob("*.json"))
+    paths = {*plain, *(packed.files(archive) if archive.is_file() else ())}
+    texts = {path.name: read_text(path, KINDS[KIND].max_bytes) for path in paths}
+    write_bytes_atomically(archive, packed.archive_bytes({name: text.encode() for name, text in texts.items()}))
+    for path in plain:
+        path.unlink()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    return archive
+
+
 class ProfilesDB:
     """Profiles under one folder. The listing is read once, on first use; the files only when asked for."""
 
@@ -74,7 +97,10 @@ class ProfilesDB:
 
     @functools.cached_property
     def _all(self) -> tuple[ProfileEntry, ...]:
-        entries = [self._entry(path) for path in self.path.glob("*/*/*.json")]
+        paths = set(self.path.glob("*/*/*.json"))
+        for archive in self.path.glob(f"*/*{packed.ENDING}"):
+            paths.update(path for path in packed.files(archive) if path.suffix == ".json")
+        entries = [self._entry(path) for path in paths]
         return tuple(sorted((e for e in entries if e), key=lambda e: (e.environment, e.domain, e.workload, e.mode)))
 
     def _entry(self, path: Path) -> ProfileEntry | None:

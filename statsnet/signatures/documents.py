@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.intervals import Interval
-from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Size, whole
+from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
 from statsnet.signatures.model import Mode
 from statsnet.signatures.timing import Processes, Timing
 
@@ -43,17 +43,36 @@ class SpecBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TowerPurpose:
+    """What a tower stands for, as measured where the proxy was made.
+
+    `step_share` is its part of the step's time. `categories` are its operators', the longest first. Of all members of
+    the mix, such operators take the most time in `members`."""
+
+    step_share: Share
+    categories: tuple[Name, ...]
+    members: tuple[MemberName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpecTower:
     blocks: Annotated[tuple[SpecBlock, ...], Meta(min_length=1, max_length=100_000)]
+    purpose: TowerPurpose | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProxySpec:
-    """spec.json: the network as data, and the mix that it stands for."""
+    """spec.json: the network as data, and the mix that it stands for.
+
+    `title` is the mix as the user gave it, or its name in a mix's file; `notes` are from there. All other texts of a
+    proxy's folder are made from this and fit.json.
+    """
 
     kind: Literal["statsnet.proxy"] = "statsnet.proxy"
     schema_version: Literal[1] = 1
     id: Id
+    title: Annotated[str, Meta(min_length=1, max_length=200_000)]
+    notes: Annotated[str, Meta(max_length=200_000)] = ""
     mode: Mode
     dtype: Annotated[str, whole("[a-z0-9_]{1,40}")]
     seed: Annotated[int, Meta(ge=0, le=LARGEST_INT)]

@@ -23,10 +23,10 @@ SumCounter = Literal["dram_bytes"]
 CounterName = Literal[ShareCounter, RateCounter, SumCounter]
 
 SHARE_COUNTERS = get_args(ShareCounter)
-"""Parts of 1 (stalls: of the cycles in which a warp was active), averaged over time."""
+"""Shares (for stalls: of the cycles in which a warp was active), averaged over time."""
 
 RATE_COUNTERS = get_args(RateCounter)
-"""Instructions a cycle of a multiprocessor, averaged over time."""
+"""Instructions per cycle of a multiprocessor, averaged over time."""
 
 SUM_COUNTERS = get_args(SumCounter)
 """Added up over the kernels of a step."""
@@ -34,15 +34,15 @@ SUM_COUNTERS = get_args(SumCounter)
 COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS, *SUM_COUNTERS)
 
 COUNTING = ("auto", "ncu", "off")
-"""Counters where they can be had; or else an error; or none."""
+"""Counters if they are available; counters or an error; no counters."""
 
 Reason = Literal["off", "not_installed", "not_permitted", "not_supported", "mismatch", "failed"]
 WHY_MISSING = get_args(Reason)
-"""Words for why a value is null: `mismatch` where the kernels that were counted are not those that were timed."""
+"""Words for why a value is null. `mismatch`: the counted kernels are not the timed ones."""
 
 PowerField = Literal["energy", "clocks", "temperature", "throttled", "nvml"]
 POWER_FIELDS = get_args(PowerField)
-"""What NVML is asked for; `nvml` is missing where none of it can be."""
+"""What NVML is asked for. If NVML itself cannot be used, `nvml` is missing."""
 
 Throttle = Literal["hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "power_cap"]
 THROTTLE_REASONS = get_args(Throttle)
@@ -50,13 +50,13 @@ THROTTLE_REASONS = get_args(Throttle)
 Dims = tuple[Size, Size, Size]
 Bin = Annotated[int, Meta(ge=-100, le=1000)]
 Histogram = Annotated[tuple[tuple[Bin, Quantity], ...], Meta(max_length=100)]
-"""Pairs of a bin of log2(microseconds), rounded down, and how many a step holds."""
+"""Pairs: log2(microseconds), rounded down; and how many a step holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuKernel:
-    """Launches of one family (its name without template arguments and tile sizes) with equal grid and block, of one
-    cluster (an index; None: of no operator). `launches` and `time_s` are per step."""
+    """Launches of one kernel family (a name without template arguments and tile sizes) with equal grid and block, made
+    by one cluster (its index; None: by no operator). `launches` and `time_s` are per step."""
 
     cluster: Size | None
     family: KernelName
@@ -82,8 +82,9 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Hardware counters by name in COUNTERS, for each cluster the mean over its kernels' time (SUM_COUNTERS: the sum
-    in a step); None where a cluster launched nothing. `missing` says of the others why, by a word of WHY_MISSING."""
+    """Hardware counters by name in COUNTERS. For each cluster: the mean over its kernels' time (for SUM_COUNTERS, the
+    sum in a step), or None if it launched nothing. For counters that are not there, `missing` says why, by a word of
+    WHY_MISSING."""
 
     tool: ShortText | None
     clusters: Mapping[CounterName, tuple[Quantity | None, ...]]
@@ -92,7 +93,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuActivity:
-    """One step on a GPU: `busy_time_s` with at least one kernel or copy running, on so many `streams`."""
+    """One step on a GPU: how long at least one kernel or copy ran, on how many streams, and which ones."""
 
     busy_time_s: Seconds
     streams: Annotated[int, Meta(ge=0, le=100_000)]
@@ -109,7 +110,7 @@ class GpuActivity:
 
 
 def log2_histogram(seconds: Mapping[float, float]) -> Histogram:
-    """Of durations and how often each occurs; what is shorter than a nanosecond counts as one."""
+    """The histogram of durations, given how often each occurs. Shorter ones count as a nanosecond."""
     bins: dict[int, float] = {}
     for duration_s, count in seconds.items():
         bin_ = math.floor(math.log2(max(duration_s, 1e-9) * 1e6))

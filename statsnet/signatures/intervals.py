@@ -1,11 +1,13 @@
-"""From samples to figures: times are compared as ratios, on the logarithm, where a factor and its inverse are alike.
+"""From samples to figures. Times are compared as ratios, on the logarithm, where a factor and its inverse are alike.
 
-One process is one sample, of which the median is taken; of two that took turns each turn is one sample of their
-ratio, and the trimmed mean is taken (Yuen 1974), since neighbours disturb some turns much and most little. Where
-several such pairs ran, each is one sample again if their means differ by more than their turns explain: a process has
-a luck of its own, such as where its memory lies, that none of its turns can tell. Intervals hold 95 % and come from
-Student's t; where several means with variances of their own are combined, with the degrees of freedom of Welch and
-Satterthwaite. One sample gives no interval.
+- One process is one sample: its median time.
+- If two processes took turns, each turn is one sample of their ratio. Their trimmed mean is taken (Yuen 1974), because
+  neighbours disturb a few turns much and most turns little.
+- If several such pairs ran, differences between the pairs' means that their turns do not explain widen the interval.
+  Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
+
+Intervals hold 95 % and come from Student's t. If several means with their own variances are combined, the degrees of
+freedom are those of Welch and Satterthwaite. One sample gives no interval.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from statsnet.signatures.timing import Timing
 CONFIDENCE = 0.95
 
 TRIMMED = 0.2
-"""Share of the turns left out at either end; 0.2 is Yuen's and Wilcox' usual choice."""
+"""Share of the turns that is left out at either end; 0.2 is Yuen's and Wilcox's usual choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class Interval:
 
     @property
     def significant(self) -> bool | None:
-        """Whether, as a factor, it differs from 1; None if that can not be told."""
+        """Whether, as a factor, it differs from 1; None if that is not known."""
         if self.low is None or self.high is None:
             return None
         return not self.low <= 1.0 <= self.high
@@ -50,7 +52,7 @@ class Member:
 
 
 def process_median_s(process: Timing) -> float:
-    """Median time of one process in seconds. Raises MeasurementError where there is none."""
+    """Median time of one process in seconds. Raises MeasurementError if it has no valid times."""
     times = process.latency_s
     if not times or not all(math.isfinite(t) and t > 0 for t in times):
         raise MeasurementError(
@@ -62,7 +64,7 @@ def process_median_s(process: Timing) -> float:
 
 
 def latency_with_ci(processes: Sequence[Timing]) -> Interval:
-    """Geometric mean over processes of the medians, in seconds."""
+    """Geometric mean of the processes' medians, in seconds."""
     log = _log_mean(processes)
     return _interval(log.mean, [(1.0, log)])
 
@@ -74,9 +76,9 @@ def ratio_with_ci(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
 
 
 def suite_factor(members: Sequence[Member]) -> Interval:
-    """The factor F_b / F_a of a weighted suite, F(e) = Σ rate_i T_i(e); its interval by the delta method.
+    """The factor F_b / F_a of a weighted suite, F(e) = Σ rate_i T_i(e), with its interval by the delta method.
 
-    d log F / d log T_i is the member's share of the time: the variance is Σ share² · variance, on both sides.
+    d log F / d log T_i is the member's share of the time. So each side's variance is Σ share² · variance.
     """
     value = 0.0
     terms: list[tuple[float, _LogMean]] = []
@@ -91,14 +93,14 @@ def suite_factor(members: Sequence[Member]) -> Interval:
 
 
 def paired_ratio(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
-    """The factor T_b / T_a of processes that ran in pairs: the mean of what each pair has, which is that of the turns
-    that the two took, where they took any."""
+    """The factor T_b / T_a of processes that ran in pairs: the mean over pairs. If all pairs took turns, each gives the
+    trimmed mean of its turns; else each gives the ratio of its medians."""
     log = _pairs_mean(a, b)
     return _interval(log.mean, [(1.0, log)])
 
 
 def paired_suite_factor(members: Sequence[Member]) -> Interval:
-    """Σ w_i T_b,i / T_a,i over Σ w_i, the `rate` of each being its weight w_i; processes ran in pairs."""
+    """Σ w_i T_b,i / T_a,i over Σ w_i. The `rate` of each member is its weight w_i; processes ran in pairs."""
     logs = [_pairs_mean(member.a, member.b) for member in members]
     parts = [member.rate * math.exp(log.mean) for member, log in zip(members, logs, strict=True)]
     value = math.log(sum(parts) / sum(member.rate for member in members))
@@ -106,13 +108,13 @@ def paired_suite_factor(members: Sequence[Member]) -> Interval:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Raises ValueError for no values, or one that is not positive."""
+    """Raises ValueError if there are no values, or if one is not positive."""
     return math.exp(fmean(math.log(value) for value in values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LogMean:
-    """Mean of log(seconds) over processes, the variance of that mean, its degrees of freedom (0: unknown)."""
+    """Mean of log(seconds) over processes, the variance of that mean, and its degrees of freedom (0: unknown)."""
 
     mean: float
     variance: float
@@ -132,8 +134,8 @@ def _pairs_mean(a: Sequence[Timing], b: Sequence[Timing]) -> _LogMean:
 
 
 def _mean_of(means: Sequence[_LogMean]) -> _LogMean:
-    """What they differ by beyond what their own variances explain is a second component of the variance (DerSimonian
-    and Laird 1986, with equal weights), of which they are the samples."""
+    """The mean of several means. If these differ by more than their own variances explain, the rest is a second
+    component of the variance, which is estimated from them (DerSimonian and Laird 1986, with equal weights)."""
     n, between = len(means), _mean([log.mean for log in means])
     if any(log.freedom == 0 for log in means):
         return between
@@ -144,13 +146,13 @@ def _mean_of(means: Sequence[_LogMean]) -> _LogMean:
 
 
 def _freedom(parts: Sequence[tuple[float, float]]) -> float:
-    """Of a sum of variances, each with its own (Satterthwaite 1946)."""
+    """Degrees of freedom of a sum of variances, each with its own (Satterthwaite 1946)."""
     total = sum(part for part, _ in parts)
     return total**2 / sum(part**2 / freedom for part, freedom in parts) if total else math.inf
 
 
 def _log_ratios(a: Timing, b: Timing) -> list[float]:
-    """Of windows that were taken in turn, where both have them: what disturbs two of them at once is in neither."""
+    """Ratios of windows that were taken in turn; empty unless both have as many. What slows both is in no ratio."""
     before, after = a.window_latency_s, b.window_latency_s
     if not before or not after or len(before) != len(after):
         return []
@@ -158,7 +160,7 @@ def _log_ratios(a: Timing, b: Timing) -> list[float]:
 
 
 def _trimmed_mean(logs: Sequence[float]) -> _LogMean:
-    """The mean without the TRIMMED ends, and its variance from the winsorized samples."""
+    """The mean without the TRIMMED ends, and its variance, from the winsorized samples."""
     n, cut = len(logs), int(TRIMMED * len(logs))
     ordered = sorted(logs)
     kept = ordered[cut : n - cut]

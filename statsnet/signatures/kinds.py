@@ -37,5 +37,5 @@ KINDS: dict[str, FileKind] = {
 }  # fmt: skip
 
 SIGNATURE_MAX_WRITTEN_BYTES = 1_500_000
-"""Signatures are meant to be mailed and reviewed. Most take under 100,000 bytes; training steps of networks whose every
-layer has a shape of its own (DenseNet) 400,000."""
+"""Signatures are meant to be mailed and reviewed. Most take under 100,000 bytes. Training steps of networks whose every
+layer has a shape of its own (DenseNet) take 400,000."""

@@ -41,7 +41,7 @@ Phase = Literal["input", "forward", "backward", "optimizer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadName:
-    """Identity of a workload that ships with StatsNet; a user's own workload has none in its signature."""
+    """Identity of a workload that ships with StatsNet. The signature of a user's own workload has none."""
 
     domain: Word
     name: Word
@@ -193,7 +193,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class _Head:
-    """What a signature says beside its counts."""
+    """What a signature holds apart from its counts."""
 
     mode: Mode
     dtype: Word
@@ -206,7 +206,7 @@ class _Head:
 
 @dataclass(frozen=True, kw_only=True)
 class _Counts:
-    """What depends on no device."""
+    """The part that depends on no device."""
 
     clusters: Annotated[tuple[Cluster, ...], Meta(max_length=20_000)]
     memory: Memory
@@ -292,7 +292,7 @@ class _CountsInFile(_Counts):
 
 @dataclass(frozen=True, kw_only=True)
 class SignatureFile(_Head):
-    """A signature as it lies in a file: the counts apart, and lists of tensors written shortly."""
+    """A signature as it is in a file: with its counts in an object of their own, and lists of tensors in short form."""
 
     kind: Literal["statsnet.signature"] = "statsnet.signature"
     schema_version: Literal[1] = 1

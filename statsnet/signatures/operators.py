@@ -116,7 +116,7 @@ def is_tensor(arg: Any) -> bool:
 
 
 def tensors_of(args: Iterable[Any]) -> list[TensorSpec]:
-    """Every tensor in encoded arguments, tensor lists flattened and repetitions written out, in order."""
+    """All tensors in encoded arguments, in order, with lists flattened and repetitions written out."""
     tensors: list[TensorSpec] = []
     for arg in args:
         if is_tensor(arg):
@@ -129,12 +129,12 @@ def tensors_of(args: Iterable[Any]) -> list[TensorSpec]:
 
 
 def bytes_of(args: Iterable[Any], outputs: Iterable[Any]) -> int:
-    """Of all tensors in encoded arguments and results."""
+    """Bytes of all tensors in encoded arguments and results."""
     return sum(t.nbytes for t in (*tensors_of(args), *tensors_of(outputs)))
 
 
 def dtype_of(args: Iterable[Any], outputs: Iterable[Any]) -> str:
-    """Of the first tensor that is read, else written; `none` where there is none."""
+    """Dtype of the first tensor that is read, else of the first that is written; `none` if there is none."""
     tensors = tensors_of(args) or tensors_of(outputs)
     return tensors[0].dtype if tensors else "none"
 

@@ -1,4 +1,4 @@
-"""Shape classes: what decides, besides the library's kernel, how an operator scales from device to device."""
+"""Shape classes: what decides, apart from the library's kernel, how an operator scales from device to device."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from statsnet.signatures.categories import base_name, categorize
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 
 MANY_IMAGES = 16
-"""On one thread ATen gives a pointwise convolution of fewer images to its own matrix product, one of more to oneDNN
-(`ConvParams::use_mkldnn` in aten/src/ATen/native/Convolution.cpp): four times its time on two threads, or twice."""
+"""On one thread, ATen runs a pointwise convolution of fewer images as its own matrix product, and one of more images
+in oneDNN (`ConvParams::use_mkldnn` in aten/src/ATen/native/Convolution.cpp). From two threads to one, the first takes
+four times as long, the second twice."""
 
 
 GRAIN = 32768
-"""Elements under which ATen keeps an element-wise operator on one thread (`GRAIN_SIZE` in aten/src/ATen/Parallel.h)."""
+"""With fewer elements, ATen keeps an element-wise operator on one thread (`GRAIN_SIZE` in aten/src/ATen/Parallel.h)."""
 
 
 def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
-    """Convolutions by kernel, stride and grouping, pointwise ones by their batch too; matrix products by depth and
-    rows (powers of four); normalisations by the length of what lies together in memory and has one mean (powers of
-    four); everything else by the cache level that its tensors would fill, or as too small to be split among threads."""
+    """Convolutions by kernel, stride and grouping, pointwise ones also by their batch; matrix products by depth (powers
+    of four) and rows (one, few, many); normalisations by the length of a row that is contiguous in memory and has one
+    mean (powers of four); everything else by the cache level that its tensors would fill, or as too small to be split
+    among threads."""
     base = base_name(op)
     if base.startswith("convolution"):
         return _convolution(base, args)
@@ -35,14 +37,14 @@ def shape_class(op: str, args: list[Any], outputs: list[Any]) -> str:
     if max((math.prod(t.shape) for t in tensors), default=0) < GRAIN:
         return "one thread"
     if tensors and categorize(op, "forward") == "normalization":
-        # Vectors run along a row: with a narrower dtype or shorter vectors short rows gain and lose otherwise.
+        # Vectors run along a row: short rows react differently to a narrower dtype or to shorter vectors.
         return f"rows 4^{_quarter(_row_length(base, tensors[0].shape))}"
     nbytes = sum(t.nbytes for t in tensors)
     return "L2" if nbytes < 2**20 else "L3" if nbytes < 2**25 else "memory"
 
 
 def _row_length(base: str, shape: tuple[int, ...]) -> int:
-    """Elements of one row of a contiguous tensor: of a map, or of what a layer norm reads; without maps, channels."""
+    """Elements of one contiguous row: a map, or what a layer norm averages; without maps, the channels."""
     of_rows = "layer" in base or "rms" in base or len(shape) < 3
     return shape[-1] if of_rows else math.prod(shape[2:])
 
@@ -52,8 +54,8 @@ _WEIGHTS = {"convolution": (1,), "addmm": (2,), "mm": (1,), "linear": (1,), "mkl
 
 
 def weight_bytes(op: str, phase: str, args: Sequence[Any]) -> int:
-    """Bytes of the weights that a forward product reads, however many rows it has; 0 for everything else. Two batched
-    operands are no weights."""
+    """Bytes of the weights that a forward product reads, however many rows it has; 0 for everything else. The operands
+    of a batched product are not weights."""
     places = _WEIGHTS.get(base_name(op), ()) if phase == "forward" else ()
     return sum(TensorSpec.from_dict(args[i]).nbytes for i in places if is_tensor(args[i]))
 

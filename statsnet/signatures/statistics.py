@@ -64,7 +64,7 @@ def earth_movers_distance(p: Mapping[int, float], q: Mapping[int, float]) -> flo
 
 
 def interquartile_share(samples: Sequence[float]) -> float | None:
-    """The middle half's width over the median; None for a single sample."""
+    """Interquartile range ÷ median; None for a single sample."""
     if len(samples) < 2:
         return None
     low, middle, high = quantiles(samples, n=4, method="inclusive")

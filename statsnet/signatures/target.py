@@ -24,16 +24,16 @@ from statsnet.signatures.statistics import intensity_bin, shares
 UNKNOWN_KERNEL_CLASS = "unknown"
 
 COUNTED = 0.9
-"""A counter speaks for a target where it is known of this share of its operators' time."""
+"""A target's counter counts as known if it is known for this share of its operators' time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCluster:
-    """One cluster of one member, per second of the target; arguments as signatures/operators.py encodes them.
+    """One cluster of one member, per second of the target; arguments are encoded as in signatures/operators.py.
 
-    `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0 and
-    counts in `Target.untimed_calls_share`; rates without a formula are None. `counters` are those of the GPU that are
-    known of it (of SUM_COUNTERS the sum per second).
+    `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0 and counts in
+    `Target.untimed_calls_share`. Rates without a formula are None. `counters` holds its known GPU counters (for
+    SUM_COUNTERS, the sum per second).
     """
 
     member: str
@@ -92,7 +92,7 @@ class TargetMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Every characteristic of a mix, per second of it; shares are of operator time unless said otherwise."""
+    """All characteristics of a mix, per second of it. Shares are of operator time, unless another is named."""
 
     members: tuple[TargetMember, ...]
     clusters: tuple[TargetCluster, ...]
@@ -105,7 +105,7 @@ class Target:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Fingerprints of the environments the times come from; more than one can not be compared."""
+        """Fingerprints of the environments that the times come from. Times of several cannot be compared."""
         return tuple(sorted({m.measurement.fingerprint for m in self.members}))
 
     @property
@@ -129,13 +129,13 @@ class Target:
 
     @property
     def time_per_launch_s(self) -> float | None:
-        """Mean over launches (on a CPU: operator calls): what a shorter network does to its kernels."""
+        """Mean time of a launch (on a CPU: of an operator call). It shows how much smaller a proxy's kernels are."""
         launches = self.launches_per_s
         return self.operator_share / launches if launches > 0 else None
 
     @property
     def operator_share(self) -> float:
-        """Share of the step time spent in operators; with `framework_share` and `idle_share` close to 1."""
+        """Share of the step time spent in operators. With `framework_share` and `idle_share`, it adds up to about 1."""
         return math.fsum(c.time_share for c in self.clusters)
 
     @property
@@ -194,7 +194,7 @@ class Target:
 
     @property
     def throttled(self) -> tuple[str, ...]:
-        """Members while whose energy was measured the GPU was slowed down, or held at its power cap."""
+        """Members whose GPU was slowed down, or held at its power cap, while their energy was measured."""
         return tuple(m.name for m in self.members if m.measurement.gpu and m.measurement.gpu.power.throttled)
 
     @property
@@ -210,8 +210,8 @@ class Target:
 
 
 def counters_over(clusters: Sequence[TargetCluster]) -> dict[str, float]:
-    """Hardware counters that are known of COUNTED of these clusters' time: means over that time, and of SUM_COUNTERS
-    the sum per second."""
+    """Hardware counters that are known for at least COUNTED of these clusters' time: means over that time; for
+    SUM_COUNTERS, the sum per second."""
     total = math.fsum(c.time_share for c in clusters)
     counters: dict[str, float] = {}
     for name in COUNTERS:
@@ -227,9 +227,9 @@ def counters_over(clusters: Sequence[TargetCluster]) -> dict[str, float]:
 
 
 def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = None) -> Target:
-    """The target of a mix; `measurements` by member's name replace those of the signatures (replayed ones).
+    """The target of a mix. `measurements`, by member's name, replace those of the signatures, as replayed ones do.
 
-    Raises UsageError for a name that is not in the mix, MeasurementError for a member never measured.
+    Raises UsageError for a name that is not in the mix, MeasurementError for a member that was never measured.
     """
     measurements = measurements or {}
     if unknown := sorted(set(measurements) - {m.name for m in mix.members}):
@@ -254,7 +254,7 @@ def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = Non
 
 
 def target_of(signature: Signature, measurement: Measurement | None = None, *, name: str = "proxy") -> Target:
-    """One signature alone, with weight 1: what a proxy achieves, in the same terms as its target."""
+    """One signature alone, with weight 1. It describes what a proxy achieves in the same terms as its target."""
     measurement = measurement or next(iter(signature.measurements), None)
     if measurement is None:
         raise MeasurementError(f"'{name}' was never measured", hint="profile it first")

@@ -33,10 +33,10 @@ Times = Annotated[tuple[PositiveSeconds, ...], Meta(max_length=1_000_000)]
 class Timing:
     """What one fresh process measured: one sample, however many steps it ran. Raw times in seconds.
 
-    `window_latency_s` holds the median of each of its turns, where the process took turns with others. On a GPU
-    `power` is what it drew meanwhile, `attempts` how often it was measured until nothing throttled it,
-    `flushed_latency_s` steps with an overwritten L2 cache. `generated_share` is the share of a compiled step in kernels
-    that the compiler generated. What is not known is None here and left out of a file.
+    If the process took turns with others, `window_latency_s` holds the median of each of its turns. On a GPU, `power`
+    is what it drew meanwhile, `attempts` how often it was measured until nothing throttled it, and `flushed_latency_s`
+    has steps after the L2 cache was overwritten. `generated_share` is the share of a compiled step in kernels that the
+    compiler generated. Unknown values are None here and left out of a file.
     """
 
     latency_s: Times

@@ -14,16 +14,16 @@ Measure = Callable[[Sequence[Candidate], Callable[[int], None]], list[BlockMeasu
 PROCESSES = 2
 
 MOST_FAULTS = 8
-"""A library may fail with a few of a mix's blocks; blocks of other sizes replace them. If more fail, the cause is
-another, and the rest would be another mix."""
+"""A library may fail on a few of a mix's blocks; blocks of other sizes replace them. If more fail, something else is
+wrong, and the remaining blocks would no longer represent the mix."""
 
 
 def fastest_measurements(
     wanted: Sequence[Candidate], measure: Measure
 ) -> tuple[dict[str, BlockMeasurement], dict[str, ProcessError]]:
-    """By candidate's key: the fastest measurement of several processes, one after the other, because a block takes a
-    scheduler's slice while two threads share a core; and, for each candidate that crashed its process, as a library's
-    fault does, how the process ended.
+    """By candidate's key: its fastest measurement from several processes, which run one after the other; and, for each
+    candidate that crashed its process, how the process ended. Why the fastest: if two threads share a core for a while,
+    a block takes a scheduler's time slice longer.
 
     Raises ProcessError if more than MOST_FAULTS crash, or if a process crashes before it measures one.
     """

@@ -19,9 +19,10 @@ DIVISORS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 2, 4, 8, 16, 32, 64, 128, 256, 512, 
 
 NARROWINGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 PENALTIES = ((0.25, 0.05), (0.05, 0.25))
-"""For halving a block's width (channels) and for halving its safe axis, in ln: the block's time must be nearer to the
-wanted time by this much. A product divided on the safe axis keeps its weights and so reads more of them for each FLOP;
-a narrowed one runs a smaller kernel. Blocks with weights are chosen with both pairs, others with the first."""
+"""The price of halving a block's width (channels), and of halving its safe axis: the logarithm of its time must be
+nearer to that of the wanted time by this much. A product divided on the safe axis keeps its weights, and so reads more
+of them for each FLOP; a narrowed one runs a smaller kernel. Blocks with weights are chosen with both pairs, others with
+the first."""
 
 WITH_WEIGHTS = frozenset({"conv", "deconv", "linear", "recurrent"})
 COARSE = 3

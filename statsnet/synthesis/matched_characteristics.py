@@ -42,7 +42,7 @@ cumulative share per bin: the sum over bins is the earth mover's distance. `clas
 (overhead.py): settings hardly change them. They weigh much because a category's share counts in several groups. `fused`
 is the share of time by category in operators that a compiler would merge with the one before. The weights of `device`
 and `counter` are spread over all devices and all known counters. `launches` are calls per second ÷ the target's, times
-the target's framework time: a short step makes several times as many, which is to matter as much as this time does."""
+the target's framework time: a short step makes several times as many, and that should matter as much as this time."""
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; classes that the target lacks go to `elsewhere`."""

@@ -15,8 +15,8 @@ from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.tasks import NetworkTrace
 
 DISTURBED = 1.08
-"""If a process differs from the middle one by more than this, a neighbour slowed its step or its reference network. At
-reference speed, a step looks faster by as much as the reference network alone was slowed."""
+"""If a process differs from the middle one by more than this factor, a neighbour slowed its step or its reference
+network. If only the reference network was slowed, the step looks faster than it is."""
 
 Blocks = tuple[tuple[BlockPart, ...], ...]
 """By tower and block."""

@@ -26,8 +26,8 @@ operators, while in a suite's step less than a tenth does."""
 
 REFERENCE_NETWORK_S = 0.03
 REFERENCE_NETWORK_BLOCKS = 8
-"""The wanted step time, and the number of families of motifs that give one block each. With 3 ms, the reference
-network's processes differed by 35 %, those of the network beside it by only 3 %."""
+"""The reference network's wanted step time, and the number of families of motifs that give one block each. At 3 ms its
+processes differed by 35 %, those of the network beside it by only 3 %."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
@@ -51,9 +51,11 @@ class Design:
 class ProxyRequest:
     """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least the
     mode's SHORTEST_STEP_S. With `retime`, members whose models are at hand are timed once more, because their profiles
-    are from another hour."""
+    are from another hour. The proxy's folder calls the mix `title` (if empty, `mix_text`), and repeats the `notes`."""
 
     mix_text: str
+    title: str = ""
+    notes: str = ""
     budget_s: float | None = None
     compression: float = DEFAULT_COMPRESSION
     retime: bool = True
@@ -62,10 +64,11 @@ class ProxyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`replayed` names the members whose times come from replay, `not_retimed` those that could not be timed again and
-    keep their signature's times. `costs` are of blocks measured alone."""
+    """`title` and `notes`: see ProxyRequest. `replayed` names the members whose times come from replay, `not_retimed`
+    those that could not be timed again and keep their signature's times. `costs` are of blocks measured alone."""
 
-    mix_text: str
+    title: str
+    notes: str
     target: Target
     budget_s: float
     rows: MatchedCharacteristics
@@ -106,7 +109,8 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     rows = MatchedCharacteristics(target, costs.overheads)
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
-        mix_text=request.mix_text,
+        title=request.title or request.mix_text,
+        notes=request.notes,
         target=target,
         budget_s=budget_s,
         rows=rows,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import ROUNDS, Knowledge, solve_in_rounds
+from statsnet.synthesis.tower_purposes import tower_purposes
 
 
 def finish(problem: Problem, *, rounds: int = ROUNDS, known: Knowledge | None = None) -> Proxy:
@@ -13,9 +16,12 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, known: Knowledge | None = 
     bench = problem.bench
     best, history = solve_in_rounds(problem, rounds=rounds, known=known)
     measurement = bench.count_network(best.source, best.measurement)
+    purposes = tower_purposes(problem.target, best.measurement)
     spec = make_spec(
         problem.target,
-        best.towers,
+        [replace(tower, purpose=purpose) for tower, purpose in zip(best.towers, purposes, strict=True)],
+        title=problem.title,
+        notes=problem.notes,
         dtype=bench.setup.dtype,
         seed=problem.design.seed,
         budget_s=problem.budget_s,
@@ -23,7 +29,6 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, known: Knowledge | None = 
     )
     return Proxy(
         spec=spec,
-        towers=best.towers,
         target=problem.target,
         achieved=target_of(measurement.signature),
         signature=measurement.signature,

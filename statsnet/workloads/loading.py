@@ -23,7 +23,7 @@ LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A factory, with its registry entry where it has one; `origin` is the file or module it came from."""
+    """A factory, with its registry entry if it has one; `origin` is the file or module that it came from."""
 
     factory: Callable[..., Any]
     workload: Workload | None
@@ -66,7 +66,8 @@ def describe(error: BaseException, origin: str) -> str:
 
 
 def next_step(error: BaseException, otherwise: str) -> str:
-    """What to do about an error of the user's code: install, use less memory, use a real device, or else."""
+    """What to do about an error in the user's code: install a library, use less memory, use a real device, or else
+    `otherwise`."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         library = error.name.partition(".")[0]
         if library in LIBRARIES:

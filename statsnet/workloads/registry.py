@@ -1,7 +1,7 @@
 """The known workloads: metadata only, no torch.
 
-Built-in workloads register themselves when the package `reference_workloads` is imported; those of third parties
-when the module of their entry point (group `statsnet.workloads`) is. Both are imported on first use.
+Built-in workloads register themselves when the package `reference_workloads` is imported, those of third parties when
+the module of their entry point (group `statsnet.workloads`) is imported. Both happen on first use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Workload:
     """What is known about a model before it is built.
 
     `factory` is a function or its address "package.module:function"; presets are keyword arguments for it.
-    `parameters` and `flops` are the published figures (None where nobody published one); `flops` counts a
+    `parameters` and `flops` are the published figures (None if there is none); `flops` counts a
     forward pass with 2 per multiply-add, for the input that the keywords in `sample` make.
     """
 

@@ -46,7 +46,7 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
 assert _IN_PROCESS.keys() == {*STEP_SETTINGS, RUNTIME}, "a signature may name these, but for the runtime"
 
 GRAPHS = 8
-"""Recordings of a step, each with different inputs: a workload and a proxy have as many in turn."""
+"""Recordings of a step, each with different inputs: workloads and proxies cycle through as many."""
 
 _KERNEL_PROFILE = {"TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
 """Makes Inductor's C++ kernels visible to a profiler by name."""
@@ -70,7 +70,7 @@ BASELINE = Setting(name="baseline")
 
 
 def with_threads(setting: Setting, threads: int | None) -> Setting:
-    """The setting with so many threads, where it names none itself."""
+    """The setting with this number of threads, unless it names one itself."""
     if threads is None or setting.threads is not None:
         return setting
     return replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
@@ -204,5 +204,5 @@ def autocast(setting: Setting, device: str) -> AbstractContextManager[Any]:
 
 
 def record(setting: Setting) -> dict[str, str]:
-    """The switches inside the process, as an environment record's `settings` spell them."""
+    """The switches inside the process, spelled as in an environment record's `settings`."""
     return {key: str(value) for key, value in setting.in_process.items()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ablations import solved, without_devices
-from baselines import expensive_operators, layer_histogram, random_blocks, representatives
 from synthesis_builders import BUDGET_S, GEMM_S, RELU_S, SimulatedBench, small_problem, small_signature
 
+from benchmarks.ways.ablations import solved, without_devices
+from benchmarks.ways.baselines import expensive_operators, layer_histogram, random_blocks, representatives
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis.problem import Problem
 

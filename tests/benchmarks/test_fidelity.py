@@ -1,4 +1,4 @@
-"""A fidelity run that is taken up again."""
+"""The fidelity program: its options, and the tables that it wrote before."""
 
 from __future__ import annotations
 
@@ -6,28 +6,47 @@ import sys
 from pathlib import Path
 
 import pytest
-from fidelity import _first_run_ns, _options
+from test_fidelity_table import row
+
+from benchmarks.csv_tables import table_text
+from benchmarks.fidelity import _options, print_kept
+from benchmarks.fidelity_table import FidelityRow
+from benchmarks.suites import MIXES
 
 
-def test_it_began_when_it_was_first_started(tmp_path: Path) -> None:
-    """What was measured since then is still fresh."""
-    first = _first_run_ns(tmp_path)
-    assert _first_run_ns(tmp_path) == first
-    assert first > 0
+def options(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    monkeypatch.setattr(sys, "argv", ["fidelity.py", *words])
+    return _options()
 
 
 @pytest.mark.parametrize(("option", "text"), [("--ways", "random,nobody"), ("--compressions", "20,many")])
 def test_a_word_that_is_none_of_them_ends_it_at_once(
     option: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["fidelity.py", option, text])
     with pytest.raises(SystemExit):
-        _options()
+        options(monkeypatch, option, text)
     assert text.rpartition(",")[2] in capsys.readouterr().err
 
 
-def test_compressions_and_ways_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["--compressions", "20,500", "--ways", "searched,20 operators"]
-    monkeypatch.setattr(sys, "argv", ["fidelity.py", *words])
-    options = _options()
-    assert (options.compressions, options.ways) == ([20.0, 500.0], ["searched", "20 operators"])
+def test_mixes_have_names_and_lists_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["--compressions", "20,500", "--ways", "random,20 operators", "--mixes", "vision", "rl:1"]
+    read = vars(options(monkeypatch, *words))
+    assert read["compressions"] == [20.0, 500.0]
+    assert read["ways"] == ["random", "20 operators"]
+    assert read["mixes"] == [MIXES["vision"], "rl:1"]
+
+
+def test_a_newer_table_counts_and_some_mixes_and_settings_can_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, now = tmp_path / "before.csv", tmp_path / "now.csv"
+    before.write_text(table_text(FidelityRow, [row("a", "ours", 0.2), row("a", "other", 0.3)]))
+    rows = [row("a", "ours", 0.1), row("b", "ours", 0.9), row("a", "ours", 0.9, setting="x")]
+    now.write_text(table_text(FidelityRow, rows))
+    print_kept([before, now], ["a"], "threads=1,onednn=sse41")
+    shown = capsys.readouterr().out
+    assert "| inference, a: ours | 1 | 10.0 %" in shown
+    assert "| inference, a: other | 1 | 30.0 %" in shown
+    assert "90.0" not in shown
+    with pytest.raises(SystemExit, match="nothing of these mixes and settings"):
+        print_kept([now], ["c"], None)

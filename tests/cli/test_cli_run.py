@@ -30,7 +30,7 @@ def test_run_and_show_its_result(cli: Cli, here: Path) -> None:
     [
         (["run", "nothing"], 2, "there is no such folder"),
         (["run", "empty"], 2, "it has no network.py"),
-        (["run", "p", "--json", "empty"], 2, "'empty' is a folder"),
+        (["run", "p", "--json=empty"], 2, "'empty' is a folder"),
         (["run", "p", "--device", "tpu"], 2, "'tpu' is not a device"),
         (["validate", "p", "--settings", "thread=1"], 2, "did you mean threads"),
         (["validate", "p"], 2, "the member 'cv/x' can not be measured"),

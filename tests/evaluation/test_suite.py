@@ -21,6 +21,7 @@ ENTRY = SpecMember(
 
 def spec_of(member: SpecMember) -> ProxySpec:
     return ProxySpec(
+        title="a mix",
         id="", mode="training", dtype="float32", seed=0, budget_s=1.0, reference_environment={}, mix=(member,),
         towers=(),
     )  # fmt: skip

@@ -18,6 +18,7 @@ import statsnet
 from statsnet.environment import record
 from statsnet.evaluation.compare import compare
 from statsnet.measure.process import measuring_environment
+from statsnet.proxy.run_file import run_source
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.documents import Result, Subject
 from statsnet.signatures.timing import Timing
@@ -49,6 +50,7 @@ def output_of(*command: str, **extra: str) -> Any:
 def test_on_a_cpu(allocator: dict[str, str], write_source: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "network.py"
     file.write_text(write_source("inference", TOWERS), encoding="utf-8")
+    (tmp_path / "run.py").write_text(run_source(), encoding="utf-8")
     limits = ("--min-time", "0.02", "--max-time", "0.1")
     result = output_of("-I", str(file), "--json", "-", *limits, **allocator)
     package = str(Path(statsnet.__file__).parents[1])
@@ -83,17 +85,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("gpu")
 class TestOnAGpu:
     @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
-    def test_both_are_equal(self, device: str, write_source: Callable[..., str], load: Any) -> None:
-        ours = load(write_source("inference", TOWERS)).describe(device)
+    def test_both_are_equal(self, device: str, load: Any) -> None:
+        ours = load(run_source()).describe(device)
         assert ours == measuring_environment(device)
         assert ours["gpu"]["power_limit_w"] == 700
         assert ours["settings"]["float32_matmul_precision"] == "high"
         assert ours["settings"]["NVIDIA_TF32_OVERRIDE"] == "0"
 
-    def test_one_without_nvml_is_the_same_device(
-        self, write_source: Callable[..., str], load: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        network = load(write_source("inference", TOWERS))
+    def test_one_without_nvml_is_the_same_device(self, load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        network = load(run_source())
         theirs = measuring_environment("cuda")
         monkeypatch.setitem(sys.modules, "pynvml", None)
         for driver in ("", PROC_DRIVER):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from statsnet.proxy.readme import proxy_readme
-from statsnet.signatures.documents import Fit, FitSummary, ProxySpec, SpecMember
+from statsnet.proxy.spec import source_of
+from statsnet.signatures.documents import Fit, FitSummary, ProxySpec, SpecBlock, SpecMember, SpecTower
 
 SPEC = ProxySpec(
     id="",
+    title="A suite",
+    notes="For the lab.\nNot for sale.\n",
     seed=0,
     mode="inference",
     dtype="float32",
     budget_s=0.005,
     reference_environment={"device_name": "Z80", "threads": 1, "torch": "2.13"},
     mix=(SpecMember(name="cv/x", weight=1.0, signature="", latency_s=0.25),),
-    towers=(),
+    towers=tuple(
+        SpecTower(blocks=(SpecBlock(kind="softmax", config={"shape": [size], "axis": 0}, optimizer=None),))
+        for size in range(9, 21)
+    ),
 )
 FIT = Fit(
     spec="",
@@ -30,11 +38,30 @@ FIT = Fit(
 )
 
 
-def test_the_mix_s_name_and_notes_come_first() -> None:
-    lines = proxy_readme(SPEC, FIT, "A suite", "For the lab.\nNot for sale.\n").splitlines()
+def readme(spec: ProxySpec) -> list[str]:
+    return proxy_readme(spec, FIT, source_of(spec)).splitlines()
+
+
+def test_the_title_and_notes_come_first() -> None:
+    lines = readme(SPEC)
     assert lines[:6] == ["# Proxy for `A suite`", "", "For the lab.", "Not for sale.", "", lines[5]]
     assert lines[5].startswith("One inference step")
 
 
 def test_a_mix_without_notes() -> None:
-    assert proxy_readme(SPEC, FIT, "cv:1").splitlines()[2].startswith("One inference step")
+    assert readme(replace(SPEC, notes=""))[2].startswith("One inference step")
+
+
+def test_one_workload_is_singular() -> None:
+    text = "\n".join(readme(SPEC))
+    assert "stands for 1 workload (float32)" in text
+    assert "all 12 blocks in 12 towers" in text
+    assert "A proxy for 1 workload, one inference step." in source_of(SPEC)
+
+
+def test_it_shows_ten_lines_of_the_network_and_the_picture() -> None:
+    lines = readme(SPEC)
+    begin = lines.index("```python") + 1
+    shown = lines[begin : lines.index("```", begin)]
+    assert shown == [f"nn.Sequential(Softmax(shape=({size},), axis=0))," for size in range(9, 19)] + ["..."]
+    assert any("(fit.svg)" in line for line in lines)

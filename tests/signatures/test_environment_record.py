@@ -6,7 +6,6 @@ import getpass
 import json
 import platform
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,8 @@ import torch
 from statsnet.environment import describe, differences, fingerprint, select, slug
 from statsnet.environment import record as record_module
 from statsnet.errors import DeviceError
+from statsnet.signatures.canonical import read_json
+from statsnet.signatures.database import default_profiles_dir
 
 
 def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +117,8 @@ def test_what_only_one_side_knows_is_no_difference(record: dict[str, Any]) -> No
     ],
 )
 def test_shipped_records_keep_their_identity(folder: str, file: str, expected: str) -> None:
-    text = (Path(__file__).parents[2] / "profiles_db" / folder / file).read_text()
-    environments = [m["environment"] for m in json.loads(text)["measurements"]]
+    data = read_json(default_profiles_dir() / folder / file)
+    environments = [m["environment"] for m in data["measurements"]]
     assert {(slug(env), fingerprint(env)) for env in environments} == {(folder, expected)}
 
 

@@ -34,6 +34,8 @@ ENVIRONMENT = {"device": "cpu", "device_name": "AMD EPYC"}
 PROCESS = {"latency_s": [0.1], "warmup_latency_s": [], "stable": True, "warnings": []}
 PROXY: dict[str, Any] = {
     "kind": "statsnet.proxy",
+    "title": "a mix",
+    "notes": "",
     "schema_version": 1,
     "mode": "inference",
     "dtype": "float32",

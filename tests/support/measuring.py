@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from statsnet.measure import timing as harness
+from statsnet.proxy.run_file import run_source
 from statsnet.signatures.storage import save_document
 
 NETWORK = """
+import os, runpy, sys
+from pathlib import Path
 
+import torch
 import torch.nn as nn
 
 MODE = "inference"
@@ -44,7 +47,8 @@ def make_step(proxy, device):
 
 
 if __name__ == "__main__":
-    sys.exit(main(lambda device: make_step(build(device), device), SPEC_ID, MODE))
+    run = runpy.run_path(str(Path(__file__).with_name("run.py")))
+    sys.exit(run["main"](lambda device: make_step(build(device), device), SPEC_ID, MODE))
 """
 
 
@@ -53,11 +57,13 @@ def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **ch
 
 
 def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
-    """A proxy's folder as the generator lays it out: the harness pasted whole before the network, and spec.json."""
+    """A proxy's folder as the generator lays it out: network.py, run.py and spec.json."""
     kinds = ("conv", "conv", "relu")
     spec = {
         "kind": "statsnet.proxy",
         "schema_version": 1,
+        "title": "a mix",
+        "notes": "",
         "mode": "inference",
         "dtype": "float32",
         "seed": 0,
@@ -67,7 +73,8 @@ def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
         "towers": [{"outputs": 1, "blocks": [{"kind": kind, "config": {}, "optimizer": None} for kind in kinds]}],
     }
     spec_id = save_document(folder / "spec.json", spec)["id"]
-    (folder / "network.py").write_text(Path(harness.__file__).read_text() + NETWORK.format(spec_id=spec_id))
+    (folder / "network.py").write_text(NETWORK.format(spec_id=spec_id))
+    (folder / "run.py").write_text(run_source())
     return folder
 
 

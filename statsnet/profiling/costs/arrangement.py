@@ -21,7 +21,7 @@ from statsnet.profiling.costs.registry import operator_cost
     "select_backward", "diagonal_backward", "_transform_bias_rescale_qkv", "cartesian_prod",
 )  # fmt: skip
 def _copy(call: OperatorCall) -> Cost:
-    """Inputs once, outputs once; gradients of views also write the zeros around them."""
+    """Inputs and outputs count once. Gradients of views also write the zeros around them."""
     return call.cost()
 
 
@@ -49,7 +49,7 @@ def _fill_in_place(call: OperatorCall) -> Cost:
 
 @operator_cost("reshape", "flatten", "contiguous", "ravel", "reshape_as")
 def _maybe_copy(call: OperatorCall) -> Cost:
-    """A copy if a strided input becomes contiguous; else a view."""
+    """A copy if a strided input becomes contiguous, else a view."""
     x, out = call.tensor(0), call.output()
     copied = x.strides is not None and out.strides is None
     return call.cost(read=x.nbytes) if copied else ZERO
@@ -64,7 +64,7 @@ def _convert(call: OperatorCall) -> Cost:
 
 @operator_cost("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
 def _scatter_slice(call: OperatorCall) -> Cost:
-    """A copy of self, part of it from another source: every element of the result is read somewhere."""
+    """A copy of self with a part from another source: every element of the result is read from one of the two."""
     return call.cost(read=call.output().nbytes)
 
 

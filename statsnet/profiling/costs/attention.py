@@ -1,8 +1,8 @@
 """Scaled dot-product attention: two products for each pair of tokens that is needed.
 
-Forward 2 · pairs · (D + Dv) FLOPs, backward 2 · pairs · (3 D + 2 Dv), since the scores are computed again:
-2.5 times the forward pass where D = Dv. Softmax inside a fused kernel is not counted (FlashAttention's own
-convention). Causal attention counts the pairs below the diagonal, aligned to the first query.
+Forward 2 · pairs · (D + Dv) FLOPs. Backward 2 · pairs · (3 D + 2 Dv), because the scores are computed again: 2.5 times
+the forward pass if D = Dv. Softmax inside a fused kernel is not counted (FlashAttention's own convention). Causal
+attention counts the pairs up to the diagonal, aligned to the first query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statsnet.signatures.operators import TensorSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
-    """Positions in an operator's arguments: the first query, the causal flag; and its layout."""
+    """The places of the query and of the causal flag among an operator's arguments, and the layout of its tensors."""
 
     query: int
     causal: int
@@ -62,7 +62,7 @@ def needed_pairs(queries: int, keys: int, *, causal: bool) -> int:
 
 
 def _pairs(call: OperatorCall, schema: _Schema) -> tuple[float, int, int]:
-    """Pairs over batch and heads, and the widths D and Dv."""
+    """The number of pairs over batch and heads, and the widths D and Dv."""
     query, key, value = (call.tensor(schema.query + i) for i in range(3))
     causal = call.flag(schema.causal)
     widths = (last_dimension(query), last_dimension(value))

@@ -56,8 +56,8 @@ Argument = TensorSpec | tuple["TensorSpec | None", ...] | Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCall:
-    """Arguments in schema order (tensors as TensorSpec, tensor lists as tuples, the rest as encoded) and
-    outputs. Every accessor raises MisfitError where the argument is not of the kind asked for."""
+    """Arguments in schema order (tensors as TensorSpec, tensor lists as tuples, all else as encoded) and outputs.
+    Every accessor raises MisfitError if the argument is not of the kind that it returns."""
 
     op: str
     args: tuple[Argument, ...]
@@ -111,7 +111,7 @@ class OperatorCall:
         return argument if isinstance(argument, TensorSpec) else None
 
     def tensors(self, index: int) -> tuple[TensorSpec, ...]:
-        """The tensors of a list argument, undefined ones left out; an empty list gives ()."""
+        """The tensors of a list argument, without undefined ones; an empty list gives ()."""
         argument = self.arg(index)
         if isinstance(argument, TensorSpec):
             return (argument,)
@@ -137,7 +137,7 @@ class OperatorCall:
         return tuple(argument)
 
     def mask(self, index: int, length: int) -> tuple[bool, ...]:
-        """An output mask; without one everything is computed."""
+        """An output mask. If it is missing, everything is computed."""
         argument = self.arg(index)
         if isinstance(argument, list) and len(argument) == length:
             return tuple(bool(f) for f in argument)
@@ -150,7 +150,7 @@ class OperatorCall:
         return output
 
     def cost(self, flops: float = 0.0, *, read: float | None = None, written: float | None = None) -> Cost:
-        """`flops`, with every input read and every output written once unless said otherwise."""
+        """`flops`, and by default every input read once and every output written once."""
         return Cost(
             float(flops),
             float(self.bytes_in if read is None else read),

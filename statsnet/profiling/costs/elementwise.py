@@ -42,9 +42,9 @@ _COMPLEX = {"mul": 6, "multiply": 6, "div": 11, "divide": 11, "reciprocal": 6, "
 
 
 def pointwise(call: OperatorCall, per_element: float) -> Cost:
-    """`per_element` FLOPs for each element of the output; inputs and outputs once.
+    """`per_element` FLOPs for each element of the output; inputs and outputs count once.
 
-    With a sparse operand only its stored elements count, even in dense operands.
+    With a sparse operand, only its stored elements count, in dense operands too.
     """
     if any(isinstance(t, SparseSpec) for t in call.inputs):
         return _sparse_pointwise(call, per_element)
@@ -112,7 +112,7 @@ def _dropout(call: OperatorCall) -> Cost:
 
 @operator_cost("dropout", "feature_dropout", "alpha_dropout")
 def _composite_dropout(call: OperatorCall) -> Cost:
-    """Without training the input itself comes back."""
+    """Outside of training, the input itself is returned."""
     return pointwise(call, 3) if call.flag(2) else Cost(0.0, 0.0, 0.0)
 
 

@@ -1,7 +1,7 @@
 """Gathers and scatters of rows: the rows touched count, not the table.
 
-Rows read are as many as there are indices, but never more than the table has. Repeated indices within that
-bound count again: which indices repeat depends on values; a signature's access skew tells it.
+As many rows are read as there are indices, but never more than the table has. Within that bound, repeated indices
+count again: which ones repeat depends on values. A signature's access skew says how often they do.
 """
 
 from __future__ import annotations

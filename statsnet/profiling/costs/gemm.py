@@ -1,7 +1,7 @@
 """Matrix products: 2 FLOPs per multiply-add.
 
-A bias (`addmm`, `linear`) starts the accumulation and is free; so are alpha and beta. A bias scaled by
-beta = 0 is not read. Complex products cost four real ones.
+A bias (`addmm`, `linear`) starts the accumulation and is free, and so are alpha and beta. A bias scaled by
+beta = 0 is not read. A complex product costs as much as four real ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Indexing by tensors: the positions that an index names are read or written.
 
-A Boolean mask names an unknown number of positions; if no result or value tells how many, all are assumed.
+A Boolean mask names an unknown number of positions. If no result or value tells how many, all are assumed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from statsnet.signatures.operators import TensorSpec
 
 @operator_cost("index", "_unsafe_index")
 def _index(call: OperatorCall) -> Cost:
-    """self, indices: as many elements as come out, at most the whole source."""
+    """self, indices: reads as many elements as come out, but at most the whole source."""
     source = call.tensor(0)
     gathered = min(call.output().numel * item_bytes(source), source.nbytes)
     return call.cost(read=gathered + _list_bytes(call))
@@ -26,7 +26,7 @@ def _list_bytes(call: OperatorCall) -> int:
 
 @operator_cost("index_put", "_unsafe_index_put", "_index_put_impl")
 def _index_put(call: OperatorCall) -> Cost:
-    """self, indices, values, accumulate; in place only the named positions, else a copy of everything."""
+    """self, indices, values, accumulate. In place, only the named positions count; else everything is copied."""
     own, values = call.tensor(0), call.tensor(2)
     accumulate = call.flag(3)
     positions = _named_positions(own, _index_list(call), values)
@@ -64,7 +64,7 @@ def _broadcast_numel(tensors: list[TensorSpec]) -> int:
 
 
 def _overwrite(call: OperatorCall, positions: int, source_bytes: float) -> Cost:
-    """`positions` elements of argument 0 replaced: in place just those, else all of it is copied."""
+    """Replaces `positions` elements of argument 0. In place, only those count; else all of it is copied."""
     own = call.tensor(0)
     touched = min(positions * item_bytes(own), own.nbytes)
     index = sum(t.nbytes for t in call.inputs[1:] if t.dtype in ("int64", "int32"))
@@ -104,5 +104,5 @@ def _put(call: OperatorCall) -> Cost:
 
 @operator_cost("masked_scatter")
 def _masked_scatter(call: OperatorCall) -> Cost:
-    """self, mask, source: an unknown part of the source is used, all of it is assumed."""
+    """self, mask, source: how much of the source is used is not known; all of it is assumed."""
     return call.cost()

@@ -1,7 +1,7 @@
-"""Normalisations, in FLOPs per element of the input; work per channel or per row is left out.
+"""Normalisations, in FLOPs per element of the input. Work per channel or per row is left out.
 
-Statistics: mean 1, variance 3 (subtract, square, add). Normalising: subtract, scale = 2. Affine: weight 1,
-bias 1. Backward: the normalised value again 2, its sums 1 and 2, the result 4; see each function.
+Statistics: mean 1, variance 3 (subtract, square, add). Normalising: subtract and scale = 2. Affine: weight 1, bias 1.
+Backward: the normalised value again 2, its two sums 1 and 2, the result 4; see each function.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _batch_norm_inference(call: OperatorCall) -> Cost:
 
 
 def _batch_norm_backward(call: OperatorCall, *, training: bool, mask: tuple[bool, ...]) -> Cost:
-    """In training the gradient of the input needs both sums, which are also the affine gradients."""
+    """In training, the input's gradient needs both sums, which are also the affine gradients."""
     wants_input, wants_weight, wants_bias = mask
     full = training and wants_input
     per_element = 0

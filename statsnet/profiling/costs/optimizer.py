@@ -1,4 +1,4 @@
-"""Fused optimizers, in FLOPs per parameter. Foreach and plain ones cost the sum of their operators.
+"""Fused optimizers, in FLOPs per parameter. Others (foreach and plain) cost the sum of their operators.
 
 Adam 13: first moment (lerp) 3, second moment 4, √, ÷ bias correction, + ε, ÷ 1, step size and update 3.
 SGD 2: step size and update. Adagrad 7. Gradients are read and not written.

@@ -38,7 +38,7 @@ def _average_pool(call: OperatorCall) -> Cost:
 
 @operator_cost("avg_pool2d_backward", "avg_pool3d_backward")
 def _average_pool_backward(call: OperatorCall) -> Cost:
-    """A division, and an addition per element of the window; the input only gives its shape."""
+    """A division, and an addition per element of the window. The input only gives its shape and is not read."""
     grad = call.tensor(0)
     return call.cost(grad.numel * (_window(call, 2, _rank(call)) + 1), read=grad.nbytes)
 
@@ -47,14 +47,14 @@ def _average_pool_backward(call: OperatorCall) -> Cost:
                "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
                "fractional_max_pool2d_backward", "fractional_max_pool3d_backward")  # fmt: skip
 def _max_pool_backward(call: OperatorCall) -> Cost:
-    """One addition per gradient, at its index; the input only gives its shape."""
+    """One addition per gradient, at its index. The input only gives its shape and is not read."""
     return call.cost(call.tensor(0).numel, read=call.bytes_in - call.tensor(1).nbytes)
 
 
 @operator_cost("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d",
                "_adaptive_avg_pool3d", "mkldnn_adaptive_avg_pool2d")  # fmt: skip
 def _adaptive_average(call: OperatorCall) -> Cost:
-    """Windows tile the input: each element once, and a division per output."""
+    """Windows tile the input, so each element counts once; and one division per output."""
     x, out = call.tensor(0), call.output()
     return call.cost(max(x.numel, out.numel) + out.numel)
 

@@ -1,4 +1,4 @@
-"""Random numbers: bytes written, and those of parameters read. Drawing a number counts no FLOP."""
+"""Random numbers: the bytes written and the parameters read. Drawing a number counts no FLOPs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statsnet.profiling.costs.registry import operator_cost
                "normal_", "uniform_", "exponential_", "geometric_", "log_normal_", "cauchy_", "random_",
                "aten.bernoulli_.float")  # fmt: skip
 def _fill(call: OperatorCall) -> Cost:
-    """A tensor that is overwritten, or that gives its shape alone, is not read."""
+    """A tensor that is only overwritten, or only gives its shape, is not read."""
     return call.cost(read=0)
 
 

@@ -1,8 +1,8 @@
 """Recurrent layers: the gates' matrix products over all steps, and the pointwise work of each hidden unit.
 
-Pointwise FLOPs per hidden unit and step: LSTM 9 (5 activations, f·c + i·g, o·tanh c), GRU 8, plain 1; biases
-and the sum of both products belong to the accumulation and are free, except in fused cells, whose inputs
-are both products. The backward pass has twice the products. Weights count as read once, not once per step.
+Pointwise FLOPs per hidden unit and step: LSTM 9 (5 activations, f·c + i·g, o·tanh c), GRU 8, plain 1. Biases and the
+sum of both products are part of the accumulation and free, except in fused cells, where both products are inputs. The
+backward pass has twice the products. Weights count as read once, not once per step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _matrices(weights: Iterable[TensorSpec]) -> int:
 
 
 def _tokens(x: TensorSpec) -> int:
-    """Steps times batch, of [T, B, I], [B, T, I] or packed [tokens, I]."""
+    """Steps times batch, for [T, B, I], [B, T, I] or packed [tokens, I]."""
     return x.numel // max(1, last_dimension(x))
 
 
@@ -58,7 +58,7 @@ def _onednn_backward(call: OperatorCall) -> Cost:
 
 @operator_cost("lstm", "gru", "rnn_tanh", "rnn_relu")
 def _composite(call: OperatorCall) -> Cost:
-    """Whole network: (input, hx, params, ...); for packed sequences (data, batch_sizes, hx, params, ...)."""
+    """All layers: (input, hx, params, ...); for packed sequences (data, batch_sizes, hx, params, ...)."""
     packed = call.op.endswith(".data")
     state = call.tensors(2 if packed else 1)
     parameters = call.tensors(3 if packed else 2)

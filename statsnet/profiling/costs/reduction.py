@@ -1,7 +1,7 @@
 """Reductions, in FLOPs per element of the input (scans: of the output).
 
-sum, maximum, product: 1; mean: and a division per result; norm: multiply, add; variance: 4, as in
-normalisation; logsumexp: max, subtract, exp, add.
+sum, maximum, product: 1; mean: 1, and one division per result; norm: multiply and add = 2; variance: 4, as in
+normalisation; logsumexp: max, subtract, exp, add = 4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of cost formulas: who may add to it, and how a call finds its formula."""
+"""The table of cost formulas: how a formula is added, and how a call finds its formula."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def operator_cost(*names: str) -> Callable[[Formula], Formula]:
 def cost_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Cost | None:
     """Cost of one call, from its encoded arguments and outputs (see `signatures.operators`).
 
-    None where the operator has no formula, or where the call is not of the form that the formula knows
-    (a packed weight, an argument that was not kept). Metadata operators cost nothing.
+    None if the operator has no formula, or if the call does not fit it (a packed weight, an argument that was not
+    kept). Metadata operators cost nothing.
     """
     formula = find_formula(op)
     if formula is None:
@@ -57,7 +57,7 @@ def cost_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Cost | None
 
 
 def registered_operators() -> tuple[str, ...]:
-    """Names with a formula, as registered (bare names with `aten.`)."""
+    """Names with a formula, as registered (bare names get the prefix `aten.`)."""
     return tuple(sorted(_FORMULAS))
 
 

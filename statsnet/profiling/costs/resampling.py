@@ -1,4 +1,4 @@
-"""Resampling: 2 FLOPs per tap and output element; positions and weights, which neighbours share, are free.
+"""Resampling: 2 FLOPs per tap and output element. Positions and weights are free, because neighbours share them.
 
 Taps: nearest 0 (a copy), linear 2 per axis, cubic 4 per axis.
 """
@@ -20,7 +20,7 @@ _TAPS = {
 
 
 def _upsample(call: OperatorCall, taps: int) -> Cost:
-    """At most as many elements are read as the taps name."""
+    """Reads one element per tap, but at most the whole input."""
     x, out = call.tensor(0), call.output()
     read = min(x.nbytes, max(1, taps) * out.numel * item_bytes(x))
     return call.cost(2 * taps * out.numel, read=read)
@@ -38,7 +38,7 @@ for _name, _taps in _TAPS.items():
 
 
 def _antialias_taps(large: tuple[int, ...], small: tuple[int, ...], per_axis: int) -> int:
-    """The filter widens with the scale where the image shrinks."""
+    """Where the image shrinks, the filter widens by the same scale."""
     return math.prod(math.ceil(per_axis * max(1.0, a / max(1, b))) for a, b in zip(large[2:], small[2:], strict=True))
 
 

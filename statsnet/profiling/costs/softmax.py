@@ -35,7 +35,7 @@ def _picked_bytes(call: OperatorCall) -> int:
 
 @operator_cost("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d", "nll_loss_nd")
 def _nll_loss(call: OperatorCall) -> Cost:
-    """scores, target, weight, reduction, ...: one addition per target, one product more where weighted."""
+    """scores, target, weight, reduction, ...: one addition per target, and one product if it is weighted."""
     weighted = call.maybe_tensor(2) is not None
     return call.cost(call.tensor(1).numel * (1 + weighted), read=_picked_bytes(call))
 
@@ -93,6 +93,6 @@ def _ctc(call: OperatorCall) -> Cost:
 
 @operator_cost("_ctc_loss_backward")
 def _ctc_backward(call: OperatorCall) -> Cost:
-    """The same recursion backwards, 4 per state to add it up, 4 per class to finish."""
+    """The same recursion backwards, 4 per state to add it up, and 4 per class to finish."""
     states = call.tensor(6).numel
     return call.cost((_CTC_STATE + 4) * states + 4 * call.output().numel)

@@ -10,7 +10,7 @@ from statsnet.signatures.operators import TensorSpec
 
 
 def _along(x: TensorSpec, dim: float) -> int:
-    """Size of a dimension, 1 for a scalar."""
+    """Size of a dimension; 1 for a scalar."""
     return x.shape[int(dim) % len(x.shape)] if x.shape else 1
 
 

@@ -1,0 +1,38 @@
+"""What the benchmarks' command lines share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from statsnet.errors import StatsNetError
+from statsnet.progress import Progress
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its help begins with the first line of the description."""
+
+    def format_help(self) -> str:
+        return f"{(self.description or '').partition(chr(10))[0]}\n\n{super().format_help()}"
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """For a program with this docstring, which begins with the question that the program answers."""
+    return _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def report(progress: Progress) -> None:
+    """What is being done and, if known, how long the rest takes, to stderr."""
+    left = "" if progress.remaining_s is None else f", {progress.remaining_s / 60:.0f} min left"
+    print(f"{progress.stage}{left}", file=sys.stderr, flush=True)
+
+
+def start(main: Callable[[], int | None]) -> None:
+    """Run a program and exit. An error that its user can act on is printed without a traceback."""
+    try:
+        code = main()
+    except StatsNetError as error:
+        print(error, file=sys.stderr)
+        code = error.exit_code
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""Programs that find the cause of an error or of noise."""

@@ -1,0 +1,87 @@
+"""What do the results look like? Draws the pictures of the README and the docs.
+
+    python benchmarks/pictures.py [--results FOLDER] [--mix MIX] [--mode inference] [--proxy FOLDER] [-o docs/pictures]
+
+Needs matplotlib (`pip install 'statsnet[pictures]'`). The same results and the same versions of the libraries give the
+same bytes.
+
+hero.svg       one mix: times of the suite and of its proxy, at the baseline and under each setting
+factors.svg    every mix and setting: the proxy's factor against the suite's
+flow.svg       how data flow, and what leaves the customer's site
+fit.svg        what was asked of one proxy, and what it has
+workloads.svg  which of the profiled reference workloads are alike
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks import csv_tables
+from benchmarks.console import parser, start
+from benchmarks.factor_pictures import factors_svg, hero_svg
+from benchmarks.fidelity_table import FidelityRow
+from benchmarks.flow_picture import flow_svg
+from benchmarks.suites import MACHINES, MIXES, mix_text
+from statsnet.analysis.database import measured_signatures
+from statsnet.analysis.similarity import similarity
+from statsnet.errors import UsageError
+from statsnet.proxy.fit_picture import fit_svg
+from statsnet.reporting.map_picture import map_svg
+from statsnet.signatures.canonical import write_text_atomically
+from statsnet.signatures.storage import load_fit
+
+MODES = ("inference", "training")
+
+
+def main() -> None:
+    options = _options()
+    rows = proxies(options.results, options.compression)
+    _, signatures = measured_signatures("*", options.mode)
+    machine = options.results.name
+    pictures = {
+        "hero.svg": hero_svg(of_one_mix(rows, options.mix, options.mode), machine),
+        "factors.svg": factors_svg(rows, machine),
+        "flow.svg": flow_svg(),
+        "fit.svg": fit_svg(load_fit(options.proxy / "fit.json")),
+        "workloads.svg": map_svg(similarity(signatures)),
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name, text in pictures.items():
+        write_text_atomically(options.output / name, text)
+        print(options.output / name)
+
+
+def proxies(results: Path, compression: float) -> list[FidelityRow]:
+    """What is known of proxies that were made for this compression, and of no other way to stand for a suite."""
+    tables = [csv_tables.read(results / f"fidelity_{mode}.csv", FidelityRow) for mode in MODES]
+    rows = [row for table in tables for row in table if (row.way, row.wanted_compression) == ("statsnet", compression)]
+    if not rows:
+        raise UsageError(
+            f"'{results}' has no proxy with a compression of {compression:g}", hint="another --compression"
+        )
+    return rows
+
+
+def of_one_mix(rows: list[FidelityRow], mix: str, mode: str) -> list[FidelityRow]:
+    """Rows that also hold the proxy's time."""
+    found = [row for row in rows if (row.mix, row.mode) == (mix_text(mix), mode) and row.step_latency_s is not None]
+    if not found:
+        raise UsageError(f"the results hold no times of '{mix}' in {mode}", hint=f"a mix is one of {', '.join(MIXES)}")
+    return found
+
+
+def _options() -> argparse.Namespace:
+    known = parser(__doc__)
+    results = Path("benchmarks/results", next(iter(MACHINES)))
+    known.add_argument("--results", type=Path, default=results, help="a folder with fidelity_<mode>.csv")
+    known.add_argument("--compression", type=float, default=100.0, help="draw proxies that were made for this one")
+    known.add_argument("--mix", default=next(iter(MIXES)), help="of hero.svg")
+    known.add_argument("--mode", choices=MODES, default=MODES[0], help="of hero.svg and workloads.svg")
+    known.add_argument("--proxy", type=Path, default=Path("generated/recsys-cv"), help="the folder of fit.svg")
+    known.add_argument("-o", "--output", type=Path, default=Path("docs/pictures"))
+    return known.parse_args()
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,0 +1,132 @@
+"""A suite beside each network, or few workloads, that may stand for it. Networks that are missing are made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from benchmarks.suites import spelled_out
+from benchmarks.ways.ablations import ABLATIONS
+from benchmarks.ways.baselines import NETWORKS, baseline_source, representatives
+from statsnet.devices.make_proxy import MakeOptions, prepare_proxy, synthesize
+from statsnet.evaluation.factors import subjects_of
+from statsnet.evaluation.suite import suite_of
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.control import Control, Job
+from statsnet.measure.rounds_log import Subject
+from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
+from statsnet.progress import Progress, Report
+from statsnet.proxy.folder import open_proxy
+from statsnet.proxy.spec import write_proxy
+from statsnet.signatures.mix import mix_slug
+from statsnet.synthesis.problem import Problem, ProxyRequest
+from statsnet.workloads.settings import Setting
+
+PROXY = "statsnet"
+LIMITS = Limits(min_time_s=10.0, max_time_s=10.0)
+"""How long each process of a group is timed: usually 10 to 25 windows."""
+
+REPRESENTATIVES = 3
+"""Workloads in the subset that stands for a suite; AIBench takes 3 of 17."""
+
+SUBSET = "subset"
+OTHERS = (SUBSET, *NETWORKS)
+"""Other people's ways."""
+
+Weighted = tuple[float, Subject]
+_Maker = Callable[[ProxyRequest, MakeOptions, Path], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A suite, and one way to stand for it: subjects with their weights."""
+
+    mix: str
+    mode: str
+    compression: float
+    way: str
+    suite: Sequence[Weighted]
+    stand_in: Sequence[Weighted]
+
+    def subjects(self) -> Iterable[Subject]:
+        return (subject for _, subject in (*self.suite, *self.stand_in))
+
+
+def comparisons(
+    mix: str,
+    mode: str,
+    compression: float,
+    folder: Path,
+    *,
+    ways: Collection[str],
+    cache: MeasurementCache,
+    report: Report,
+) -> list[Comparison]:
+    """A suite with its proxy, then with each of the other `ways` (of OTHERS and ABLATIONS). A network that is not in
+    `folder` yet is made now."""
+    options = MakeOptions(mode=mode, cache=cache)
+    request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
+    name = f"{mix_slug(mix)}.{mode}.{compression:g}"
+
+    def network(way: str) -> list[Weighted]:
+        path = folder / (name if way == PROXY else f"{name}.{way.replace(' ', '-')}")
+        if not (path / "network.py").exists():
+            report(Progress(stage=f"making '{way}' for {mix}, {mode}, {compression:g} times shorter"))
+            _MAKERS[way](request, options, path)
+        return [(1.0, network_subject(path, f"{name}, {way}"))]
+
+    stand_ins = {PROXY: network(PROXY)}
+    proxy = open_proxy(folder / name)
+    members = suite_of(proxy.spec)
+    weights = [m.weight for m in members]
+    suite = list(zip(weights, subjects_of(proxy, members, "cpu", LIMITS)[:-1], strict=True))
+    for way in ways:
+        if way != SUBSET:
+            stand_ins[way] = network(way)
+            continue
+        signatures = [m.signature for m in members if m.signature]
+        if len(signatures) < len(members):  # profiled when the proxy was made
+            profiled = {m.name: m.signature for m in prepare_proxy(request, options).target.members}
+            signatures = [profiled[m.name] for m in members]
+        chosen = representatives(signatures, weights, min(REPRESENTATIVES, len(members)))
+        stand_ins[SUBSET] = [(weight, suite[i][1]) for i, weight in chosen.items()]
+    return [
+        Comparison(mix=mix, mode=mode, compression=compression, way=way, suite=suite, stand_in=stand_in)
+        for way, stand_in in stand_ins.items()
+    ]
+
+
+def _synthesize(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
+    write_proxy(synthesize(request, options), folder)
+
+
+def _from_source(source: Callable[[Problem], str]) -> _Maker:
+    """Writes network.py alone: there is neither spec nor fit."""
+
+    def make(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
+        text = source(prepare_proxy(request, options))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "network.py").write_text(text, encoding="utf-8")
+
+    return make
+
+
+_MAKERS: dict[str, _Maker] = {
+    PROXY: _synthesize,
+    **{way: _from_source(partial(baseline_source, choose=choose)) for way, choose in NETWORKS.items()},
+    **{way: _from_source(source) for way, source in ABLATIONS.items()},
+}
+
+
+def network_subject(folder: Path, label: str) -> Subject:
+    """The network in a folder, identified by its source. It needs no spec, unlike a proxy."""
+    digest = hashlib.sha256((folder / "network.py").read_bytes()).hexdigest()
+    task = TimeNetwork(folder=str(folder.resolve()), network_sha256=digest, limits=LIMITS)
+
+    def job(setting: Setting) -> Job[TimedStep]:
+        return Job(task, Control(setting=setting, label=f"{label} ({setting.name})"))
+
+    return Subject(identity=digest, label=label, job=job)

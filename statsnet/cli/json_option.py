@@ -1,0 +1,90 @@
+"""`--json [FILE]`: one meaning in every command.
+
+`--json` alone prints JSON to stdout instead of tables. `--json FILE` writes it to FILE, besides the tables.
+
+What follows `--json` is FILE only if it ends in `.json` or is `-`, which is stdout. So a command's own arguments can
+follow: `statsnet run --json my-proxy`. `--json=FILE` takes any name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from statsnet.cli import output
+from statsnet.errors import UsageError
+
+_FLAG = "--json"
+_ENDING = ".json"
+
+
+class JsonCommand(click.Command):
+    """A command with `--json [FILE]`; it hands `json_path` to its function: None, output.STDOUT or a path that can be
+    written."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(
+            click.Option(
+                [_FLAG, "json_path"],
+                metavar="[FILE]",
+                help="Print JSON instead of tables; with a FILE (*.json), write it there, besides the tables.",
+                callback=_writable,
+            )
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        joined, alone = _joined(args), _joined(args, takes_file=False)
+        try:
+            return super().parse_args(ctx, list(joined))
+        except click.UsageError as error:
+            if type(error) is click.UsageError and _FLAG in args:  # arguments that are too many
+                raise UsageError(
+                    error.message,
+                    cause=f"what follows {_FLAG} is its FILE only if it ends in {_ENDING}",
+                    hint=f"{_FLAG}=FILE takes any name",
+                ) from error
+            missing = isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument)
+            if not missing or joined == alone:
+                raise
+        ctx.params.clear()
+        return super().parse_args(ctx, alone)  # `show --json s.json` has nothing to show unless s.json is it
+
+
+command = functools.partial(click.command, cls=JsonCommand)
+
+
+def check_no_input(json_path: str | None, inputs: Iterable[str | Path | None]) -> None:
+    """Raises UsageError if a file that a command reads would be written."""
+    if json_path is None or json_path == output.STDOUT:
+        return
+    if any(path is not None and Path(path).resolve() == Path(json_path).resolve() for path in inputs):
+        raise UsageError(
+            f"'{json_path}' is to be read and to be written",
+            cause="--json FILE writes FILE",
+            hint="name another file, or give --json last and alone to print to stdout",
+        )
+
+
+def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:
+    """The arguments with `--json` and its FILE as one of them, as click wants it for an option with a value."""
+    joined: list[str] = []
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*joined, word, *rest]
+        if word == _FLAG:
+            is_file = takes_file and bool(rest) and (rest[0] == output.STDOUT or rest[0].endswith(_ENDING))
+            word = f"{_FLAG}={rest.pop(0) if is_file else output.STDOUT}"
+        joined.append(word)
+    return joined
+
+
+def _writable(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
+    output.check_file(path)
+    return path

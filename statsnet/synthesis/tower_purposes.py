@@ -1,0 +1,78 @@
+"""What each tower of a measured network stands for: its share of the step, its operators, and whose these are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+
+from statsnet.signatures.documents import TowerPurpose
+from statsnet.signatures.target import Target
+from statsnet.synthesis.block_measurement import BlockPart, MeasuredOperators
+from statsnet.synthesis.network_measurement import NetworkMeasurement
+
+SHOWN_SHARE = 0.1
+"""A category is named if it takes at least this share of the tower's operator time."""
+
+MOST_NAMED = 3
+COVERED = 0.5
+"""Members are named until they hold this share of the time, but at most MOST_NAMED of them."""
+
+DIGITS = 4
+
+
+def tower_purposes(target: Target, measurement: NetworkMeasurement) -> list[TowerPurpose]:
+    """One for each tower, in order. Times are medians over the measurement's processes."""
+    by_member = _members_by_kernel_class(target)
+    of_towers = zip(*measurement.blocks, strict=True)
+    return [_purpose(processes, measurement.latency_s, by_member) for processes in of_towers]
+
+
+def _purpose(
+    processes: tuple[tuple[BlockPart, ...], ...], step_s: float, by_member: dict[str, dict[str, float]]
+) -> TowerPurpose:
+    time_s = median(sum(part.operator_time_s + part.framework_s for part in parts) for parts in processes)
+    operators = [row for parts in processes for part in parts for row in part.operators]
+    return TowerPurpose(
+        step_share=round(min(time_s / step_s, 1.0), DIGITS),
+        categories=_categories(operators),
+        members=_members(operators, by_member),
+    )
+
+
+def _categories(operators: list[MeasuredOperators]) -> tuple[str, ...]:
+    time_s: dict[str, float] = defaultdict(float)
+    for row in operators:
+        time_s[row.category] += row.time_s
+    whole_s = sum(time_s.values())
+    return tuple(name for name, s in _ranked(time_s) if s >= SHOWN_SHARE * whole_s)
+
+
+def _members(operators: list[MeasuredOperators], by_member: dict[str, dict[str, float]]) -> tuple[str, ...]:
+    """The members in which operators of the same kernel classes take the most time, weighted by the tower's times."""
+    score: dict[str, float] = defaultdict(float)
+    for row in operators:
+        for member, share in by_member.get(row.kernel_class, {}).items():
+            score[member] += row.time_s * share
+    named: list[str] = []
+    held, whole = 0.0, sum(score.values())
+    for member, part in _ranked(score)[:MOST_NAMED]:
+        if held < COVERED * whole:
+            named.append(member)
+        held += part
+    return tuple(named)
+
+
+def _members_by_kernel_class(target: Target) -> dict[str, dict[str, float]]:
+    """Kernel class -> member -> its share of the mix's time in that class."""
+    time: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for cluster in target.clusters:
+        time[cluster.kernel_class][cluster.member] += cluster.time_share
+    for members in time.values():
+        whole = sum(members.values())
+        for name in members:
+            members[name] /= whole or 1.0
+    return time
+
+
+def _ranked(score: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(score.items(), key=lambda entry: (-entry[1], entry[0]))

@@ -1,0 +1,76 @@
+"""Kept tables: all are in the index, can be read, and are printed by the program that the index names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.csv_tables import read, table_text
+from benchmarks.diagnostics.block_size import BlockRow
+from benchmarks.diagnostics.machine_states import Window
+from benchmarks.diagnostics.repeatability import Difference
+from benchmarks.diagnostics.statsnet_2018 import Figure
+from benchmarks.fidelity_table import FidelityRow
+from benchmarks.fit import FitRow
+from benchmarks.profile_references import SecondProfile
+from benchmarks.suites import MACHINES
+from statsnet.errors import FileFormatError
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RESULTS = BENCHMARKS / "results"
+ROWS = {
+    "fidelity.py": FidelityRow,
+    "fit.py": FitRow,
+    "profile_references.py": SecondProfile,
+    "diagnostics/block_size.py": BlockRow,
+    "diagnostics/machine_states.py": Window,
+    "diagnostics/repeatability.py": Difference,
+    "diagnostics/statsnet_2018.py": Figure,
+}
+
+
+def index() -> dict[Path, str]:
+    """Table -> the program that prints it, from the README."""
+    programs: dict[Path, str] = {}
+    folder = RESULTS
+    for line in (RESULTS / "README.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            slug = re.match(r"## `(.+?)`", line)
+            folder = RESULTS / slug[1] if slug else RESULTS
+        elif entry := re.match(r"\| `(\S+\.csv)` \|.*?\| `(\S+\.py)` \|", line):
+            programs[folder / entry[1]] = entry[2]
+    return programs
+
+
+def test_the_index_names_every_table_and_machine() -> None:
+    assert index().keys() == {*RESULTS.rglob("*.csv")}
+    assert {path.name for path in RESULTS.iterdir() if path.is_dir()} == MACHINES.keys()
+    assert {path.suffix for path in RESULTS.rglob("*") if path.is_file()} == {".md", ".csv", ".json"}
+    assert {path.parent.name for path in RESULTS.rglob("*.json")} == MACHINES.keys()
+
+
+@pytest.mark.parametrize("path", index(), ids=lambda p: str(p.relative_to(RESULTS)))
+def test_every_table_can_be_read_and_written_again(path: Path) -> None:
+    rows = read(path, ROWS[index()[path]])
+    assert rows
+    assert table_text(ROWS[index()[path]], rows) == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("program", ROWS)
+def test_every_program_prints_its_tables(program: str) -> None:
+    path = next(path for path, named in index().items() if named == program)
+    command = [sys.executable, BENCHMARKS / program, "--kept", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"\d", done.stdout)
+
+
+def test_another_table_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(FileFormatError, match="its columns are a, b"):
+        read(path, FitRow)

@@ -1,0 +1,69 @@
+"""spec.json holds all that network.py needs: it gives the same bytes again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthesis_builders import mix_of, small_signature
+
+from statsnet.errors import FileFormatError
+from statsnet.proxy.spec import make_spec, source_of, texts_of
+from statsnet.proxy.towers import Placed, build_towers
+from statsnet.signatures.documents import ProxySpec, SpecBlock, TowerPurpose
+from statsnet.signatures.storage import load_fit, load_spec, save
+from statsnet.signatures.target import target_of_mix
+
+SHIPPED = sorted(Path(__file__).parents[2].glob("generated/*"))
+Count = Callable[..., list[tuple[Placed, int]]]
+
+
+def spec_of(blocks: list[tuple[Placed, int]], mode: str = "inference") -> ProxySpec:
+    """Its shares and skews have more digits than a file keeps."""
+    purpose = TowerPurpose(step_share=1 / 3, categories=("gemm",), members=("cv/x",))
+    skewed = [
+        (replace(b, config={**b.config, "skew": 1 + 1 / 3}) if "skew" in b.config else b, count) for b, count in blocks
+    ]
+    towers = [replace(tower, purpose=purpose) for tower in build_towers(skewed, training=mode == "training")]
+    target = target_of_mix(mix_of(small_signature(mode=mode)))
+    return make_spec(target, towers, title="a mix", notes="", dtype="float32", seed=3, budget_s=0.01, environment={})
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_file_gives_the_same_bytes(mode: str, count_blocks: Count, tmp_path: Path) -> None:
+    spec = spec_of(count_blocks(mode), mode)
+    save(tmp_path / "spec.json", spec)
+    again = load_spec(tmp_path / "spec.json")
+    assert again == spec
+    assert source_of(again) == source_of(spec)
+    assert re.search(r"skew=1\.33333333\b", source_of(spec))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "no_such_block"},
+        {"config": {"shape": ["import os"], "axis": 0}},
+        {"config": {"shape": [9], "axis": 0, "no_such_argument": 1}},
+    ],
+)
+def test_a_spec_that_is_no_network_is_refused(changes: dict[str, Any]) -> None:
+    spec = spec_of([(Placed(kind="softmax", config={"shape": (9,), "axis": 0}), 1)])
+    (tower,) = spec.towers
+    block = SpecBlock(**{"kind": "softmax", "config": {"shape": [9], "axis": 0}, "optimizer": None, **changes})
+    with pytest.raises(FileFormatError, match="describes no network"):
+        source_of(replace(spec, towers=(replace(tower, blocks=(block,)),)))
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_shipped_proxies_are_what_their_specs_say(folder: Path) -> None:
+    spec, fit = load_spec(folder / "spec.json"), load_fit(folder / "fit.json")
+    texts = texts_of(spec, fit)
+    assert {name: (folder / name).read_text(encoding="utf-8") for name in texts} == texts
+    assert fit.network_sha256 == hashlib.sha256(texts["network.py"].encode()).hexdigest()
+    assert all(tower.purpose for tower in spec.towers)
