@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_support import environment
+from cli_support import environment, write_proxy
 from markdown_pages import ROOT, WITH_COMMANDS, Block, code_blocks, commands, pages
 
 from statsnet.cli import app, main
@@ -89,8 +89,8 @@ def test_a_benchmark_that_is_shown_knows_its_options(words: tuple[str, ...]) -> 
 
 
 @pytest.fixture
-def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
-    """Does what a page says, in a folder with copies of the repository's files that it names."""
+def try_page(tmp_path: Path) -> Callable[[list[Block]], None]:
+    """Does what a page says, in a folder with a small proxy, my-proxy, and a copy of the examples."""
     here, programs = tmp_path / "here", tmp_path / "programs"
     for folder in (here, programs, tmp_path / "tmp"):
         folder.mkdir()
@@ -100,10 +100,10 @@ def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
     variables = environment(here)
     variables["PATH"] = f"{programs}{os.pathsep}{variables['PATH']}"
 
-    def run(blocks: list[Block], text: str) -> None:
-        for source in (ROOT / "examples", *(ROOT / "generated").glob("*/")):
-            if (name := str(source.relative_to(ROOT))) in text:
-                shutil.copytree(source, here / name)
+    write_proxy(here / "my-proxy")
+    shutil.copytree(ROOT / "examples", here / "examples")
+
+    def run(blocks: list[Block]) -> None:
         for block in blocks:
             if block.title:
                 (here / block.title).write_text(block.text)
@@ -116,5 +116,5 @@ def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(block.runs for block in code_blocks(ROOT / page))])
-def test_what_is_marked_runs(try_page: Callable[[list[Block], str], None], page: str) -> None:
-    try_page(code_blocks(ROOT / page), (ROOT / page).read_text())
+def test_what_is_marked_runs(try_page: Callable[[list[Block]], None], page: str) -> None:
+    try_page(code_blocks(ROOT / page))
