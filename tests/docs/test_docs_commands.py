@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_support import environment
+from cli_support import environment, write_proxy
 from markdown_pages import ROOT, WITH_COMMANDS, Block, code_blocks, commands, pages
 
 from statsnet.cli import app, main
@@ -23,6 +23,16 @@ PAGES = [str(page.relative_to(ROOT)) for page in pages(WITH_COMMANDS)]
 SHOWN = sorted({(page, *words) for page in PAGES for words in commands(ROOT / page)})
 OF_STATSNET = [words for words in SHOWN if words[1] == "statsnet"]
 OF_BENCHMARKS = [words for words in SHOWN if words[1] == "python" and words[2].startswith("benchmarks/")]
+
+PYTHON = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
+STATSNET = f"""#!/bin/sh
+case $1 in
+  run) set -- "$@" --min-time 20ms --max-time 100ms ;;
+  profile) set -- "$@" --min-time 20ms ;;
+esac
+exec {sys.executable} -m statsnet "$@"
+"""
+"""The program, which measures no longer than a test needs."""
 
 
 def leaves(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -79,37 +89,32 @@ def test_a_benchmark_that_is_shown_knows_its_options(words: tuple[str, ...]) -> 
 
 
 @pytest.fixture
-def try_page(tmp_path: Path) -> Callable[[list[Block], str], None]:
-    """Does what a page says, in a folder with copies of the repository's files that it names."""
+def try_page(tmp_path: Path) -> Callable[[list[Block]], None]:
+    """Does what a page says, in a folder with a small proxy, my-proxy, and a copy of the examples."""
     here, programs = tmp_path / "here", tmp_path / "programs"
     for folder in (here, programs, tmp_path / "tmp"):
         folder.mkdir()
-    for name, call in (("python", ""), ("statsnet", " -m statsnet")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{call} "$@"\n')
+    for name, text in (("python", PYTHON), ("statsnet", STATSNET)):
+        (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     variables = environment(here)
     variables["PATH"] = f"{programs}{os.pathsep}{variables['PATH']}"
 
-    def run(blocks: list[Block], text: str) -> None:
-        for source in (ROOT / "examples", *(ROOT / "generated").glob("*/")):
-            if (name := str(source.relative_to(ROOT))) in text:
-                shutil.copytree(source, here / name)
+    write_proxy(here / "my-proxy")
+    shutil.copytree(ROOT / "examples", here / "examples")
+
+    def run(blocks: list[Block]) -> None:
         for block in blocks:
             if block.title:
                 (here / block.title).write_text(block.text)
             if block.runs:
-                done = subprocess.run(
-                    ["bash", "-euo", "pipefail", "-c", block.text],
-                    cwd=here,
-                    env=variables,
-                    capture_output=True,
-                    text=True,
-                )
+                shell = ["bash", "-euo", "pipefail", "-c", block.text]
+                done = subprocess.run(shell, cwd=here, env=variables, capture_output=True, text=True)
                 assert done.returncode == 0, f"{block.text}\n{done.stderr}"
 
     return run
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(block.runs for block in code_blocks(ROOT / page))])
-def test_what_is_marked_runs(try_page: Callable[[list[Block], str], None], page: str) -> None:
-    try_page(code_blocks(ROOT / page), (ROOT / page).read_text())
+def test_what_is_marked_runs(try_page: Callable[[list[Block]], None], page: str) -> None:
+    try_page(code_blocks(ROOT / page))

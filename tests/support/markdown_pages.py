@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -49,7 +49,7 @@ def link_targets(page: Path) -> list[str]:
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and docs/ (mkdocs.yml) make them."""
     tokens, seen, found = _tokens(page), Counter[str](), set()
-    for opening, inside in itertools.pairwise(tokens):
+    for opening, inside in pairwise(tokens):
         if opening.type == "heading_open":
             text = "".join(t.content for t in inside.children or ())
             slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
