@@ -9,7 +9,7 @@ demo: .venv/.installed
 	$(BIN)/statsnet run build/demo
 
 test: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 
 lint: .venv/.installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

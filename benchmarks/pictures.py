@@ -1,6 +1,6 @@
 """What do the results look like? Draws the pictures of the README and the docs.
 
-    python benchmarks/pictures.py [--results FOLDER] [--mix MIX] [--mode inference] [--proxy FOLDER] [-o docs/pictures]
+    python benchmarks/pictures.py [--results FOLDER] [--mix MIX] [--mode inference] [-o docs/pictures]
 
 Needs matplotlib (`pip install 'statsnet[pictures]'`). The same results and the same versions of the libraries give the
 same bytes.
@@ -8,7 +8,6 @@ same bytes.
 hero.svg       one mix: times of the suite and of its proxy, at the baseline and under each setting
 factors.svg    every mix and setting: the proxy's factor against the suite's
 flow.svg       how data flow, and what leaves the customer's site
-fit.svg        what was asked of one proxy, and what it has
 workloads.svg  which of the profiled reference workloads are alike
 """
 
@@ -26,10 +25,8 @@ from benchmarks.suites import MACHINES, MIXES, mix_text
 from statsnet.analysis.database import measured_signatures
 from statsnet.analysis.similarity import similarity
 from statsnet.errors import UsageError
-from statsnet.proxy.fit_picture import fit_svg
 from statsnet.reporting.map_picture import map_svg
 from statsnet.signatures.canonical import write_text_atomically
-from statsnet.signatures.storage import load_fit
 
 MODES = ("inference", "training")
 
@@ -43,7 +40,6 @@ def main() -> None:
         "hero.svg": hero_svg(of_one_mix(rows, options.mix, options.mode), machine),
         "factors.svg": factors_svg(rows, machine),
         "flow.svg": flow_svg(),
-        "fit.svg": fit_svg(load_fit(options.proxy / "fit.json")),
         "workloads.svg": map_svg(similarity(signatures)),
     }
     options.output.mkdir(parents=True, exist_ok=True)
@@ -78,7 +74,6 @@ def _options() -> argparse.Namespace:
     known.add_argument("--compression", type=float, default=100.0, help="draw proxies that were made for this one")
     known.add_argument("--mix", default=next(iter(MIXES)), help="of hero.svg")
     known.add_argument("--mode", choices=MODES, default=MODES[0], help="of hero.svg and workloads.svg")
-    known.add_argument("--proxy", type=Path, default=Path("generated/recsys-cv"), help="the folder of fit.svg")
     known.add_argument("-o", "--output", type=Path, default=Path("docs/pictures"))
     return known.parse_args()
 

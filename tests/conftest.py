@@ -1,4 +1,4 @@
-"""For all tests: a processor that names instructions which it cannot run, and no waiting for quiet moments."""
+"""For all tests: one thread, no instructions that the processor cannot run, and no waiting for quiet moments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from pathlib import Path
 PRODUCT = "import torch; torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)"
 
 
-def pytest_configure() -> None:
-    """Some virtual machines list AMX and trap at its first instruction, in a product of bfloat16: oneDNN is told not to
-    use it, before torch is imported."""
-    os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
+def _traps_at_amx() -> bool:
+    """Some virtual machines list AMX and trap at its first instruction, in a product of bfloat16."""
     cpuinfo = Path("/proc/cpuinfo")
     if "ONEDNN_MAX_CPU_ISA" in os.environ or not cpuinfo.exists() or "amx_tile" not in cpuinfo.read_text():
-        return
-    if subprocess.run([sys.executable, "-c", PRODUCT], check=False).returncode == -signal.SIGILL:
-        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
+        return False
+    return subprocess.run([sys.executable, "-c", PRODUCT], check=False).returncode == -signal.SIGILL
+
+
+# All of this must be set before torch is imported, which the plugins below do.
+os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
+os.environ["OMP_NUM_THREADS"] = "1"  # tiny operators would spend their time in barriers
+if _traps_at_amx():
+    os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
+
+pytest_plugins = ["measuring", "networks"]

@@ -9,6 +9,7 @@ meanwhile.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections import defaultdict
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.console import parser, start
-from benchmarks.diagnostics.inference_step import step_of
+from statsnet.measure.network_file import load_network
 from statsnet.measure.timing import relaunch_with_allocator
 from statsnet.profiling.kernel_log import KernelLog
-from statsnet.workloads.settings import BASELINE, parse_settings
+from statsnet.workloads import build, make_step
+from statsnet.workloads.settings import BASELINE, Setting, convert_module, parse_settings, wrap_step
 
 WARM_UPS = 5
 
@@ -42,6 +44,23 @@ def main() -> None:
         print(f"{Path(target).name}, {setting.name}: {1e3 * total_s:.2f} ms of a step in oneDNN")
         for name, (calls, seconds) in sorted(times.items(), key=lambda item: -item[1][1]):
             print(f"  {name:50} {calls:6.1f} calls {1e3 * seconds:9.3f} ms {seconds / total_s:7.1%}")
+
+
+def step_of(target: str, setting: Setting) -> Callable[[], Any]:
+    """An inference step of a workload or a proxy. Successive steps take their inputs in turn. Only the part of a setting
+    that is switched inside a process is applied."""
+    if Path(target).is_dir():
+        network = load_network(target)
+        step: Callable[[], Any] = network.make_step(convert_module(setting, network.build("cpu")), "cpu")
+    else:
+        built = build(target, mode="inference")
+        convert_module(setting, built.model)
+        workload, turn = make_step(built), itertools.count()
+
+        def step() -> Any:
+            return workload(next(turn))
+
+    return wrap_step(setting, step, "cpu")
 
 
 def step_times_s(step: Callable[[], Any], steps: int) -> dict[str, tuple[float, float]]:

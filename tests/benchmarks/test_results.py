@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.csv_tables import read, table_text
 from benchmarks.diagnostics.block_size import BlockRow
-from benchmarks.diagnostics.machine_states import Window
 from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.fidelity_table import FidelityRow
@@ -27,7 +26,6 @@ ROWS = {
     "fit.py": FitRow,
     "profile_references.py": SecondProfile,
     "diagnostics/block_size.py": BlockRow,
-    "diagnostics/machine_states.py": Window,
     "diagnostics/repeatability.py": Difference,
     "diagnostics/statsnet_2018.py": Figure,
 }

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from one_thread import one_thread  # noqa: F401 (a fixture)
 
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.motifs import motif_runs

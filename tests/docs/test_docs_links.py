@@ -1,11 +1,15 @@
-"""Links and images in the documentation point to something that exists."""
+"""Links and images in the documentation point to something that exists, and the site of it can be built."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import pytest
 from markdown_pages import ROOT, anchors, link_targets, pages
 
 OUR_FILE = re.compile(r"\b(?:benchmarks|examples|reference_workloads|tests)/[\w/]+\.(?:py|yaml|md)\b")
@@ -59,3 +63,18 @@ def test_what_is_wrong_with_a_link(tmp_path: Path) -> None:
     written.write_text("# A `b` *c*-d\n\n# Twice\n\n# Twice\n\n[a](b.md#c) ![d](e.png) `[f](g)`\n\n    [h](i)\n")
     assert anchors(written) == {"a-b-c-d", "twice", "twice-1"}
     assert link_targets(written) == ["b.md#c", "e.png"]
+
+
+def test_the_site_is_built_without_a_warning_and_needs_no_network(tmp_path: Path) -> None:
+    for module in ("mkdocs", "mkdocs_click", "material"):
+        pytest.importorskip(module, reason="the site's tools are not installed: pip install -e '.[docs]'")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)], cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+    assert "--compression" in pages["reference/commands.html"]
+    for name, text in pages.items():
+        loaded = re.findall(r'<(?:script|img|link)[^>]*?(?:src|href)="(?:https?:)?//[^"]*"', text)
+        assert not loaded, f"{name} loads {loaded}"

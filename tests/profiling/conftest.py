@@ -1,4 +1,4 @@
-"""One thread, and numbers that can be reproduced."""
+"""Numbers that can be reproduced."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from measuring import temporary_files  # noqa: F401 (a fixture)
-from one_thread import one_thread  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(autouse=True)

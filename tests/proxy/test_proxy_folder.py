@@ -1,8 +1,10 @@
-"""spec.json holds all that network.py needs: it gives the same bytes again."""
+"""A proxy's folder: its spec.json gives the other files, byte for byte, and it appears whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +14,8 @@ from typing import Any
 import pytest
 from synthesis_builders import mix_of, small_signature
 
-from statsnet.errors import FileFormatError
-from statsnet.proxy.spec import make_spec, source_of, texts_of
+from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.proxy.spec import _whole_folder, make_spec, source_of, texts_of
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.documents import ProxySpec, SpecBlock, TowerPurpose
 from statsnet.signatures.storage import load_fit, load_spec, save
@@ -67,3 +69,30 @@ def test_shipped_proxies_are_what_their_specs_say(folder: Path) -> None:
     assert {name: (folder / name).read_text(encoding="utf-8") for name in texts} == texts
     assert fit.network_sha256 == hashlib.sha256(texts["network.py"].encode()).hexdigest()
     assert all(tower.purpose for tower in spec.towers)
+
+
+def full_disk() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("failure", [full_disk(), KeyboardInterrupt()])
+def test_a_full_disk_or_an_interrupt_leaves_what_was_there(tmp_path: Path, failure: BaseException) -> None:
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    (folder / "network.py").write_text("before")
+    expected = StatsNetError if isinstance(failure, OSError) else KeyboardInterrupt
+
+    def write() -> None:
+        with _whole_folder(folder) as partial:
+            (partial / "network.py").write_text("after")
+            raise failure
+
+    with pytest.raises(expected) as raised:
+        write()
+    if isinstance(failure, OSError):
+        error = raised.value
+        assert "could not be written" in error.message
+        assert "No space" in error.cause
+        assert "free some space" in error.hint
+    assert [p.name for p in tmp_path.iterdir()] == ["proxy"]
+    assert (folder / "network.py").read_text() == "before"
