@@ -53,3 +53,10 @@ def format_bytes(value: float | None) -> str:
 def plural(count: int, noun: str) -> str:
     """1, "workload" -> "1 workload"; 2, "workload" -> "2 workloads"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def format_compression(compression: float | None) -> str:
+    """How long one step is beside a suite's: 51.3 -> "51.3 times shorter", 0.5 -> "2 times as long"."""
+    if not compression:
+        return "–"
+    return f"{compression:.3g} times shorter" if compression >= 1 else f"{1 / compression:.3g} times as long"

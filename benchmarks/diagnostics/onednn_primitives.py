@@ -47,8 +47,8 @@ def main() -> None:
 
 
 def step_of(target: str, setting: Setting) -> Callable[[], Any]:
-    """An inference step of a workload or a proxy. Successive steps take their inputs in turn. Only the part of a setting
-    that is switched inside a process is applied."""
+    """An inference step of a workload or a proxy, whose inputs take turns. Only the part of a setting that is switched
+    inside a process is applied."""
     if Path(target).is_dir():
         network = load_network(target)
         step: Callable[[], Any] = network.make_step(convert_module(setting, network.build("cpu")), "cpu")

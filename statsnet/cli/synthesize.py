@@ -107,7 +107,7 @@ def synthesize(
     notes: list[str] = []
     request = ProxyRequest(
         mix_text=mix,
-        title=(file and file.name) or mix,
+        title=(file.name if file else None) or "",
         notes=file.notes if file else "",
         seed=seed,
         budget_s=budget,

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from statsnet.signatures.documents import Characteristic, Fit
-from statsnet.units import format_duration, format_quantity
+from statsnet.units import format_compression, format_duration, format_quantity
 
 SHOWN_FROM = 0.001
 """A category below this share, both asked and achieved, gets no bars."""
@@ -96,7 +96,7 @@ def _step(root: Element, fit: Fit, y: int) -> int:
         return y - 16
     line = (
         f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every workload "
-        f"{format_duration(summary.suite_latency_s)}: {summary.compression:.0f} times shorter."
+        f"{format_duration(summary.suite_latency_s)}: {format_compression(summary.compression)}."
     )
     _text(root, _MARGIN, y, line, size=12, colour=_GREY)
     return y + 20

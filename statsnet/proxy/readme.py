@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
-from statsnet.units import format_bytes, format_duration, format_quantity, plural
+from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
 _TITLES = {
     "category": "Time by operator category",
@@ -22,7 +22,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
         *([spec.notes.strip(), ""] if spec.notes.strip() else []),
         f"One {spec.mode} step of this network stands for {plural(len(spec.mix), 'workload')} ({spec.dtype}). It takes "
         f"{format_duration(figures.step_latency_s)} where one step of each workload takes "
-        f"{format_duration(figures.suite_latency_s)}: {figures.compression:.0f} times shorter.",
+        f"{format_duration(figures.suite_latency_s)}: {format_compression(figures.compression)}.",
         "",
         f"Made and measured on {where['device_name']}, {where['threads']} threads, torch {where['torch']}. On another "
         "device or with other settings its step time should change by the same factor as the weighted workloads'.",

@@ -20,7 +20,7 @@ from statsnet.reporting.tables import (
     times,
 )
 from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec
-from statsnet.units import format_bytes, format_duration, format_quantity
+from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
 GROUPS = {
     "category": "Time by operator category",
@@ -45,7 +45,7 @@ def proxy_report(spec: ProxySpec, fit: Fit | None) -> Report:
         ("budget", format_duration(spec.budget_s)),
         ("network", f"{sum(blocks.values())} blocks in {len(spec.towers)} towers: {made_of}"),
     ]
-    title = f"A proxy for {len(spec.mix)} workloads, {spec.mode}, {spec.dtype}"
+    title = f"A proxy for {plural(len(spec.mix), 'workload')}, {spec.mode}, {spec.dtype}"
     report: Report = [pairs(title, rows), mix_table(spec)]
     return report + (fit_report(fit) if fit else [line("It has no fit.json: how well it fits is not known.")])
 
@@ -82,7 +82,7 @@ def fit_report(fit: Fit) -> Report:
             line(
                 f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every "
                 f"workload {format_duration(summary.suite_latency_s)}: "
-                f"{summary.compression:.3g} times shorter."
+                f"{format_compression(summary.compression)}."
             )
         )
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:

@@ -24,7 +24,7 @@ from statsnet.signatures.documents import (
     Result,
 )
 from statsnet.signatures.intervals import Interval
-from statsnet.units import format_duration
+from statsnet.units import format_compression, format_duration
 
 TOO_WIDE = 10
 """An interval that reaches this many times the value says nothing."""
@@ -87,7 +87,7 @@ def _fit(fit: FitAgain) -> Report:
     report.append(
         line(
             f"One step of the proxy takes {format_duration(fit.proxy_latency_s)}, one step of every "
-            f"workload {format_duration(fit.suite_latency_s)}: {fit.compression:.3g} times shorter."
+            f"workload {format_duration(fit.suite_latency_s)}: {format_compression(fit.compression)}."
         )
     )
     return report

@@ -64,7 +64,7 @@ class SpecTower:
 class ProxySpec:
     """spec.json: the network as data, and the mix that it stands for.
 
-    `title` is the mix as the user gave it, or its name in a mix's file; `notes` are from there. All other texts of a
+    `title` says what was mixed, or is the name in a mix's file; `notes` are from there. All other texts of a
     proxy's folder are made from this and fit.json.
     """
 

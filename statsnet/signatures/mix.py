@@ -88,10 +88,11 @@ class MixMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """Members with weights that sum to 1, sorted by name."""
+    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path."""
 
     members: tuple[MixMember, ...]
     mode: str
+    title: str = "a mix"
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -182,10 +183,11 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
         raise UsageError(f"'{mode}' is not a mode", hint=f"use {' or '.join(MODES)}")
     weights: dict[tuple[str, Selection], float] = {}
     candidates: dict[tuple[str, Selection], tuple[ProfileEntry, ...]] = {}
-    files: list[tuple[Path, float]] = []
-    for request in mix_requests(text):
+    requests = mix_requests(text)
+    files: dict[str, tuple[Path, float]] = {}
+    for request in requests:
         if (path := signature_path(request, db.names)) is not None:
-            files.append((path, request.weight))
+            files[request.name] = (path, request.weight)
             continue
         try:
             workloads = _workloads(request, mode, db, text)
@@ -207,9 +209,13 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
             environment=environment,
         )
         _add(members, member)
-    for path, weight in files:
-        _add(members, _member_of_file(path, weight, mode, environment))
-    return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode)
+    called: dict[str, str] = {}
+    for name, (path, weight) in files.items():
+        member = _member_of_file(path, weight, mode, environment)
+        called[name] = member.name
+        _add(members, member)
+    title = ",".join(f"{called.get(r.name, r.name)}:{r.weight:.3g}" for r in requests)
+    return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode, title=title)
 
 
 def signature_path(request: MixRequest, workloads: Container[str]) -> Path | None:

@@ -51,7 +51,8 @@ class Design:
 class ProxyRequest:
     """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least the
     mode's SHORTEST_STEP_S. With `retime`, members whose models are at hand are timed once more, because their profiles
-    are from another hour. The proxy's folder calls the mix `title` (if empty, `mix_text`), and repeats the `notes`."""
+    are from another hour. The proxy's folder calls the mix `title` (if empty, by what it names and the weights), and
+    repeats the `notes`."""
 
     mix_text: str
     title: str = ""
@@ -87,7 +88,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     again. Raises StatsNetError if no block stands for any operator, MeasurementError if measuring fails.
     """
     setup = bench.setup
-    before = {m.name: m.signature for m in mix.members}
+    title, before = mix.title, {m.name: m.signature for m in mix.members}
     mix, replayed = bench.measure_members(mix)
     target = target_of_mix(mix, replayed)
     budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
@@ -109,7 +110,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     rows = MatchedCharacteristics(target, costs.overheads)
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
-        title=request.title or request.mix_text,
+        title=request.title or title,
         notes=request.notes,
         target=target,
         budget_s=budget_s,
