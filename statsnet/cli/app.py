@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from statsnet import __version__
-from statsnet.cli import characterize, compare, device, listing, map, profile, run, show, synthesize, validate
+from statsnet.cli import cache, characterize, compare, device, listing, map, profile, run, show, synthesize, validate
 from statsnet.errors import StatsNetError
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE))
@@ -47,6 +47,7 @@ for command in (
     characterize.characterize,
     map.map_,
     device.device,
+    cache.cache,
 ):
     statsnet.add_command(command)
 

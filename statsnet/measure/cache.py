@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,16 @@ CACHE_VERSION = 17
 """Part of every key. Raise it when a measuring method changes, or what is kept of its results."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheContents:
+    """How much is kept, where, and how long ago the oldest entry was measured (None: there is none)."""
+
+    folder: str
+    entries: int
+    bytes: int
+    oldest_s: float | None
 
 
 class MeasurementCache:
@@ -67,6 +79,28 @@ class MeasurementCache:
             value = measure()
             self.put(key, value)
         return value
+
+    def contents(self) -> CacheContents:
+        files = [path.stat() for path in self._files()]
+        oldest_s = max((time.time() - file.st_mtime for file in files), default=None)
+        size = sum(file.st_size for file in files)
+        return CacheContents(folder=str(self.folder), entries=len(files), bytes=size, oldest_s=oldest_s)
+
+    def _files(self) -> list[Path]:
+        """The files of all entries. Other files in the folder are not the cache's."""
+        return sorted(p for p in self.folder.glob("??/*.json") if re.fullmatch(r"[0-9a-f]{64}", p.stem))
+
+    def clear(self) -> None:
+        """Delete all entries. Raises StatsNetError if one cannot be deleted."""
+        try:
+            for path in self._files():
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StatsNetError(
+                f"'{error.filename}' cannot be deleted",
+                cause=error.strerror or str(error),
+                hint="check the permissions of the cache's folder",
+            ) from error
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"

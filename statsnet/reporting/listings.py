@@ -1,4 +1,4 @@
-"""Listings as tables: workloads, profiles, proxies."""
+"""Listings as tables: workloads, profiles, proxies, kept measurements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.table import Table
 
-from statsnet.reporting.tables import MISSING, percent, table
+from statsnet.measure.cache import CacheContents
+from statsnet.reporting.tables import MISSING, pairs, percent, table
 from statsnet.signatures.database import ProfileEntry
 from statsnet.signatures.documents import Fit, ProxySpec
-from statsnet.units import format_duration, format_quantity
+from statsnet.units import format_bytes, format_duration, format_quantity
 from statsnet.workloads.registry import Workload
 
 Row = dict[str, Any]
@@ -110,3 +111,14 @@ def proxy_table(rows: Sequence[Row]) -> Table:
 
 def _mix(mix: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {percent(weight)}" for name, weight in mix.items())
+
+
+def cache_table(contents: CacheContents) -> Table:
+    age = MISSING if contents.oldest_s is None else f"{contents.oldest_s / 86400:.1f} days ago"
+    rows = [
+        ("folder", contents.folder),
+        ("measurements", str(contents.entries)),
+        ("size", format_bytes(contents.bytes)),
+        ("oldest", age),
+    ]
+    return pairs("Kept measurements", rows)

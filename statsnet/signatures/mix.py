@@ -174,8 +174,9 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
     A member is a domain (its workloads that have a profile in this mode, in equal shares), a workload
     (`resnet50`, `cv/resnet50`) or a path to a signature file. Weights of a signature that is reached twice
     are added up. Where several environments hold a workload, the one with the fingerprint `environment` is
-    preferred, then the first (sorted). Measurements of different environments can not be compared, so an
-    environment that holds all the workloads goes before one that does not.
+    preferred: whoever names it measures the other members there. After that, an environment that holds all the
+    workloads goes before one that does not, because measurements of different environments can not be compared; then
+    the first (sorted).
 
     Raises UsageError for what is not known or not profiled in this mode, FileFormatError for a damaged file.
     """
@@ -275,13 +276,13 @@ def _unknown(name: str, db: ProfilesDB) -> UsageError:
 
 
 def _choose(candidates: dict[_KeyT, tuple[ProfileEntry, ...]], environment: str | None) -> dict[_KeyT, ProfileEntry]:
-    """One entry of each, from one environment if that is possible."""
+    """One entry of each: if possible from the environment that is asked for, else all from one other."""
     folders = sorted({e.environment for entries in candidates.values() for e in entries})
+    here = []
     if len(folders) > 1 and environment is not None:
-        # Stable: what was measured in the environment asked for goes first.
-        folders.sort(key=lambda folder: not _measured_in(folder, candidates.values(), environment))
+        here = [folder for folder in folders if _measured_in(folder, candidates.values(), environment)]
     complete = [f for f in folders if all(any(e.environment == f for e in es) for es in candidates.values())]
-    order = [*complete[:1], *(f for f in folders if f not in complete[:1])]
+    order = [*here, *complete[:1], *folders]
     return {name: min(entries, key=lambda e: order.index(e.environment)) for name, entries in candidates.items()}
 
 

@@ -16,7 +16,7 @@ from statsnet import __version__
 from statsnet.cli import app, main, output
 from statsnet.progress import Progress
 
-COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show")
+COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show", "cache")
 
 
 def test_version_and_help_come_without_torch(cli: Cli) -> None:

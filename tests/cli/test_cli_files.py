@@ -127,3 +127,14 @@ def test_a_limit_on_file_size_leaves_nothing_behind(cli: Cli, here: Path) -> Non
     assert "could not write 'c.json'" in done.stderr
     assert "File too large" in done.stderr
     assert [p.name for p in here.iterdir()] == ["a.json"]
+
+
+def test_the_cache_is_shown_and_cleared(here: Path, cli: Cli) -> None:
+    kept = here.parent / "cache" / "ab" / f"{'ab' * 32}.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}")
+    assert json.loads(cli("cache", "--json").stdout)["entries"] == 1
+    done = cli("cache", "--clear")
+    assert done.returncode == 0
+    assert "measurements  0" in done.stdout
+    assert not kept.exists()

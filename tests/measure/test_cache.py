@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statsnet.environment import cache_dir
-from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.cache import CacheContents, MeasurementCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +125,19 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert cache_dir() == tmp_path / "xdg" / "statsnet"
     monkeypatch.setenv("STATSNET_CACHE", str(tmp_path / "own"))
     assert cache_dir() == tmp_path / "own"
+
+
+def test_contents_are_counted_and_cleared(tmp_path: Path) -> None:
+    """What else lies in the folder stays."""
+    cache, other = MeasurementCache(tmp_path), tmp_path / "ab" / "mine.json"
+    assert cache.contents() == CacheContents(folder=str(tmp_path), entries=0, bytes=0, oldest_s=None)
+    for name in "ab":
+        cache.put(cache.key(name=name), 1.5)
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("1")
+    contents = cache.contents()
+    assert (contents.entries, contents.bytes > 0, contents.oldest_s is not None) == (2, True, True)
+    cache.clear()
+    assert cache.contents().entries == 0
+    assert cache.get(cache.key(name="a"), float) is None
+    assert other.read_text() == "1"

@@ -138,7 +138,7 @@ def test_weights_of_a_workload_reached_twice_add_up(profiles: Path) -> None:
     assert weights(mix) == {"cv/dense": 0.75, "cv/wide": 0.25}
 
 
-def test_one_environment_for_all_is_preferred(profiles: Path, record: dict[str, Any]) -> None:
+def test_the_environment_asked_for_is_preferred_then_one_for_all(profiles: Path, record: dict[str, Any]) -> None:
     db, eight = ProfilesDB(profiles), fingerprint(record | {"threads": 8})
 
     def folders(text: str, environment: str | None = None) -> set[str]:
@@ -150,7 +150,8 @@ def test_one_environment_for_all_is_preferred(profiles: Path, record: dict[str, 
     assert folders("dense:1", fingerprint(record)) == {"machine-a"}
     assert folders("dense:1", "0" * 12) == {"machine-a"}
     assert folders("cv:1") == {"machine-b"}
-    assert folders("dense:1,sparse:1", eight) == {"machine-a"}
+    assert folders("dense:1,sparse:1") == {"machine-a"}
+    assert folders("dense:1,sparse:1", eight) == {"machine-b", "machine-a"}
     mixed = resolve_mix("cv:1,sparse:1", "inference", db, environment=eight)
     assert len(mixed.environments) == 2
     assert {m.name: m.path.parent.parent.name for m in mixed.members} == {
