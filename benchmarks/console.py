@@ -10,16 +10,9 @@ from statsnet.errors import StatsNetError
 from statsnet.progress import Progress
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its help begins with the first line of the description."""
-
-    def format_help(self) -> str:
-        return f"{(self.description or '').partition(chr(10))[0]}\n\n{super().format_help()}"
-
-
 def parser(doc: str | None) -> argparse.ArgumentParser:
     """For a program with this docstring, which begins with the question that the program answers."""
-    return _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def report(progress: Progress) -> None:

@@ -80,7 +80,11 @@ def _options() -> argparse.Namespace:
     options.add_argument("--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest")
     options.add_argument("--proxies", type=Path, default=Path("build/fidelity"), help="what is made and measured")
     options.add_argument("-o", "--output", type=Path, default=Path("build/fidelity/fidelity.csv"))
-    return options.parse_args()
+    chosen = options.parse_args()
+    mixes = chosen.mixes or MIXES.values()
+    if strangers := [mix for mix in (*chosen.others, *chosen.ablations) if mix not in mixes]:
+        options.error(f"'{strangers[0]}' is not among --mixes")
+    return chosen
 
 
 def _ways(text: str) -> list[str]:

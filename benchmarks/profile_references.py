@@ -101,7 +101,7 @@ def main() -> int:
             continue
         print(f"{name:34.34} {line}   ({time.perf_counter() - begin:.0f} s in all)", flush=True)
     for folder in sorted((options.output / here).glob("*/")):
-        if any(folder.glob("*.json")):
+        if not options.again and any(folder.glob("*.json")):
             pack(folder)
     for text in failed:
         print(text, file=sys.stderr)

@@ -1,6 +1,6 @@
 """The smallest workload of one's own: a function that returns a model and its inputs.
 
-    statsnet profile examples/own_model.py:make --batch 64 --set width=1024
+    statsnet profile examples/own_model.py:make --batch 64 --set width=1024 -o own.json
 
 Keyword arguments with defaults can be set on the command line. The file is read on this machine only;
 a signature holds statistics of operators, never names, values or code.

@@ -33,11 +33,15 @@ class JsonCommand(click.Command):
                 [_FLAG, "json_path"],
                 metavar="[FILE]",
                 help="Print JSON instead of tables; with a FILE (*.json), write it there, besides the tables.",
-                callback=_writable,
             )
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = self._parsed(ctx, args)
+        output.check_file(ctx.params["json_path"])
+        return rest
+
+    def _parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
         joined, alone = _joined(args), _joined(args, takes_file=False)
         try:
             return super().parse_args(ctx, list(joined))
@@ -64,7 +68,7 @@ def check_no_input(json_path: str | None, inputs: Iterable[str | Path | None]) -
         return
     if any(path is not None and Path(path).resolve() == Path(json_path).resolve() for path in inputs):
         raise UsageError(
-            f"'{json_path}' is to be read and to be written",
+            f"'{json_path}' would be overwritten, but the command reads it",
             cause="--json FILE writes FILE",
             hint="name another file, or give --json last and alone to print to stdout",
         )
@@ -83,8 +87,3 @@ def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:
             word = f"{_FLAG}={rest.pop(0) if is_file else output.STDOUT}"
         joined.append(word)
     return joined
-
-
-def _writable(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
-    output.check_file(path)
-    return path

@@ -63,7 +63,7 @@ def check_counters(counters: str, device: str) -> None:
         raise UsageError(
             f"hardware counters were asked for of '{device}'",
             cause="Nsight Compute reads those of an NVIDIA GPU",
-            hint="give --device cuda, or leave --counters away",
+            hint="give --device cuda, or leave out --counters",
         )
 
 

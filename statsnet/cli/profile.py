@@ -108,13 +108,17 @@ def _write(signature: Signature, path: str | None, json_path: str | None) -> Non
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
 
-    data = signature.to_dict()
-    assert_clean(data)
-    if path is not None:
-        save_signature(path, signature)
-    output.deliver(data, json_path, lambda: signature_report(signature))
-    if path is not None and json_path != output.STDOUT:
-        output.print_written(path)
+    files = dict.fromkeys(name for name in (path, json_path) if name not in (None, output.STDOUT))
+    for name in files:
+        save_signature(name, signature)
+    if json_path == output.STDOUT:
+        data = signature.to_dict()
+        assert_clean(data)
+        output.print_json(data)
+        return
+    output.print_report(signature_report(signature))
+    for name in files:
+        output.print_written(name)
 
 
 def _check_arguments(workload: str | None, mix: str | None, path: str | None, json_path: str | None) -> None:
@@ -134,14 +138,14 @@ def _check_counting(counters: str, device: str, setting: str | None) -> None:
         raise UsageError(
             "hardware counters were asked for under torchrun",
             cause="counting makes a step in one process alone, and this one's processes wait for each other",
-            hint="leave --counters away",
+            hint="leave out --counters",
         )
     options.check_counters(counters, device)
     if setting is not None and device == "meta":
         raise UsageError(
             f"the setting '{setting}' was given for counting",
             cause="settings change times alone",
-            hint="leave --setting or --device meta away",
+            hint="leave out --setting or --device meta",
         )
 
 

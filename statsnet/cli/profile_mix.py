@@ -60,7 +60,7 @@ def profile_mix(
     if failed:
         raise StatsNetError(
             f"{len(failed)} of {len(members)} members could not be profiled",
-            cause=f"said above of {', '.join(failed)}",
+            cause=f"{', '.join(failed)}: the reason for each is printed above",
             hint="the same command tries these alone again",
         )
     given = f" --mode {mode}" if options.was_given("mode") else ""

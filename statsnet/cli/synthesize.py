@@ -72,7 +72,7 @@ def synthesize(
 
     A weight is a share of device time. A domain stands for its workloads in equal shares;
     `statsnet list profiles` shows what can be mixed. A mix can be a file, too: --mix suite.yaml
-    (docs/formats.md); --mode, --budget and --compression go before what stands in it.
+    (docs/formats.md); --mode, --budget and --compression override it.
 
     Example: statsnet synthesize --mix recsys:0.5,cv:0.5 --budget 10ms -o my-proxy
     """
@@ -104,6 +104,8 @@ def synthesize(
     from statsnet.synthesis.search import SearchLimits
 
     check_output(path)
+    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(path.resolve()):
+        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{path}'")
     notes: list[str] = []
     request = ProxyRequest(
         mix_text=mix,
@@ -179,7 +181,7 @@ def _check_recorded(recorded: bool, searching: bool, fresh: bool) -> None:
         raise UsageError(
             f"a recorded device and {'a search' if searching else '--fresh'} were both given",
             cause="nothing can be measured on a device that is not here",
-            hint="leave one of them away",
+            hint="give one of them",
         )
 
 

@@ -67,7 +67,7 @@ def validate(
     if log_path is not None and settings is None:
         raise UsageError(
             "--resume keeps times under settings, and none are given",
-            hint="give --settings, or leave --resume away",
+            hint="give --settings, or leave out --resume",
         )
     wanted = ValidateOptions(
         rounds=rounds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -81,14 +82,17 @@ class MeasurementCache:
         return value
 
     def contents(self) -> CacheContents:
-        files = [path.stat() for path in self._files()]
+        files = []
+        for path in self._files():
+            with contextlib.suppress(FileNotFoundError):  # another program clears the cache
+                files.append(path.stat())
         oldest_s = max((time.time() - file.st_mtime for file in files), default=None)
         size = sum(file.st_size for file in files)
         return CacheContents(folder=str(self.folder), entries=len(files), bytes=size, oldest_s=oldest_s)
 
     def _files(self) -> list[Path]:
         """The files of all entries. Other files in the folder are not the cache's."""
-        return sorted(p for p in self.folder.glob("??/*.json") if re.fullmatch(r"[0-9a-f]{64}", p.stem))
+        return [p for p in self.folder.glob("??/*.json") if re.fullmatch(r"[0-9a-f]{64}", p.stem)]
 
     def clear(self) -> None:
         """Delete all entries. Raises StatsNetError if one cannot be deleted."""

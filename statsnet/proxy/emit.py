@@ -179,7 +179,7 @@ def _towers(towers: list[Tower], mode: str) -> str:
     """Source of the function that makes all towers."""
     lines = ["def towers() -> list[nn.Sequential]:"]
     if any(t.purpose for t in towers):
-        lines.append(templates.SHARES if mode == "inference" else templates.SHARES_OF_TRAINING)
+        lines.append(templates.SHARES.substitute(optimizers="in optimizers and " if mode == "training" else ""))
     lines.append("    return [")
     for blocks, equal in groupby(towers, key=lambda t: t.blocks):
         same = list(equal)

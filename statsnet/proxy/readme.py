@@ -71,7 +71,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
             "Timed by replay of their operators, not by their models: " + ", ".join(fit.replayed_members),
         ]
     if fit.stored_members:
-        lines += ["", "Not timed again, as others were: " + ", ".join(fit.stored_members)]
+        lines += ["", "These members keep the times of their signatures: " + ", ".join(fit.stored_members)]
     return "\n".join(lines) + "\n"
 
 

@@ -35,7 +35,7 @@ def run_source() -> str:
         imports |= {line for line in lines if not line.startswith("from statsnet.")}
         last = max(node.end_lineno or 0 for node in statements)
         bodies.append("\n".join(text.splitlines()[last:]).strip())
-    body = re.sub(r"\n +import torch .*\n", "", "\n\n\n".join(bodies))  # run.py imports torch at its top
+    body = re.sub(r"\n +import torch .*\n+", "\n", "\n\n\n".join(bodies))  # run.py imports torch at its top
     standard = sorted(imports - {"import torch"}, key=lambda line: (line.startswith("from"), line))
     parts = [HEADER, "\n".join(standard), "", "import torch", "", body, "\n", RUN_BY_ITSELF]
     return "\n".join(parts).replace("  # fmt: skip", "")

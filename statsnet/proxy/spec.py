@@ -32,7 +32,7 @@ from statsnet.signatures.documents import (
     SpecTower,
 )
 from statsnet.signatures.model import Signature
-from statsnet.signatures.storage import save
+from statsnet.signatures.storage import load_fit, load_spec, save
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.units import plural
 
@@ -69,16 +69,12 @@ class Proxy:
     def compression(self) -> float:
         return self.suite_latency_s / self.latency_s
 
-    def source(self) -> str:
-        """Content of network.py."""
-        return source_of(self.spec)
-
     def fit(self) -> Fit:
         """Content of fit.json."""
         measurement, spec = self.signature.measurements[0], self.spec
         return Fit(
             spec=spec.id,
-            network_sha256=hashlib.sha256(self.source().encode()).hexdigest(),
+            network_sha256=_sha256(source_of(spec)),
             environment=spec.reference_environment,
             characteristics=tuple(characteristics(self.target, self.achieved)),
             summary=FitSummary(
@@ -139,7 +135,7 @@ def make_spec(
 def source_of(spec: ProxySpec) -> str:
     """Text of network.py, from spec.json alone: the same bytes every time.
 
-    Raises FileFormatError if a block or a value is none that may become code.
+    Raises FileFormatError for an unknown block, or a value that must not become code.
     """
     towers = [
         Tower(
@@ -152,7 +148,9 @@ def source_of(spec: ProxySpec) -> str:
     try:
         return network_source(towers, title=title, spec_id=spec.id, mode=spec.mode, dtype=spec.dtype, seed=spec.seed)
     except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError("the spec describes no network", cause=str(error), hint="make the proxy anew") from error
+        raise FileFormatError(
+            "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
+        ) from error
 
 
 def _with_tuples(value: Any) -> Any:
@@ -197,6 +195,19 @@ def texts_of(spec: ProxySpec, fit: Fit) -> dict[str, str]:
         "fit.svg": fit_svg(fit),
         "README.md": proxy_readme(spec, fit, network),
     }
+
+
+def rewrite(folder: Path) -> None:
+    """Bring a proxy's files up to what this version makes of its spec.json and fit.json. Nothing is measured."""
+    spec, fit = load_spec(folder / "spec.json"), load_fit(folder / "fit.json")
+    fit = replace(fit, network_sha256=_sha256(source_of(spec)))
+    save(folder / "fit.json", fit)
+    for name, text in texts_of(spec, fit).items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_output(folder: Path) -> None:

@@ -52,13 +52,9 @@ if __name__ == "__main__":
     sys.exit(run["main"](lambda device: make_step(build(device), device), SPEC_ID, MODE))
 ''')
 
-SHARES = '''\
+SHARES = Template('''\
     """Each tower stands for a part of the mix. Its share of the step was measured where this network was made; the
-    rest of the step is spent between operators."""'''
-
-SHARES_OF_TRAINING = '''\
-    """Each tower stands for a part of the mix. Its share of the step was measured where this network was made; the
-    rest of the step is spent in optimizers and between operators."""'''
+    rest of the step is spent ${optimizers}between operators."""''')
 
 PROXY = Template('''\
 class Proxy(nn.Module):

@@ -46,8 +46,8 @@ class SpecBlock:
 class TowerPurpose:
     """What a tower stands for, as measured where the proxy was made.
 
-    `step_share` is its part of the step's time. `categories` are its operators', the longest first. Of all members of
-    the mix, such operators take the most time in `members`."""
+    `step_share` is the part of the step that its operators take. `categories` are those of its operators, the longest
+    first. `members` are the members of the mix that spend the most time in such operators."""
 
     step_share: Share
     categories: tuple[Name, ...]
@@ -69,7 +69,7 @@ class ProxySpec:
     """
 
     kind: Literal["statsnet.proxy"] = "statsnet.proxy"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     id: Id
     title: Annotated[str, Meta(min_length=1, max_length=200_000)]
     notes: Annotated[str, Meta(max_length=200_000)] = ""

@@ -175,8 +175,8 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
     (`resnet50`, `cv/resnet50`) or a path to a signature file. Weights of a signature that is reached twice
     are added up. Where several environments hold a workload, the one with the fingerprint `environment` is
     preferred: whoever names it measures the other members there. After that, an environment that holds all the
-    workloads goes before one that does not, because measurements of different environments can not be compared; then
-    the first (sorted).
+    workloads is preferred to one that does not, because measurements of different environments cannot be compared;
+    then the first (sorted).
 
     Raises UsageError for what is not known or not profiled in this mode, FileFormatError for a damaged file.
     """
@@ -185,10 +185,10 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
     weights: dict[tuple[str, Selection], float] = {}
     candidates: dict[tuple[str, Selection], tuple[ProfileEntry, ...]] = {}
     requests = mix_requests(text)
-    files: dict[str, tuple[Path, float]] = {}
+    files: list[tuple[MixRequest, Path]] = []
     for request in requests:
         if (path := signature_path(request, db.names)) is not None:
-            files[request.name] = (path, request.weight)
+            files.append((request, path))
             continue
         try:
             workloads = _workloads(request, mode, db, text)
@@ -211,9 +211,9 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
         )
         _add(members, member)
     called: dict[str, str] = {}
-    for name, (path, weight) in files.items():
-        member = _member_of_file(path, weight, mode, environment)
-        called[name] = member.name
+    for request, path in files:
+        member = _member_of_file(path, request.weight, mode, environment)
+        called[request.name] = member.name
         _add(members, member)
     title = ",".join(f"{called.get(r.name, r.name)}:{r.weight:.3g}" for r in requests)
     return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode, title=title)

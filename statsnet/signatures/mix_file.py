@@ -48,8 +48,8 @@ class FileMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixFile:
-    """A mix as its file has it, weights included. Once loaded, `name` is the file's own without a name in it, and
-    members' files are relative to where we are, no longer to the file."""
+    """A mix as its file has it, weights included. Once loaded, members' files are relative to where we are, no longer
+    to the file."""
 
     members: Annotated[tuple[FileMember, ...], Meta(min_length=1, max_length=1000)]
     name: Name | None = None
@@ -217,8 +217,7 @@ class _Reader:
             seen.add(subject)
             file = None if member.file is None else str(self._path.parent / Path(member.file).expanduser())
             members.append(dataclasses.replace(member, file=file, place=self._at(node.start_mark)))
-        name = mix.name or re.sub("[^ -~]|`", "-", self._path.stem)[:120]
-        return dataclasses.replace(mix, name=name, members=tuple(members))
+        return dataclasses.replace(mix, members=tuple(members))
 
     def _refuse_value(self, place: str, expected: str) -> NoReturn:
         node, key = self._nodes[place], place.rpartition(".")[2]

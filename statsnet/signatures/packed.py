@@ -1,7 +1,7 @@
 """A folder of files may be packed: `FOLDER.zip` stands for `FOLDER/`.
 
 Every reader opens a packed file by the path it has in its folder: `cv/resnet50.inference.json` is read from `cv.zip`.
-A file that is there unpacked goes before a packed one with the same path.
+A file that lies there unpacked is read instead of a packed one.
 """
 
 from __future__ import annotations
@@ -59,10 +59,7 @@ def files(archive: Path) -> list[Path]:
     Raises FileFormatError for an archive that can not be read or holds folders.
     """
     with _opened(archive) as zipped:
-        names = list(_contents(archive, zipped))
-    if nested := [name for name in names if "/" in name or "\\" in name]:
-        raise _not_packed(archive, f"it holds a folder: '{nested[0][:60]}'")
-    return [archive.with_suffix("") / name for name in names]
+        return [archive.with_suffix("") / name for name in _contents(archive, zipped)]
 
 
 def archive_for(folder: Path) -> Path:
@@ -115,6 +112,8 @@ def _contents(archive: Path, zipped: zipfile.ZipFile) -> dict[str, zipfile.ZipIn
     contents: dict[str, zipfile.ZipInfo] = {}
     for info in zipped.infolist():
         name = info.filename
+        if not name.isprintable() or name in ("", ".", "..") or "/" in name or "\\" in name:
+            raise _not_packed(archive, f"it holds a folder, or a file without a proper name: '{name[:60]}'")
         if name in contents:
             raise _not_packed(archive, f"it holds '{name[:60]}' twice")
         if info.compress_type not in _METHODS:

@@ -263,7 +263,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge) -> Kno
     setup, design, costs = problem.bench.setup, problem.design, choice.costs
     blocks = [(b, choice.counts[b.key]) for b in costs.named(choice.counts)]
     towers = shuffled(build_towers(blocks, training=setup.mode == "training"), design.order)
-    title = f"Proxy for {problem.title}"
+    title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     measurement = problem.bench.measure_network(source, range(ROUND_PROCESSES), problem.speed)
     for blocks_in_place in measurement.blocks:

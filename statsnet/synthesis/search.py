@@ -200,7 +200,7 @@ def _study(journal: Path, identity: str, resume: bool, seed: int) -> Any:
         raise UsageError(
             f"'{journal}' is the journal of another search",
             cause="its mix, mode, budget or machine is another",
-            hint="leave --resume away, or choose another folder",
+            hint="leave out --resume, or choose another folder",
         )
     study.set_user_attr("problem", identity)
     return study

@@ -30,7 +30,7 @@ def tower_purposes(target: Target, measurement: NetworkMeasurement) -> list[Towe
 def _purpose(
     processes: tuple[tuple[BlockPart, ...], ...], step_s: float, by_member: dict[str, dict[str, float]]
 ) -> TowerPurpose:
-    time_s = median(sum(part.operator_time_s + part.framework_s for part in parts) for parts in processes)
+    time_s = median(sum(part.operator_time_s for part in parts) for parts in processes)
     operators = [row for parts in processes for part in parts for row in part.operators]
     return TowerPurpose(
         step_share=round(min(time_s / step_s, 1.0), DIGITS),

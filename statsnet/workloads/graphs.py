@@ -19,7 +19,7 @@ def graphed(step: Callable[[], Any], device: str, count: int) -> Callable[[], No
     keeps its counters on the host, cannot be recorded; torch raises an error. Raises DeviceError without a GPU.
     """
     if not device.startswith("cuda"):
-        raise DeviceError("CUDA graphs need a GPU", hint="give --device cuda, or leave graphs=cuda away")
+        raise DeviceError("CUDA graphs need a GPU", hint="give --device cuda, or leave out graphs=cuda")
     import torch
 
     with torch.cuda.device(device):

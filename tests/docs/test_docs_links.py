@@ -12,7 +12,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from markdown_pages import ROOT, anchors, link_targets, pages
 
-OUR_FILE = re.compile(r"\b(?:benchmarks|examples|reference_workloads|tests)/[\w/]+\.(?:py|yaml|md)\b")
+OUR_FILE = re.compile(
+    r"(?<![\w/.-])(?:statsnet|docs|profiles_db|benchmarks|examples|reference_workloads|tests)/[\w/.-]+\.(?:py|yaml|md|csv|svg|zip)\b"
+)
 
 
 def problem(page: Path, target: str) -> str | None:

@@ -215,7 +215,6 @@ def test_each_tower_says_what_it_stands_for(write_source: Source) -> None:
         "# 10.0 % of the step: data arrangement, softmax, as in x?import os, y?z",
         "# 0.0 % of the step: data arrangement, softmax",
     ]
-    assert "import os\n" not in text
 
 
 def test_without_measured_shares_nothing_is_claimed(write_source: Source) -> None:

@@ -36,7 +36,7 @@ PROXY: dict[str, Any] = {
     "kind": "statsnet.proxy",
     "title": "a mix",
     "notes": "",
-    "schema_version": 1,
+    "schema_version": 2,
     "mode": "inference",
     "dtype": "float32",
     "seed": 0,

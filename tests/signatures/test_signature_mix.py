@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -207,3 +208,17 @@ def test_files_are_checked(profiles: Path, tmp_path: Path, make_dense: Callable[
     save_signature(path, make_dense(mode="training", optimizer="sgd"))
     with pytest.raises(UsageError, match="is a signature of training, not of inference"):
         resolve_mix(f"{path}:1", "inference", db)
+
+
+def test_a_title_says_what_is_mixed_and_names_no_path(profiles: Path, make_dense: Callable[..., Signature]) -> None:
+    secret = profiles.parent / "secret.json"
+    save_signature(secret, make_dense(workload=None))
+    db = ProfilesDB(profiles)
+    assert resolve_mix("sparse:1,cv:3", "inference", db).title == "sparse:0.25,cv:0.75"
+    title = resolve_mix(f"sparse:1,{secret}:1", "inference", db).title
+    assert re.fullmatch("sparse:0.5,signature-[0-9a-f]{8}:0.5", title)
+    mix_file = profiles.parent / "secret.yaml"
+    mix_file.write_text("members: [{file: secret.json, weight: 1}, {file: ./secret.json, weight: 1}]")
+    mix = resolve_mix(str(mix_file), "inference", db)
+    assert "secret" not in mix.title
+    assert [member.weight for member in mix.members] == [1.0]

@@ -61,7 +61,7 @@ def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
     kinds = ("conv", "conv", "relu")
     spec = {
         "kind": "statsnet.proxy",
-        "schema_version": 1,
+        "schema_version": 2,
         "title": "a mix",
         "notes": "",
         "mode": "inference",

@@ -27,7 +27,7 @@ def network(*processes: tuple[tuple[BlockPart, ...], ...]) -> NetworkMeasurement
 
 
 def test_shares_are_medians_over_processes() -> None:
-    towers = [((part(GEMM, s * STEP_S), part(GEMM, 0.1 * STEP_S, 0.05 * STEP_S)),) for s in (0.2, 0.3, 0.9)]
+    towers = [((part(GEMM, s * STEP_S), part(GEMM, 0.15 * STEP_S)),) for s in (0.2, 0.3, 0.9)]
     (purpose,) = tower_purposes(a_mix_of(0.5), network(*towers))
     assert purpose.step_share == 0.45
 
