@@ -81,9 +81,9 @@ def test_everything_that_a_file_can_say(suite: Callable[[str], str], tmp_path: P
     ]  # fmt: skip
 
 
-def test_a_file_without_a_name_is_called_by_its_own(suite: Callable[[str], str]) -> None:
+def test_a_file_may_hold_members_alone(suite: Callable[[str], str]) -> None:
     mix = load_mix_file(suite(one()))
-    assert (mix.name, mix.mode, mix.budget_s, mix.notes) == ("suite", None, None, "")
+    assert (mix.name, mix.mode, mix.budget_s, mix.notes) == (None, None, None, "")
 
 
 def test_the_example_is_the_owner_s_mix() -> None:

@@ -114,7 +114,11 @@ def test_archives_that_are_no_packed_folders(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="not a packed folder") as caught:
         _ = ProfilesDB(tmp_path).entries
     assert caught.value.hint
-    for names, cause in ((("cv/x.json",), "it holds a folder: 'cv/x.json'"), (("x.json", "x.json"), "'x.json' twice")):
+    for names, cause in (
+        (("cv/x.json",), "a file without a proper name: 'cv/x.json'"),
+        (("\x1b]0;x.json",), "a file without a proper name: '?]0;x.json'"),
+        (("x.json", "x.json"), "'x.json' twice"),
+    ):
         with pytest.raises(FileFormatError) as caught:
             packed.files(zip_of(path, *names))
         assert cause in caught.value.cause
