@@ -71,6 +71,14 @@ def test_shipped_proxies_are_what_their_specs_say(folder: Path) -> None:
     assert all(tower.purpose for tower in spec.towers)
 
 
+def test_the_lines_that_the_readme_shows_are_in_a_shipped_network() -> None:
+    readme = (SHIPPED[0].parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    network = (SHIPPED[0] / "network.py").read_text(encoding="utf-8")
+    assert [line for line in shown[1].splitlines() if line.strip() != "..." and line not in network] == []
+
+
 def full_disk() -> OSError:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
