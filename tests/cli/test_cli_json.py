@@ -78,7 +78,7 @@ def test_a_file_may_stand_before_the_arguments(cli: Cli, files: Path) -> None:
 )
 def test_what_is_read_is_not_written(failing: Callable[..., str], files: Path, arguments: list[str]) -> None:
     before = {p: p.read_bytes() for p in files.rglob("*.json")}
-    assert "is to be read and to be written" in failing(*arguments, code=2)
+    assert "would be overwritten, but the command reads it" in failing(*arguments, code=2)
     assert {p: p.read_bytes() for p in files.rglob("*.json")} == before
 
 
