@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from statsnet.measure import timing as harness
-from statsnet.proxy import emit
+from statsnet.proxy.run_file import RUN_BY_ITSELF, run_source
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="glibc's variables, and exec")
 
@@ -39,8 +39,7 @@ if __name__ == "__main__":
 def program(tmp_path: Path) -> Path:
     (tmp_path / "torch.py").touch()
     file = tmp_path / "program.py"
-    imports, body = emit._harness_parts()
-    file.write_text("\n".join([*imports, body, PROGRAM]))
+    file.write_text(run_source().removesuffix(RUN_BY_ITSELF) + PROGRAM)
     return file
 
 
