@@ -142,8 +142,9 @@ def _print(proxy: Proxy, path: Path, json_path: str | None) -> None:
     from statsnet.reporting.proxy import proxy_report
     from statsnet.signatures.conversion import plain
 
-    data = plain({"folder": str(path), "spec": proxy.spec, "fit": proxy.fit()})
-    output.deliver(data, json_path, lambda: proxy_report(proxy.spec, proxy.fit()))
+    fit = proxy.fit()
+    data = plain({"folder": str(path), "spec": proxy.spec, "fit": fit})
+    output.deliver(data, json_path, lambda: proxy_report(proxy.spec, fit))
     if json_path != output.STDOUT:
         output.print_written(path)
 

@@ -88,5 +88,6 @@ def _points(share: float | None) -> str:
 
 
 def _rate_line(row: Characteristic) -> str:
-    show = format_bytes if row.unit == "B" else lambda v: format_quantity(v, row.unit.replace("1/s", "/s"))
+    shows = {"B": format_bytes, "s": format_duration}
+    show = shows.get(row.unit, lambda v: format_quantity(v, row.unit.replace("1/s", "/s")))
     return f"| {row.name} | {show(row.target)} | {show(row.achieved)} |"
