@@ -9,7 +9,6 @@ from dataclasses import replace
 from benchmarks.ways import coarser_signatures as coarser
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Problem, costs_of
 from statsnet.synthesis.rounds import ROUNDS, solve_in_rounds
@@ -70,7 +69,7 @@ def _with_target(problem: Problem, target: Target) -> str:
 
 def _costs(problem: Problem, target: Target) -> BlockCosts:
     """Of all candidates for a target, including those that `prepare` leaves out."""
-    return costs_of(candidates(target, budget_s=problem.budget_s), problem.bench)
+    return costs_of(target, problem.budget_s, problem.bench, problem.speed)
 
 
 def _rows(problem: Problem, without: Collection[str]) -> MatchedCharacteristics:

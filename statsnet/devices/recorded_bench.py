@@ -11,6 +11,7 @@ from typing import Any
 from statsnet.devices.kernel_model import Estimate, KernelModel, Known
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
+from statsnet.measure.network_file import written
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
@@ -29,8 +30,8 @@ from statsnet.synthesis.capture_tasks import (
     CaptureNetworkOperators,
     calls_of,
 )
-from statsnet.synthesis.live_bench import written
-from statsnet.synthesis.network_measurement import MachineSpeed, NetworkMeasurement
+from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tasks import blocks_in_place
 
 PREFIX = "recorded:"
@@ -118,7 +119,11 @@ class RecordedBench:
     recorded: RecordedDevice
     can_time_members: bool = False
 
-    def measure_members(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
+    def machine_speed(self) -> MachineSpeed:
+        """All times are from the hours of the record."""
+        return MachineSpeed(reference_network="", reference_latency_s=1.0)
+
+    def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
         """The unchanged mix; and modelled measurements for its members that have none from this device."""
         here = fingerprint(self.setup.environment)
         foreign = [m for m in mix.members if m.signature.measurement_for(here) is None]
@@ -144,16 +149,16 @@ class RecordedBench:
             source="replay",
         )
 
-    def retime_members(
-        self, target: Target, names: Collection[str], reference_network: str
-    ) -> tuple[dict[str, Measurement], MachineSpeed]:
-        """No model is run: all times are from the hours of the record."""
-        return {}, MachineSpeed(reference_network=reference_network, reference_latency_s=1.0)
+    def retime_members(self, target: Target, names: Collection[str], speed: MachineSpeed) -> dict[str, Measurement]:
+        """No model is run."""
+        return {}
 
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         return {}
 
-    def measure_blocks(self, wanted: Sequence[Candidate], *, counters: bool = False) -> MeasuredBlocks:
+    def measure_blocks(
+        self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
+    ) -> MeasuredBlocks:
         setup = self.setup
         keys = [self._key(c) for c in wanted]
         known = {k: v for k in keys if (v := setup.cache.get(k, list[CapturedCall])) is not None}

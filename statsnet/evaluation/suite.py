@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,8 @@ class SuiteMember:
         control = Control(label=self.name)
         if self.target is None:
             return Job(self._replay(device), control)
-        least = {} if min_time_s is None else {"min_time_s": min_time_s}
-        return Job(ProfileWorkload(model=self._model(spec), device=device, **least), control)
+        task = ProfileWorkload(model=self._model(spec), device=device)
+        return Job(task if min_time_s is None else replace(task, min_time_s=min_time_s), control)
 
     def timing_job(
         self, spec: ProxySpec, device: str, setting: Setting, limits: Limits = NO_LIMITS

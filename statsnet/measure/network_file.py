@@ -1,9 +1,12 @@
-"""Executes the network.py of a proxy's folder."""
+"""A network's source: executed from a proxy's folder, or written into a temporary one."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -29,3 +32,16 @@ def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType
     if missing:
         raise FileFormatError(f"'{file}' is not a proxy's network", cause=f"it does not define {missing[0]}")
     return module
+
+
+def digest(source: str) -> str:
+    """A name for a network by its source."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def written(source: str) -> Iterator[str]:
+    """A temporary folder with this network."""
+    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
+        Path(folder, "network.py").write_text(source, encoding="utf-8")
+        yield folder

@@ -6,6 +6,7 @@ can be compared if the same network was timed in both.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -18,6 +19,7 @@ from statsnet.measure.timing import time_once, warm_up
 
 LOOK_S = 0.1
 FEWEST_LOOKS = 3
+BETWEEN_LOOKS_S = 0.5
 
 
 class ReferenceNetwork:
@@ -29,11 +31,18 @@ class ReferenceNetwork:
         self._timed = partial(time_once, step, device, time.perf_counter)
         self._quiet_machine = QuietMachine(device)
         self.latency_s: list[float] = []
+        self._looked_at = -math.inf
         warm_up(self._timed, window_s=LOOK_S, limit_s=10 * LOOK_S)
 
     def look(self) -> None:
         """Time it for LOOK_S, at least one step."""
         self.latency_s.append(median(self._quiet_machine.measure(self._window)))
+
+    def look_now_and_then(self) -> None:
+        """Time it if the last look was BETWEEN_LOOKS_S ago."""
+        if time.perf_counter() - self._looked_at >= BETWEEN_LOOKS_S:
+            self.look()
+            self._looked_at = time.perf_counter()
 
     def _window(self) -> list[float]:
         self._timed()  # refills the caches that others have used

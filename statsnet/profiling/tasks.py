@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any, TypeVar, cast
 
 import torch
@@ -13,6 +14,7 @@ import torch
 from statsnet import environment
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
+from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.build_signature import build_signature
@@ -59,21 +61,25 @@ class WithSignature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(WithSignature):
-    """A signature, and the seconds that measuring it took. `launches` are a GPU's kernels, in their order."""
+    """A signature, and the seconds that measuring it took. `launches` are a GPU's kernels, in their order.
+    `reference_latency_s` is the reference network's median step meanwhile."""
 
     signature: Signature
     measured_s: float = 0.0
     launches: tuple[Launch, ...] | None = None
+    reference_latency_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """A signature's measurement by replay in this environment. `failures` names operators that could not be run, and
-    why. `launches` are the kernels of one call of each cluster."""
+    why. `launches` are the kernels of one call of each cluster. `reference_latency_s` is the reference network's median
+    step meanwhile."""
 
     measurement: Measurement
     failures: tuple[tuple[str, str], ...] = ()
     launches: tuple[Launch, ...] | None = None
+    reference_latency_s: float | None = None
 
     @property
     def timing(self) -> Timing:
@@ -98,11 +104,14 @@ def timing_of(measurement: Measurement) -> Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileWorkload(CountableTask[Profile]):
-    """Measures a workload's step. On "meta" it is only counted, on fake tensors: nothing is allocated or timed."""
+    """Measures a workload's step; if a reference network's folder is given, beside that network. On "meta" the step is
+    only counted, on fake tensors: nothing is allocated or timed. See trace_step for `repeats` and `min_time_s`."""
 
     model: Model
     device: str = "cpu"
     min_time_s: float = 2.0
+    repeats: int = 5
+    reference_network: str | None = None
 
     def run(self, context: Context) -> Profile:
         context.report(Progress(stage="building the model"))
@@ -152,7 +161,9 @@ class ProfileWorkload(CountableTask[Profile]):
         setting = context.setting
         variants = built.input_groups()[:MAX_VARIANTS]
         kind = environment.select(built.device)
-        traces, run_next = self._traced(built, step, variants, kind, context)
+        reference = ReferenceNetwork(self.reference_network, kind) if self.reference_network else None
+        between = reference.look_now_and_then if reference else lambda: None
+        traces, run_next = self._traced(built, step, variants, kind, context, between)
         described = environment.describe(built.device)
         described["settings"] |= record(setting)
         steps = [len(group) for group in variants]
@@ -169,15 +180,22 @@ class ProfileWorkload(CountableTask[Profile]):
             signature=signature,
             measured_s=time.perf_counter() - begin,
             launches=tuple(launches_of(traces, weights)) if kind == "cuda" else None,
+            reference_latency_s=median(reference.latency_s) if reference else None,
         )
 
     def _traced(
-        self, built: BuiltWorkload, step: Step, variants: list[list[int]], kind: str, context: Context
+        self,
+        built: BuiltWorkload,
+        step: Step,
+        variants: list[list[int]],
+        kind: str,
+        context: Context,
+        between: Callable[[], object],
     ) -> tuple[list[StepTrace], Callable[[], Any]]:
         """A trace for each variant, and a function that runs the step on the next input."""
         setting = context.setting
         one_piece = bool(IN_ONE_PIECE & setting.in_process.keys())
-        repeats, min_time_s = max(2, 5 // len(variants)), self.min_time_s / len(variants)
+        repeats, min_time_s = max(2, self.repeats // len(variants)), self.min_time_s / len(variants)
 
         def run(index: int) -> Any:
             with autocast(setting, built.device):
@@ -187,12 +205,13 @@ class ProfileWorkload(CountableTask[Profile]):
             trace_step(
                 run,
                 device=kind,
-                warmup=3 if number == 0 else 1,
+                warmup=2 if number == 0 else 1,
                 phases=_phases(step),
                 on_progress=lambda stage, done: context.report(Progress(stage=stage, done=done)),
                 inputs=group,
                 repeats=2 if one_piece else repeats,
                 min_time_s=0.0 if one_piece else min_time_s,
+                between=between,
             )
             for number, group in enumerate(variants)
         ]
@@ -225,19 +244,26 @@ class ProfileWorkload(CountableTask[Profile]):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOperators(CountableTask[Replayed]):
-    """Runs a signature's operators one by one, without the model."""
+    """Runs a signature's operators one by one, without the model; if a reference network's folder is given, after and
+    before that network."""
 
     signature: Signature
     device: str = "cpu"
+    reference_network: str | None = None
 
     def run(self, context: Context) -> Replayed:
         torch.manual_seed(0)
         signature = self.signature
+        reference = ReferenceNetwork(self.reference_network, self.device) if self.reference_network else None
+        if reference:
+            reference.look()
         replay = replay_clusters(
             signature.clusters,
             device=environment.select(self.device),
             progress=lambda done: context.report(Progress(stage="replaying operators", done=done)),
         )
+        if reference:
+            reference.look()
         recorded = signature.measurements[0] if signature.measurements else None
         slower = _slower(signature, replay.times, recorded)
         per_step = _fill_gaps(signature, replay.times, recorded, slower)
@@ -267,6 +293,7 @@ class ReplayOperators(CountableTask[Replayed]):
             measurement=measurement,
             failures=tuple((op, why) for op, why in replay.failures),
             launches=tuple(replay.launches) if on_gpu else None,
+            reference_latency_s=median(reference.latency_s) if reference else None,
         )
 
     def launch(self, context: Context) -> None:

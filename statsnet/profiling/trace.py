@@ -14,6 +14,7 @@ import torch
 
 from statsnet.measure.device_kernels import Kernel
 from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.measure.timing import precision
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.distributed import agreed, alone
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
@@ -23,16 +24,19 @@ from statsnet.signatures.categories import is_metadata
 Step = Callable[[int], Any]
 """Called with the number of the step, so that inputs can rotate."""
 
-SETTLING_TIME_S = 1.0
+SETTLING_TIME_S = 0.5
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
+PRECISE = 0.01
+"""A step is repeated no more once its median is known to this share (half the width of the 95 % interval)."""
+
 MANY_CALLS = 10_000
 """Steps of this many calls are repeated only three times: each call makes several events, and reading 100,000 events
 takes a second."""
 
 RECOVERY_S = 0.03
-LONG_STEP_S = 0.8
-"""Short steps warm up for this long and are repeated up to this often; the caller sets it for long ones."""
+LONG_STEP_S = 0.15
+"""What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,12 +82,12 @@ def trace_step(
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
-    At least `repeats` of each, and more until they have run for `min_time_s` together. The steps take the input numbers
-    in `inputs` in turn. These inputs must have the same shapes, so that the calls correspond one by one, but may hold
-    different indices, so that an embedding's rows are not still cached from the step before. The captured step runs
-    inside `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called before
-    each pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps, because
-    disturbances only add time.
+    At least `repeats` of each, and more until they have run for `min_time_s` together, or the step's time is known to
+    PRECISE. The steps take the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the
+    calls correspond one by one, but may hold different indices, so that an embedding's rows are not still cached from
+    the step before. The captured step runs inside `while_capturing()`, which may mark segments without disturbing the
+    timed steps. `between` is called before each pair of a bare and a profiled step. Operator times come from the faster
+    half of the profiled steps, because disturbances only add time.
     """
     report = on_progress or (lambda _stage, _share: None)
     turn = itertools.cycle(inputs)
@@ -99,17 +103,23 @@ def trace_step(
     def profiled() -> Timeline:
         return profile_step(lambda: step(next(turn)), calls, device=device, event_overhead_s=overhead_s)
 
+    is_long = agreed(warmup_s[-1] > LONG_STEP_S)
+
     def both() -> tuple[float, Timeline]:
-        _recover(run)
+        if not is_long:
+            _recover(run)
         return run(), profiled()
 
     profiled()  # the first session of a step allocates the memory that later ones reuse
     quiet_machine = QuietMachine(device) if alone() else None
-    repeats = _affordable(repeats, len(calls), warmup_s[-1])
+    repeats = min(repeats, 3) if len(calls) > MANY_CALLS else repeats
     bare: list[float] = []
     timelines: list[Timeline] = []
     begin = time.perf_counter()
-    while agreed(len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS)):
+    while agreed(
+        len(bare) < repeats
+        or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS and precision(bare) > PRECISE)
+    ):
         between()
         bare_s, timeline = quiet_machine.measure(both) if quiet_machine else both()
         bare.append(bare_s)
@@ -143,13 +153,6 @@ def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     while agreed(len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)):
         times_s.append(run())
     return times_s
-
-
-def _affordable(repeats: int, calls: int, step_s: float) -> int:
-    """Fewer repeats of a step that takes long to make or to read."""
-    if calls > MANY_CALLS:
-        return min(repeats, 3)
-    return min(repeats, 4) if agreed(step_s > LONG_STEP_S) else repeats
 
 
 def _placed(timeline: Timeline) -> list[tuple[int | None, Kernel]]:

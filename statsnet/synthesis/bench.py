@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
+from statsnet.environment import fingerprint
 from statsnet.measure.cache import MeasurementCache
-from statsnet.progress import Report, silent
+from statsnet.measure.process import run
+from statsnet.measure.task import Task
+from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.network_measurement import MachineSpeed, NetworkMeasurement
+from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.network_measurement import NetworkMeasurement
 
+T = TypeVar("T")
 MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
 
 
@@ -32,6 +37,40 @@ class BenchSetup:
     report: Report = silent
     note: Callable[[str], None] = silent
 
+    @property
+    def counts(self) -> bool:
+        """Whether hardware counters are asked for and the device is a GPU."""
+        return self.counters != "off" and self.device.startswith("cuda")
+
+    def key(self, **parts: Any) -> str:
+        """The cache's key of what is measured here in this mode and dtype."""
+        where = {"mode": self.mode, "dtype": self.dtype, "device": self.device}
+        return self.cache.key(environment=fingerprint(self.environment), **where, **parts)
+
+    def run(self, task: Task[T], stage: str, begun: Callable[[int], None] = silent) -> T:
+        """A task's result. `begun` is told the index of each block as it begins."""
+
+        def report(progress: Progress) -> None:
+            self.report(replace(progress, stage=f"{stage}: {progress.stage}"))
+
+        return run(task, report=report, begun=begun)
+
+    def count_once(self, key: str, kind: type[T], count: Callable[[], tuple[T, str]]) -> T:
+        """The counted result, from the cache if it is there. If there are no counters, the reason is noted and not
+        cached: a permission may be given, or a tool installed, before the next time."""
+        cached = self.cache.get(key, kind)
+        if cached is not None:
+            return cached
+        counted, why = count()
+        if why:
+            self.note(why)
+        else:
+            self.cache.put(key, counted)
+        return counted
+
+    def say_counting(self, stage: str) -> None:
+        self.report(Progress(stage=f"{stage}: counting (each kernel runs several times)"))
+
 
 class Bench(Protocol):
     """What synthesis asks of a bench. A bench keeps no knowledge of a problem; its callers pass on what is learnt."""
@@ -43,18 +82,21 @@ class Bench(Protocol):
     def can_time_members(self) -> bool:
         """Whether models can be run: not on a device that is not here."""
 
-    def measure_members(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
-        """The mix with its members measured in this environment; and, for members whose models are not at hand,
-        measurements that replace those of their signatures."""
+    def machine_speed(self) -> MachineSpeed:
+        """The machine's speed now, to which all times are scaled."""
 
-    def retime_members(
-        self, target: Target, names: Collection[str], reference_network: str
-    ) -> tuple[dict[str, Measurement], MachineSpeed]:
-        """The measurements of the named members that can be timed, scaled to how long their steps take now; and the
-        machine's speed meanwhile, by this reference network (its source)."""
+    def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
+        """The mix with its members measured in this environment at this speed; and, for members whose models are not at
+        hand, measurements that replace those of their signatures."""
 
-    def measure_blocks(self, wanted: Sequence[Candidate], *, counters: bool = False) -> MeasuredBlocks:
-        """The candidates that can be measured, each with its measurement; with hardware counters if asked for."""
+    def retime_members(self, target: Target, names: Collection[str], speed: MachineSpeed) -> dict[str, Measurement]:
+        """The measurements of those named members whose models are at hand, scaled to this speed."""
+
+    def measure_blocks(
+        self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
+    ) -> MeasuredBlocks:
+        """The candidates that can be measured, each with its measurement at this speed; with hardware counters if asked
+        for."""
 
     def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
         """The result of `MeasureIdleStep` for these optimizers; empty in inference."""

@@ -12,6 +12,7 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.shapes import shape_class, weight_bytes
+from statsnet.synthesis.machine_speed import MachineSpeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +53,12 @@ class BlockPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockMeasurement:
     """One use of a block alone. `launches` are a GPU's kernels in their order, each with the index of its operators
-    among those of both parts."""
+    among those of both parts. `reference_latency_s` is the reference network's step meanwhile."""
 
     block: BlockPart
     optimizer: BlockPart
     launches: tuple[Launch, ...] | None = None
+    reference_latency_s: float | None = None
 
     @property
     def parts(self) -> tuple[BlockPart, BlockPart]:
@@ -65,6 +67,13 @@ class BlockMeasurement:
     @property
     def operator_time_s(self) -> float:
         return sum(part.operator_time_s for part in self.parts)
+
+    def at(self, speed: MachineSpeed) -> BlockMeasurement:
+        """The same at this speed of the machine."""
+        assert self.reference_latency_s is not None
+        factor = 1 / speed.drift(self.reference_latency_s)
+        block, optimizer = (part.scale_times(factor) for part in self.parts)
+        return replace(self, block=block, optimizer=optimizer, reference_latency_s=speed.reference_latency_s)
 
 
 def part_of(calls: Sequence[tuple[OpCall, str]], segment_s: float) -> BlockPart:

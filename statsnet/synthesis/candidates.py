@@ -105,13 +105,6 @@ def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, floa
         yield source, share, _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode)
 
 
-def leaders(target: Target, *, time_s: float, count: int) -> list[Candidate]:
-    """For each of the `count` most expensive families, the block nearest to the family's share of `time_s`."""
-    ranked = by_importance(sources(target))
-    at_work = [(source, share) for source, share in ranked if source.kind != "parameters"] or ranked
-    return [_sizes(source, (share,), time_s, target.mode)[0] for source, share in at_work[:count]]
-
-
 def largest_share(budget_s: float, mode: str, kind: str = "") -> float:
     """The share of a budget that one block may take. Recurrent layers may take more: all steps share the weights, so
     that splitting a layer would double them."""

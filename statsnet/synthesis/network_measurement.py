@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from statsnet.measure.timing_tasks import TimedStep
 from statsnet.profiling.gpu_activity import Launch
-from statsnet.signatures.intervals import geometric_mean, paired_ratio
+from statsnet.signatures.intervals import geometric_mean
 from statsnet.signatures.model import Measurement, Signature
-from statsnet.signatures.timing import Timing
 from statsnet.synthesis.block_measurement import BlockPart
+from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.tasks import NetworkTrace
 
 DISTURBED = 1.08
@@ -20,15 +19,6 @@ network. If only the reference network was slowed, the step looks faster than it
 
 Blocks = tuple[tuple[BlockPart, ...], ...]
 """By tower and block."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineSpeed:
-    """The source of a reference network (measure/reference_network.py), and how long its step took while the mix's
-    members were timed. All times of whole networks are scaled to the machine's speed at that time."""
-
-    reference_network: str
-    reference_latency_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +40,7 @@ class NetworkMeasurement:
 def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeasurement:
     """From one process in which the speed's reference network ran too."""
     assert trace.reference_latency_s is not None
-    drift = trace.reference_latency_s / speed.reference_latency_s
+    drift = speed.drift(trace.reference_latency_s)
     (measurement,) = trace.signature.measurements
     in_place = tuple(tuple(part.scale_times(1 / drift) for part in tower) for tower in trace.blocks)
     return NetworkMeasurement(
@@ -60,14 +50,6 @@ def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeas
         drift=drift,
         launches=trace.launches or (),
     )
-
-
-def at_reference_speed_s(step: TimedStep, speed: MachineSpeed) -> float:
-    """A step's seconds at this speed, from a process in which it took turns with the speed's reference network."""
-    reference = Timing(latency_s=step.reference_latency_s, window_latency_s=step.reference_latency_s)
-    windows = step.timing.window_latency_s or ()
-    ratio = paired_ratio([reference], [Timing(latency_s=windows, window_latency_s=windows)])
-    return speed.reference_latency_s * ratio.value
 
 
 def scale_times(measurement: Measurement, factor: float) -> Measurement:

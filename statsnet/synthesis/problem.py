@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from statsnet.errors import StatsNetError, UsageError
-from statsnet.proxy.emit import network_source
-from statsnet.proxy.towers import build_towers
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import Candidate, candidates, leaders
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.network_measurement import MachineSpeed
 
 DEFAULT_COMPRESSION = 53
 """Fifty and a margin: machines drift by a few percent from one process to the next."""
@@ -23,11 +20,6 @@ SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
 """A training step enters autograd and calls each optimizer once, which takes most of a millisecond on a slow CPU
 (`MeasureIdleStep`). It also has three operators for each one of inference. So a fifth of a 5 ms step would lie between
 operators, while in a suite's step less than a tenth does."""
-
-REFERENCE_NETWORK_S = 0.03
-REFERENCE_NETWORK_BLOCKS = 8
-"""The reference network's wanted step time, and the number of families of motifs that give one block each. At 3 ms its
-processes differed by 35 %, those of the network beside it by only 3 %."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
@@ -82,31 +74,21 @@ class Problem:
 
 
 def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Problem:
-    """Measure the mix's members here if needed, choose candidates and measure them; then time members again.
+    """Measure the mix's members here if needed or time them again, then choose candidates and measure them.
 
     If the cache ignores older entries, members are profiled again if their models are at hand, and blocks are timed
     again. Raises StatsNetError if no block stands for any operator, MeasurementError if measuring fails.
     """
     setup = bench.setup
     title, before = mix.title, {m.name: m.signature for m in mix.members}
-    mix, replayed = bench.measure_members(mix)
-    target = target_of_mix(mix, replayed)
-    budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
-    chosen = candidates(target, budget_s=budget_s * design.size)
-    if not chosen:
-        raise StatsNetError(
-            "no block stands for any operator of this mix",
-            cause="its signatures hold only operators that StatsNet cannot rebuild",
-            hint="statsnet show FILE lists a signature's operators",
-        )
-    costs = costs_of(chosen, bench, counters=bool(target.counters))
+    speed = bench.machine_speed()
+    mix, replayed = bench.measure_members(mix, speed)
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
-    due = profiled if setup.cache.ignores_older else before.keys() - replayed.keys()
-    source = reference_network(target, setup.mode, setup.dtype)
-    retimed, speed = bench.retime_members(target, due if request.retime else (), source)
-    if retimed:
-        target = target_of_mix(mix, {**replayed, **retimed})
-        budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
+    due = before.keys() - replayed.keys() - profiled if request.retime else ()
+    retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
+    target = target_of_mix(mix, {**replayed, **retimed})
+    budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
+    costs = costs_of(target, budget_s * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads)
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
@@ -115,7 +97,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         target=target,
         budget_s=budget_s,
         rows=rows,
-        costs=costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN),
+        costs=_without_foreign(costs, rows),
         bench=bench,
         speed=speed,
         replayed=tuple(sorted(replayed)),
@@ -124,20 +106,29 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     )
 
 
-def reference_network(target: Target, mode: str, dtype: str) -> str:
-    """The source of a network that does mostly what the mix does and takes about REFERENCE_NETWORK_S. It must resemble
-    the mix: a neighbour that takes memory bandwidth slows down other operators than one that takes cores."""
-    blocks = leaders(target, time_s=REFERENCE_NETWORK_S, count=REFERENCE_NETWORK_BLOCKS)
-    towers = build_towers([(replace(c.placed, optimizer=None), 1) for c in blocks], training=mode == "training")
-    title = f"A reference network for {mode}"
-    return network_source(towers, title=title, spec_id="", mode=mode, dtype=dtype, seed=0)
+def for_design(problem: Problem, design: Design) -> Problem:
+    """The same problem with another design; candidates of other sizes are measured."""
+    budget_s = problem.budget_s * design.size
+    costs = costs_of(problem.target, budget_s, problem.bench, problem.speed)
+    return replace(problem, design=design, costs=_without_foreign(costs, problem.rows))
 
 
-def costs_of(chosen: Sequence[Candidate], bench: Bench, *, counters: bool = False) -> BlockCosts:
-    """The costs of all candidates that can be measured."""
+def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
+    """The costs of all candidates that can be measured. Raises StatsNetError if there are none."""
+    chosen = candidates(target, budget_s=budget_s)
+    if not chosen:
+        raise StatsNetError(
+            "no block stands for any operator of this mix",
+            cause="its signatures hold only operators that StatsNet cannot rebuild",
+            hint="statsnet show FILE lists a signature's operators",
+        )
     idle_s = bench.idle_s(c.optimizer for c in chosen if c.optimizer)
-    measured = bench.measure_blocks(chosen, counters=counters)
+    measured = bench.measure_blocks(chosen, speed, counters=bool(target.counters))
     return BlockCosts.of(measured, bench.setup.dtype, idle_s)
+
+
+def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCosts:
+    return costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
 
 
 def budget_of(target: Target, compression: float, mode: str) -> float:

@@ -16,7 +16,7 @@ from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis.bench import Bench
-from statsnet.synthesis.problem import Design, Problem, ProxyRequest, prepare
+from statsnet.synthesis.problem import Design, Problem, ProxyRequest, for_design, prepare
 from statsnet.synthesis.rounds import Knowledge, NextNetwork, build_and_measure
 from statsnet.synthesis.synthesize import finish
 
@@ -146,19 +146,7 @@ class ProblemPool:
 
     def _prepared(self, design: Design) -> Problem:
         first = next(iter(self._problems.values()), None)
-        retime = self._request.retime and first is None
-        request = replace(self._request, retime=retime)
-        prepared = prepare(self._mix, self._bench, request, design)
-        if first is None:
-            return prepared
-        return replace(
-            prepared,
-            target=first.target,
-            rows=first.rows,
-            budget_s=first.budget_s,
-            speed=first.speed,
-            not_retimed=first.not_retimed,
-        )
+        return for_design(first, design) if first else prepare(self._mix, self._bench, self._request, design)
 
     def try_out(self, design: Design, share: float) -> tuple[float, float]:
         """Error and step time of a design's network. The first design of a size takes two networks, because nothing is

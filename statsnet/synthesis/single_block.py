@@ -12,7 +12,7 @@ from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed
 from statsnet.workloads.optimizers import make_optimizer
 
-REPEATS = 5
+REPEATS = 3
 SEGMENTS = ("block", "optimizer")
 
 

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -65,12 +65,14 @@ class MeasureIdleStep(Task[dict[str, float]]):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
-    """Each block alone, run as it would be inside a network. It says which block it begins."""
+    """Each block alone, run as it would be inside a network; if a reference network's folder is given, beside that
+    network. It says which block it begins."""
 
     blocks: tuple[Placed, ...]
     mode: str
     dtype: str
     device: str = "cpu"
+    reference_network: str | None = None
 
     def run(self, context: Context) -> list[BlockMeasurement]:
         torch.manual_seed(0)
@@ -78,14 +80,18 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         overhead_s = event_overhead_s()
         flush = cache_flush(device)
         machine = QuietMachine(device)
+        reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
         measured: list[BlockMeasurement] = []
         total = len(self.blocks)
         for number, placed in enumerate(self.blocks):
             stage = f"measuring block {number + 1} of {total}"
             context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
+            if reference:
+                reference.look_now_and_then()
             block = self._block(placed, device)
             measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
-        return measured
+        latency_s = median(reference.latency_s) if reference else None
+        return [replace(m, reference_latency_s=latency_s) for m in measured]
 
     def launch(self, context: Context) -> None:
         torch.manual_seed(0)
@@ -105,8 +111,7 @@ def _run_flushed(block: SingleBlock, flush: Callable[[], object]) -> None:
 
 def _measure_one(block: SingleBlock, flush: Callable[[], object], device: str, overhead_s: float) -> BlockMeasurement:
     run_flushed = partial(_run_flushed, block, flush)
-    run_flushed()
-    run_flushed()
+    block.run()
     calls = capture_step(run_flushed, device=device)
     for call in calls:
         call.metadata = is_metadata(call.op)
@@ -175,7 +180,7 @@ class TraceNetwork(CountableTask[NetworkTrace]):
     folder: str
     dtype: str
     device: str = "cpu"
-    min_time_s: float = 2.0
+    min_time_s: float = 1.0
     reference_network: str | None = None
 
     def run(self, context: Context) -> NetworkTrace:
@@ -189,12 +194,12 @@ class TraceNetwork(CountableTask[NetworkTrace]):
         trace = trace_step(
             lambda _: step(),
             device=device,
-            warmup=5,
-            repeats=10,
+            warmup=2,
+            repeats=4,
             min_time_s=self.min_time_s,
             on_progress=lambda stage, done: context.report(Progress(stage=stage, done=done)),
             while_capturing=lambda: marked_blocks(proxy),
-            between=reference.look if reference else lambda: None,
+            between=reference.look_now_and_then if reference else lambda: None,
         )
         signature = build_signature(
             [trace],

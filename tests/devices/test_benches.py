@@ -15,15 +15,17 @@ from statsnet.measure.process import measuring_environment
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import build_towers
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis import live_bench
+from statsnet.synthesis import bench as benches
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.machine_speed import MachineSpeed
 
 SMALL = candidate("linear", "sgd", rows=8, inputs=16, outputs=4)
 LARGE = candidate("linear", rows=64, inputs=32, outputs=128, activation="relu")
 TOWERS = build_towers([(SMALL.placed, 2), (LARGE.placed, 1)], training=True)
 SOURCE = network_source(TOWERS, title="t", spec_id="", mode="training", dtype="float32", seed=0)
+SPEED = MachineSpeed(reference_network=SOURCE, reference_latency_s=0.01)
 MIX = mix_of(small_signature())
 """Of no model, and measured on neither device."""
 
@@ -42,7 +44,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_blocks_come_back_in_the_order_asked_for(bench: Bench) -> None:
     for wanted in ([SMALL, LARGE], [LARGE, SMALL]):
-        blocks = bench.measure_blocks(wanted)
+        blocks = bench.measure_blocks(wanted, SPEED)
         assert [c for c, _ in blocks] == wanted
     (_, large), (_, small) = blocks
     assert {row.phase for row in large.block.operators} == {"forward", "backward"}
@@ -53,9 +55,9 @@ def test_blocks_come_back_in_the_order_asked_for(bench: Bench) -> None:
 
 def test_what_was_measured_of_blocks_is_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [SMALL, LARGE]
-    bench.measure_blocks(wanted)
-    tasks = [play(monkeypatch, module, lambda _: None) for module in (live_bench, recorded_bench)]
-    assert [c for c, _ in bench.measure_blocks(wanted)] == wanted
+    bench.measure_blocks(wanted, SPEED)
+    tasks = [play(monkeypatch, module, lambda _: None) for module in (benches, recorded_bench)]
+    assert [c for c, _ in bench.measure_blocks(wanted, SPEED)] == wanted
     assert tasks == [[], []]
 
 
@@ -66,7 +68,7 @@ def test_an_idle_step_is_known_by_its_parts_or_not_at_all(bench: Bench) -> None:
 
 
 def test_members_from_elsewhere_are_measured(bench: Bench) -> None:
-    mix, replayed = bench.measure_members(MIX)
+    mix, replayed = bench.measure_members(MIX, SPEED)
     assert mix == MIX
     measurement = replayed["m0"]
     assert measurement.fingerprint == fingerprint(bench.setup.environment)
@@ -74,13 +76,13 @@ def test_members_from_elsewhere_are_measured(bench: Bench) -> None:
     assert all(t is not None and t > 0 for t in measurement.cluster_time_s)
 
 
+def test_members_without_models_are_not_timed_again(bench: Bench) -> None:
+    assert bench.retime_members(target_of_mix(MIX, {}), {"m0"}, SPEED) == {}
+
+
 def test_a_network_holds_its_sources_blocks(bench: Bench) -> None:
     """And its blocks in place teach what they cost."""
-    again, speed = bench.retime_members(target_of_mix(MIX, {}), {"m0"}, SOURCE)
-    assert again == {}, "its model is not at hand"
-    assert speed.reference_network == SOURCE
-    assert speed.reference_latency_s > 0
-    network = bench.measure_network(SOURCE, range(1), speed)
+    network = bench.measure_network(SOURCE, range(1), SPEED)
     (measurement,) = network.signature.measurements
     assert measurement.fingerprint == fingerprint(bench.setup.environment)
     assert network.latency_s > 0
@@ -92,7 +94,7 @@ def test_a_network_holds_its_sources_blocks(bench: Bench) -> None:
     for blocks in network.blocks:
         assert [len(tower) for tower in blocks] == [len(tower.blocks) for tower in TOWERS]
         assert all(part.operator_time_s > 0 for tower in blocks for part in tower)
-        costs = BlockCosts.of(bench.measure_blocks([SMALL, LARGE])).learn(TOWERS, blocks)
+        costs = BlockCosts.of(bench.measure_blocks([SMALL, LARGE], SPEED)).learn(TOWERS, blocks)
         assert len(costs.seen()) == 3  # the small block also without its optimizer
     assert bench.count_network(SOURCE, network) == network, "no counters are asked for"
     evidence = bench.evidence(network.signature)

@@ -1,0 +1,226 @@
+"""A mix's members on a device that is here: profiled, replayed, or their steps timed again."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from statistics import median
+
+from statsnet import workloads
+from statsnet.environment import fingerprint
+from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
+from statsnet.measure.network_file import written
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
+from statsnet.profiling.hardware_counters import counted_signature
+from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.progress import Progress
+from statsnet.signatures.comparison import same_work
+from statsnet.signatures.intervals import geometric_mean
+from statsnet.signatures.mix import Mix, MixMember
+from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.target import Target, TargetMember
+from statsnet.synthesis.bench import BenchSetup
+from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.network_measurement import scale_times
+
+PROFILED_S = (0.4, 2.0, 12.0)
+"""How long a member's steps are profiled: at least, at most, and for all members together. The more members there are,
+the less each one's time matters."""
+
+RETIMED_S = (1.2, 6.0, 40.0)
+"""How long a member's steps are timed again: at least, at most, and for all members together, with what it takes to
+build them."""
+
+RETIMED_PROCESSES = 3
+"""At least this many for all members together: with only one, its memory placement would decide."""
+
+START_S, BUILT_BYTES_PER_S, STEPS = 1.0, 5e8, 5
+"""What timing a member takes in all: its process and the reference network, making its weights, and so many steps at
+least."""
+
+MOST_DRIFT = 2.0
+"""A step that is this many times longer or shorter than when it was profiled must be of another version of the model:
+machines were seen to drift by 0.65 to 1.4."""
+
+_NOT_MEASURED = (UsageError, WorkloadError, DeviceError, MeasurementError)
+"""A model's library is missing, or there is too little memory: torch says so, or the process is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMembers:
+    """Measures members at one speed of the machine."""
+
+    setup: BenchSetup
+    speed: MachineSpeed
+
+    def measure(self, mix: Mix) -> tuple[Mix, dict[str, Measurement]]:
+        """Members without a measurement in this environment are measured now; with a fresh cache, all members are. If
+        their model is at hand, they are profiled, which is the better evidence. If not, and they have no measurement
+        from here, their operators are replayed."""
+        here = fingerprint(self.setup.environment)
+        members = {member.name: member for member in mix.members}
+        replayed: dict[str, Measurement] = {}
+        foreign = {m.name for m in mix.members if m.signature.measurement_for(here) is None}
+        due = [m for m in mix.members if self.setup.cache.ignores_older or m.name in foreign]
+        for number, member in enumerate(due, 1):
+            what = f"{member.name} on this machine ({number} of {len(due)})"
+            self.setup.report(Progress(stage=f"profiling {what}", done=(number - 1) / len(due)))
+            if (profiled := self._profile(member, f"profiling {what}")) is not None:
+                members[member.name] = replace(member, signature=profiled)
+            elif member.name in foreign:
+                replayed[member.name] = self._replay(member, f"re-timing {what}")
+        return replace(mix, members=tuple(members.values())), replayed
+
+    def _profile(self, member: MixMember, stage: str) -> Signature | None:
+        """The signature of a member's model in this environment; None if its model is not at hand, or does other work
+        than the member's signature says."""
+        setup, pinned = self.setup, member.signature
+        if not _at_hand(pinned):
+            return None
+        with written(self.speed.reference_network) as reference:
+            least_s, most_s, shared_s = PROFILED_S
+            task = ProfileWorkload(
+                model=self._model_of(pinned),
+                device=setup.device,
+                min_time_s=min(max(least_s, shared_s * member.weight), most_s),
+                repeats=2,
+                reference_network=reference,
+            )
+            key = setup.key(profile=pinned.id, reference_network=self.speed.reference_id)
+            try:
+                profile = setup.cache.remember(key, Profile, lambda: setup.run(task, stage))
+            except _NOT_MEASURED:
+                return None
+            if not same_work(profile.signature, pinned):
+                return None
+            fresh = self._at_speed(profile)
+            if not setup.counts:
+                return fresh
+
+            def count() -> tuple[Signature, str]:
+                setup.say_counting(stage)
+                return counted_signature(fresh, profile.launches or (), task, setup.counters)
+
+            return setup.count_once(setup.key(profile=pinned.id, counters=True), Signature, count)
+
+    def _at_speed(self, profile: Profile) -> Signature:
+        """The signature, with its times at this speed."""
+        measurements = tuple(self._scaled(m, profile.reference_latency_s) for m in profile.signature.measurements)
+        return replace(profile.signature, measurements=measurements)
+
+    def _replay(self, member: MixMember, stage: str) -> Measurement:
+        setup = self.setup
+        with written(self.speed.reference_network) as reference:
+            task = ReplayOperators(signature=member.signature, device=setup.device, reference_network=reference)
+            key = setup.key(replay=member.signature.id, reference_network=self.speed.reference_id)
+            replayed = setup.cache.remember(key, Replayed, lambda: setup.run(task, stage))
+        return self._scaled(replayed.measurement, replayed.reference_latency_s)
+
+    def _scaled(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:
+        """From a process in which the reference network took this long."""
+        assert reference_latency_s is not None
+        return scale_times(measurement, 1 / self.speed.drift(reference_latency_s))
+
+    def time_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
+        """The measurements of the named members whose models are at hand, at this speed.
+
+        A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
+        are of another speed. It changes much alike for all members. So with many members only some are timed, and the
+        others' times change as those did. A member is left out if it cannot be timed, or if its model does other work
+        than its signature says.
+        """
+        due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
+        steps = self._time(chosen := list(_worth_timing(due)))
+        factors: dict[str, float] = {}
+        for member in chosen:
+            times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
+            if times_s and 1 / MOST_DRIFT < (factor := median(times_s) / member.latency_s) < MOST_DRIFT:
+                factors[member.name] = factor
+        if not factors:
+            return {}
+        usual = geometric_mean(list(factors.values()))
+        timed = {m.name for m in chosen}
+        return {
+            m.name: scale_times(m.measurement, factors.get(m.name, usual))
+            for m in due
+            if m.name in factors or m.name not in timed
+        }
+
+    def _time(self, due: Sequence[TargetMember]) -> dict[str, list[TimedStep]]:
+        """For each member, the processes in which its step took turns with the reference network; none after it
+        fails."""
+        steps: dict[str, list[TimedStep]] = {m.name: [] for m in due}
+        failed: set[str] = set()
+        rounds = math.ceil(RETIMED_PROCESSES / max(len(due), 1))
+        repeated = [(member, number) for number in range(rounds) for member in due]
+        with written(self.speed.reference_network) as folder:
+            for number, (member, run) in enumerate(repeated, 1):
+                stage = f"timing {member.name} once more ({number} of {len(repeated)})"
+                self.setup.report(Progress(stage=stage, done=(number - 1) / len(repeated)))
+                task = TimeWorkload(
+                    model=self._model_of(member.signature),
+                    device=self.setup.device,
+                    limits=Limits(max_time_s=_retimed_s(len(due))),
+                    reference_network=folder,
+                )
+                if member.name not in failed:
+                    try:
+                        steps[member.name].append(self._time_once(task, member.signature, run, stage))
+                    except _NOT_MEASURED:
+                        failed.add(member.name)
+        return steps
+
+    def _time_once(self, task: TimeWorkload, signature: Signature, run: int, stage: str) -> TimedStep:
+        setup = self.setup
+        key = setup.key(timed=signature.id, reference_network=self.speed.reference_id, run=run)
+        return setup.cache.remember(key, TimedStep, lambda: setup.run(task, stage))
+
+    def _model_of(self, signature: Signature) -> Model:
+        assert signature.workload is not None
+        return Model(
+            target=signature.name or "",
+            mode=self.setup.mode,
+            preset=signature.workload.preset or None,
+            batch=signature.batch,
+            dtype=self.setup.dtype,
+            optimizer=signature.optimizer if signature.optimizer != "custom" else None,
+        )
+
+
+def _worth_timing(members: Sequence[TargetMember]) -> Iterator[TargetMember]:
+    """Those that can be timed in RETIMED_S together, and at least one: first those of the largest weight; among equal
+    weights some of each domain, the quickest first."""
+    _, _, left_s = RETIMED_S
+    for number, member in enumerate(_by_promise(members)):
+        left_s -= _expected_s(member, len(members))
+        if number and left_s < 0:
+            return
+        yield member
+
+
+def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
+    by_domain: dict[str, list[TargetMember]] = defaultdict(list)
+    for member in members:
+        by_domain[member.signature.workload.domain if member.signature.workload else ""].append(member)
+    queues = [sorted(of_domain, key=lambda m: (-m.weight, m.latency_s, m.name)) for of_domain in by_domain.values()]
+    in_turn = [member for turn in zip_longest(*queues) for member in turn if member is not None]
+    return sorted(in_turn, key=lambda m: -m.weight)
+
+
+def _expected_s(member: TargetMember, count: int) -> float:
+    building_s = member.signature.memory.parameter_bytes / BUILT_BYTES_PER_S
+    return START_S + building_s + max(_retimed_s(count), STEPS * member.latency_s)
+
+
+def _retimed_s(count: int) -> float:
+    """How long each of so many members is timed."""
+    least_s, most_s, shared_s = RETIMED_S
+    return min(max(least_s, shared_s / max(count, 1) / 3), most_s)
+
+
+def _at_hand(signature: Signature) -> bool:
+    """Whether its model can be built here by its name."""
+    return signature.workload is not None and signature.name in workloads.names()
