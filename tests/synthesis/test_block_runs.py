@@ -16,6 +16,7 @@ from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.block_runs import MOST_FAULTS, PROCESSES, Measure, fastest_measurements
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.machine_speed import MachineSpeed, reference_network
 
 
 def failing(*kinds: str, runs: list[list[str]], from_run: int = 0) -> Measure:
@@ -61,6 +62,9 @@ def test_where_no_block_was_begun_the_process_itself_is_told_of() -> None:
         fastest_measurements([candidate("a"), candidate("b")], cannot_start)
 
 
+SPEED = MachineSpeed(reference_network=reference_network("inference", "float32"), reference_latency_s=0.01)
+
+
 def test_a_real_process_that_fails_leaves_the_others_blocks(tmp_path: Path) -> None:
     notes: list[str] = []
     setup = bench_setup(MeasurementCache(tmp_path), environment=describe("cpu"), note=notes.append)
@@ -74,9 +78,9 @@ def test_a_real_process_that_fails_leaves_the_others_blocks(tmp_path: Path) -> N
     }
     sound, negative = (candidate("linear", **size, outputs=outputs) for outputs in (8, -8))
     with pytest.raises(ProcessError, match="exit code 1"):
-        bench.measure_blocks([negative])
+        bench.measure_blocks([negative], SPEED)
     for times in (1, 2):  # the second time the sound one is from the cache, the other is tried again
-        ((kept, measurement),) = bench.measure_blocks([negative, sound])
+        ((kept, measurement),) = bench.measure_blocks([negative, sound], SPEED)
         assert kept == sound
         assert measurement.block.operators
         assert len(notes) == times

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_benches import SPEED
 from synthesis_builders import (
     NOTHING,
     alone,
@@ -27,6 +28,7 @@ from statsnet.profiling.timeline import Timeline
 from statsnet.proxy.towers import Tower
 from statsnet.signatures.gpu import Counters
 from statsnet.signatures.model import Signature
+from statsnet.synthesis import bench as benches
 from statsnet.synthesis import live_bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement
@@ -101,24 +103,24 @@ def test_what_was_counted_is_kept_and_what_could_not_be_is_tried_again(
     places: list[int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes: list[str] = []
-    tasks = play(monkeypatch, live_bench, lambda _: [launching(0)])
+    tasks = play(monkeypatch, benches, lambda _: [replace(launching(0), reference_latency_s=0.01)])
     block = candidate("k")
     setup = bench_setup(
         MeasurementCache(tmp_path), environment={"device": "cuda"}, device="cuda:0", counters="auto", note=notes.append
     )  # fmt: skip
-    LiveBench(setup).measure_blocks([block])
+    LiveBench(setup).measure_blocks([block], SPEED)
     assert (places, notes) == ([], [])
     for times in (1, 2):  # a permission may be given in between
-        LiveBench(setup).measure_blocks([block], counters=True)
+        LiveBench(setup).measure_blocks([block], SPEED, counters=True)
         assert (places, notes) == ([0] * times, ["no hardware counters"] * times)
     allowed = LiveBench(replace(setup, counters="ncu"))
     for _ in range(2):  # the second time from the cache
-        ((_, measurement),) = allowed.measure_blocks([block], counters=True)
+        ((_, measurement),) = allowed.measure_blocks([block], SPEED, counters=True)
         assert measurement.block.operators[0].counters == {"achieved_occupancy": 0.0}
     assert (places, len(notes)) == ([0] * 3, 2)
     assert [type(task) for task in tasks] == [MeasureBlocks] * PROCESSES  # timed once
     for other in (replace(setup, device="cpu"), replace(setup, counters="off")):
-        LiveBench(other).measure_blocks([block], counters=True)
+        LiveBench(other).measure_blocks([block], SPEED, counters=True)
     assert (places, len(notes)) == ([0] * 3, 2)
 
 
