@@ -154,16 +154,16 @@ class _Current:
     def _server_in(self, surroundings: Surroundings) -> Server | None:
         if self._is_broken:
             return None
-        if self._server is None:
-            self._server = Server(surroundings)
-        elif self._server.owner_pid != os.getpid():  # this process is itself a fork of the one with the server
-            return None
-        elif self._server.surroundings != surroundings:
-            lasts, self._changed = surroundings == self._changed, surroundings
-            if not lasts or self._server.running:
+        if self._server is not None:
+            if self._server.owner_pid != os.getpid():  # this process is itself a fork of the one with the server
                 return None
-            self.close()
-            self._server = Server(surroundings)
+            if self._server.surroundings != surroundings:
+                lasts, self._changed = surroundings == self._changed, surroundings
+                if not lasts or self._server.running:
+                    return None
+                self.close()
+        self._changed = None
+        self._server = self._server or Server(surroundings)
         return self._server
 
     def close(self) -> None:

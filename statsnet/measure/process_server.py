@@ -154,7 +154,8 @@ class _Server:
             child.end()  # what it started; while it is not reaped, no other process can have its number
             code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
             with contextlib.suppress(OSError, ValueError):  # it was killed before or while it wrote them
-                self._needed[child.request.task] = json.loads(child.modules_file.read_text(encoding="utf-8"))
+                needed = json.loads(child.modules_file.read_text(encoding="utf-8"))
+                self._needed.setdefault(child.request.task, []).extend(needed)
             del self._children[child.pid]
             with contextlib.suppress(KeyError):
                 self._selector.unregister(child.line)
