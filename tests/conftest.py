@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PRODUCT = "import torch; torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)"
 
 
@@ -26,3 +28,19 @@ if _traps_at_amx():
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
 pytest_plugins = ["measuring", "networks"]
+
+
+def _forget_the_test() -> None:
+    """pytest puts the test's name into a variable. But while variables change, no measuring process is forked, and a
+    fresh one takes seconds to start."""
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup() -> None:
+    _forget_the_test()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call() -> None:
+    _forget_the_test()

@@ -1,6 +1,8 @@
-"""One task in one fresh process.
+"""One task in one process of its own.
 
-One process is one sample: memory placement differs between processes and can change a time by 10 %.
+One process is one sample: memory placement differs between processes and can change a time by 10 %. A server forks the
+process, which saves seconds of imports (forked_process.py), unless the task's control asks for variables of its own or
+another program around it: then the process is a fresh Python.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -25,12 +27,14 @@ from statsnet import errors
 from statsnet.environment import ALLOCATOR_ENV, describe
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control, Job
-from statsnet.measure.task import Event, Task, encode_task, result_type, to_json
+from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
+from statsnet.measure.task import Event, Task, class_name, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
 from statsnet.signatures.model import Environment
 
 R = TypeVar("R")
 
+_PROGRAM = "statsnet.measure.process_main"
 _POLL_S = 0.5
 _TAIL_LINES = 8
 
@@ -42,7 +46,7 @@ def run(
     report: Report = silent,
     begun: Callable[[int], None] = silent,
 ) -> R:
-    """Run a task in a fresh process and return its result.
+    """Run a task in a process of its own and return its result.
 
     `report` gets its progress as it comes, `begun` the number of each item that it starts. Raises the task's own
     StatsNetError, or MeasurementError if the process fails in any other way or takes longer than `control.timeout_s`.
@@ -81,8 +85,28 @@ def measuring_environment(device: str = "cpu") -> Environment:
     return cast(Environment, {**here, "allocator": {**here["allocator"], **allocator}})
 
 
+class Running(Protocol):
+    """A process, however it was started. Methods are those of subprocess.Popen."""
+
+    stdin: Any
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def end(self) -> None:
+        """End the process and whatever it started."""
+
+
+class _FreshProcess(subprocess.Popen[bytes]):
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+
+
 class MeasuringProcess(Generic[R]):
-    """A fresh process that runs a task. Leaving its `with` block ends it, whatever it was doing.
+    """A process that runs a task. Leaving its `with` block ends it, whatever it was doing.
 
     If it `takes_turns`, its standard input is a pipe through which `tell` says what to do next; otherwise it is empty.
     """
@@ -107,7 +131,7 @@ class MeasuringProcess(Generic[R]):
                 self._process = self._start(writing_end)
             finally:
                 os.close(writing_end)
-            resources.callback(_end_group, self._process)
+            resources.callback(self._process.end)
             resources.callback(self.tell, None)
             self._resources = resources.pop_all()
         return self
@@ -115,13 +139,24 @@ class MeasuringProcess(Generic[R]):
     def __exit__(self, *_: object) -> None:
         self._resources.close()
 
-    def _start(self, writing_end: int) -> subprocess.Popen[bytes]:
-        module = "statsnet.measure.process_main"
-        command = [sys.executable, "-P", "-m", module, str(self._folder), str(writing_end)]
+    def _start(self, writing_end: int) -> Running:
+        control = self._control
+        variables = child_environment(control)
         with open(self._folder / "output", "wb") as output:
-            return subprocess.Popen(
-                [*self._control.under, *command],
-                env=child_environment(self._control),
+            if not (control.setting.env or control.env or control.under):
+                forked = fork_process(
+                    class_name(self._task),
+                    self._folder,
+                    variables,
+                    takes_turns=self._takes_turns,
+                    output=output.fileno(),
+                    events=writing_end,
+                )
+                if forked is not None:
+                    return forked
+            return _FreshProcess(
+                [*control.under, sys.executable, "-P", "-m", _PROGRAM, str(self._folder), str(writing_end)],
+                env=variables,
                 stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -173,11 +208,12 @@ class MeasuringProcess(Generic[R]):
 
 
 _HINTS: dict[int, str] = {
-    signal.SIGKILL: "free memory, or use a smaller preset or batch",
-    signal.SIGILL: "the processor names instructions that it cannot run, as virtual machines do with AMX: "
+    -signal.SIGKILL: "free memory, or use a smaller preset or batch",
+    -signal.SIGILL: "the processor names instructions that it cannot run, as virtual machines do with AMX: "
     "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, or a lower one",
+    ENDED_WITH_SERVER: "free memory, and measure again",
 }
-"""Signals that come from the machine's limits, not from what was measured."""
+"""By exit code: ends that come from the machine's limits, not from what was measured."""
 
 
 def _too_slow(timeout_s: float | None) -> MeasurementError:
@@ -188,13 +224,6 @@ def _too_slow(timeout_s: float | None) -> MeasurementError:
     )
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
     """A task writes its result whole, as its last act. So it counts even if a library's threads, such as gloo's, abort
     the process afterwards. But if another program ran the process (not `alone`), a failure makes the result invalid:
@@ -203,11 +232,11 @@ def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
         raise _child_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
     if (exit_code == 0 or alone) and (folder / "result.json").exists():
         return json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    kind = MeasurementError if -exit_code in _HINTS else ProcessError
+    kind = MeasurementError if exit_code in _HINTS else ProcessError
     raise kind(
         f"a measuring process {_how_it_ended(exit_code)}",
         cause=_tail(folder / "output"),
-        hint=_HINTS.get(-exit_code, ""),
+        hint=_HINTS.get(exit_code, ""),
     )
 
 
@@ -219,6 +248,8 @@ def _child_error(data: dict[str, Any]) -> StatsNetError:
 
 
 def _how_it_ended(exit_code: int) -> str:
+    if exit_code == ENDED_WITH_SERVER:
+        return "ended with the server that had forked it"
     if exit_code == -signal.SIGKILL:
         return "was killed (SIGKILL), as the system does when memory runs out"
     if exit_code < 0:

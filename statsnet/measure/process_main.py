@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(folder: Path, events_fd: int) -> int:
-    _end_with_parent()
+    end_with_parent()
     message = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     try:
         result = _run(message, events_fd)
@@ -55,7 +55,7 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have the kernel end this process when its parent ends in any way (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -75,8 +75,12 @@ def encode_task(task: Task[Any]) -> dict[str, Any]:
     """As plain data."""
     if isinstance(task, UnderNcu):
         return {"class": "UnderNcu", "fields": encode_task(task.task)}
-    kind = type(task)
-    return {"class": f"{kind.__module__}:{kind.__qualname__}", "fields": msgspec.to_builtins(task)}
+    return {"class": class_name(task), "fields": msgspec.to_builtins(task)}
+
+
+def class_name(task: Task[Any]) -> str:
+    """`"module:Class"`, by which a process loads it."""
+    return f"{type(task).__module__}:{type(task).__qualname__}"
 
 
 def decode_task(data: dict[str, Any]) -> Task[Any]:

@@ -1,4 +1,4 @@
-"""Measuring processes: what they are given, and every way in which they can go wrong."""
+"""Measuring processes, forked and fresh: what they are given, and every way in which they can go wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,11 @@ from fake_tasks import (
     Raising,
     Refusing,
 )
+from measuring import assert_all_end
 
 from statsnet.errors import MeasurementError, UsageError, WorkloadError
 from statsnet.measure.control import Control
+from statsnet.measure.forked_process import SWITCH
 from statsnet.measure.process import run
 from statsnet.measure.task import Task, UnderNcu, decode_task, encode_task, to_json
 from statsnet.measure.timing_tasks import Model, TimeWorkload
@@ -33,22 +34,34 @@ from statsnet.proxy.towers import Placed
 from statsnet.synthesis.tasks import MeasureBlocks, TraceNetwork
 from statsnet.workloads.settings import parse_settings
 
-
-def is_running(pid: int) -> bool:
-    """A zombie has ended, though the name is still there."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 
-def assert_all_end(pids: list[int]) -> None:
-    deadline = time.monotonic() + 20
-    while any(is_running(pid) for pid in pids):
-        assert time.monotonic() < deadline, "a process was left behind"
-        time.sleep(0.02)
+@pytest.fixture(params=[pytest.param("forked", marks=needs_linux), "fresh"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How processes are started."""
+    if request.param == "fresh":
+        monkeypatch.setenv(SWITCH, "0")
+    return str(request.param)
 
 
+def test_both_ways_are_there(way: str) -> None:
+    assert (run(Environment())["parent"] == os.getpid()) == (way == "fresh")
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        Control(env={"EXTRA": "yes"}),
+        Control(under=["nice"]),
+        Control(setting=parse_settings("threads=1")[0]),
+    ],
+)
+def test_what_cannot_be_changed_after_a_fork_makes_a_fresh_process(control: Control) -> None:
+    assert run(Environment(), control)["parent"] == os.getpid()
+
+
+@pytest.mark.usefixtures("way")
 def test_returns_the_result_and_passes_progress_on(temporary_files: Path) -> None:
     reported: list[Progress] = []
     assert run(Doubling(question=21), report=reported.append) == (42.0,)
@@ -78,6 +91,7 @@ def test_the_systems_own_allocator_can_be_kept(temporary_files: Path, monkeypatc
     assert run(Environment())["MALLOC_TOP_PAD_"] is None
 
 
+@pytest.mark.usefixtures("way")
 def test_an_exception_becomes_an_error_with_its_last_lines(temporary_files: Path) -> None:
     with pytest.raises(MeasurementError) as failed:
         run(Raising())
@@ -86,6 +100,7 @@ def test_an_exception_becomes_an_error_with_its_last_lines(temporary_files: Path
     assert list(temporary_files.iterdir()) == []
 
 
+@pytest.mark.usefixtures("way")
 def test_an_error_of_ours_keeps_its_class_and_its_hint(temporary_files: Path) -> None:
     with pytest.raises(WorkloadError) as failed:
         run(Refusing())
@@ -93,30 +108,35 @@ def test_an_error_of_ours_keeps_its_class_and_its_hint(temporary_files: Path) ->
     assert (error.message, error.cause, error.hint) == ("no such model", "it was never made", "make it")
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_process_is_named_as_such(temporary_files: Path) -> None:
     with pytest.raises(MeasurementError, match=r"was killed.*memory"):
         run(Killed())
 
 
+@pytest.mark.usefixtures("way")
 def test_instructions_that_a_processor_only_names_are_named(temporary_files: Path) -> None:
     with pytest.raises(MeasurementError, match="SIGILL") as failed:
         run(Killed(signal=int(signal.SIGILL)))
     assert "ONEDNN_MAX_CPU_ISA" in failed.value.hint
 
 
+@pytest.mark.usefixtures("way")
 def test_a_result_counts_whatever_ends_the_process_behind_it(temporary_files: Path) -> None:
     assert run(AbortedAfterItsResult()) == 42
     with pytest.raises(MeasurementError):  # what the program that runs it has recorded may be a part
         run(AbortedAfterItsResult(), Control(under=["nice"]))
 
 
+@pytest.mark.usefixtures("way")
 def test_nan_is_not_a_result(temporary_files: Path) -> None:
     with pytest.raises(MeasurementError) as failed:
         run(NotANumber())
     assert "not JSON compliant" in failed.value.cause
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@needs_linux
+@pytest.mark.usefixtures("way")
 class TestNothingIsLeftBehind:
     def pids(self, temporary_files: Path) -> list[int]:
         pids: list[int] = json.loads((temporary_files.parent / "pids").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 from statsnet.errors import WorkloadError
 from statsnet.measure.task import Context, CountableTask, Progress, Task
+from statsnet.workloads.loading import resolve
 
 VARIABLES = ("OMP_NUM_THREADS", "MALLOC_TOP_PAD_", "ONEDNN_MAX_CPU_ISA", "EXTRA")
 
@@ -23,7 +25,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MALLOC_TOP_PAD_", "ONEDNN_MAX_CPU_ISA", "EXTRA"
 class Environment(CountableTask[dict[str, Any]]):
     def run(self, context: Context) -> dict[str, Any]:
         variables = {name: os.environ.get(name) for name in VARIABLES}
-        return {**variables, "path": sys.path, "pid": os.getpid()}
+        return {**variables, "path": sys.path, "pid": os.getpid(), "parent": os.getppid(), "directory": os.getcwd()}
 
     def launch(self, context: Context) -> None:
         assert context.setting.name
@@ -74,6 +76,98 @@ class AbortedAfterItsResult(Task[int]):
 class NotANumber(Task[float]):
     def run(self, context: Context) -> float:
         return math.nan
+
+
+@dataclass(frozen=True)
+class Placement(Task[tuple[int, int]]):
+    """Where a large block and a small one lie."""
+
+    def run(self, context: Context) -> tuple[int, int]:
+        import torch
+
+        return torch.empty(1_000_000).data_ptr(), torch.empty(100).data_ptr()
+
+
+@dataclass(frozen=True)
+class Drawing(Task[tuple[float, float]]):
+    """What nobody has seeded."""
+
+    def run(self, context: Context) -> tuple[float, float]:
+        import random
+
+        import numpy as np
+
+        return random.random(), float(np.random.random())
+
+
+@dataclass(frozen=True)
+class Importing(Task[bool]):
+    """Imports a module; returns whether it was there already."""
+
+    module: str
+
+    def run(self, context: Context) -> bool:
+        was_there = self.module in sys.modules
+        importlib.import_module(self.module)
+        return was_there
+
+
+@dataclass(frozen=True)
+class ImportingAsWell(Importing):
+    """Another class of task."""
+
+
+@dataclass(frozen=True)
+class ChangingASetting(Importing):
+    """As some libraries do when they are imported."""
+
+    def run(self, context: Context) -> bool:
+        os.environ["OMP_DYNAMIC"] = "true"
+        return super().run(context)
+
+
+@dataclass(frozen=True)
+class Calling(Task[int]):
+    """Calls a factory as workloads are found."""
+
+    target: str
+
+    def run(self, context: Context) -> int:
+        return int(resolve(self.target).factory())
+
+
+@dataclass(frozen=True)
+class InParallel(Task[int]):
+    """Imports modules and runs operators in several threads, torch's and numpy's; returns torch's number of threads."""
+
+    modules: tuple[str, ...]
+
+    def run(self, context: Context) -> int:
+        import numpy as np
+        import torch
+
+        for module in self.modules:
+            importlib.import_module(module)
+        square = torch.rand(2000, 2000)
+        assert torch.isfinite(torch.exp(square @ square - 2000)).all()
+        assert torch.exp(torch.zeros(10_000_000)).sum() == 10_000_000
+        numbers = np.ones((1000, 1000))
+        assert (numbers @ numbers == 1000).all()
+        assert not torch.cuda.is_initialized()
+        return torch.get_num_threads()
+
+
+@dataclass(frozen=True)
+class KillingItsParent(Task[None]):
+    pids: str
+
+    def run(self, context: Context) -> None:
+        with open(self.pids, "w") as file:
+            json.dump([os.getpid(), os.getppid()], file)
+        print("the last words")
+        sys.stdout.flush()
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
 
 
 @dataclass(frozen=True)

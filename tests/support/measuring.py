@@ -1,8 +1,9 @@
-"""A small proxy folder, and a place for the files of measuring processes."""
+"""A small proxy folder, a place for the files of measuring processes, and their end."""
 
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,18 @@ def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(files))
     return files
+
+
+def is_running(pid: int) -> bool:
+    """A zombie has ended, though the name is still there."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def assert_all_end(pids: list[int]) -> None:
+    deadline = time.monotonic() + 20
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < deadline, "a process was left behind"
+        time.sleep(0.02)
