@@ -1,8 +1,9 @@
 """How long a command may wait for quiet moments: one allowance for all of its processes.
 
-A command may spend SHARE of its run time on waiting and on repeating what was disturbed, or the seconds that
-STATSNET_PATIENCE_S gives. The program that the user started counts; each measuring process is told when the command
-began and what has been spent, and says what it spends itself. Then measurements go on without waiting.
+A command may spend SHARE of its run time so far, or the seconds in STATSNET_PATIENCE_S, on waiting and on repeating
+what was disturbed. When that is used up, measurements go on without waiting. The program that the user started keeps
+count: it tells each measuring process when the command began and what has been spent, and the process says what it
+spends.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Patience:
 
 
 PATIENCE = Patience()
-"""That of the command which this process runs, or measures for."""
+"""That of the command which this process runs, or measures for. In a program that is no command, it begins with it."""
 
 
 def patience_limit_s() -> float | None:

@@ -107,7 +107,9 @@ class QuietMachine:
         """What was not at its best, and what to do about it, as `timing.measure` puts it."""
         if 2 * self._disturbed <= self._measured:
             return []
-        return ["the machine was seldom at its best: stop other programs, or allow more waiting by STATSNET_PATIENCE_S"]
+        return [
+            "the machine was seldom at its best: stop other programs, or allow more waiting with STATSNET_PATIENCE_S"
+        ]
 
     def measure(self, measure: Callable[[], T]) -> T:
         """The result of `measure`, which runs again if the machine is disturbed at its end: up to ATTEMPTS times, and
@@ -132,16 +134,18 @@ class QuietMachine:
         return self._patience.left_s(self._clock())
 
     def _wait(self) -> bool:
-        """Wait until the machine is at its best, or until too little patience is left for one more pass; says which."""
+        """Wait until the machine is at its best, or until patience is too short to look for RAMP_S; says which."""
         at_best = self._at_best()
-        while not at_best and self._left_s() >= RAMP_S + LOOK_AGAIN_S:
+        while not at_best and (left_s := self._left_s()) >= RAMP_S:
             begin = self._clock()
             at_best = self._at_best_soon()
-            if not at_best:
+            if not at_best and left_s >= RAMP_S + LOOK_AGAIN_S:
                 self._sleep(LOOK_AGAIN_S)
-                self._resign()
                 at_best = self._at_best()
-            self._patience.spend(self._clock() - begin)
+            spent_s = self._clock() - begin
+            self._patience.spend(spent_s)
+            if not at_best:
+                self._resign(spent_s)
         return at_best
 
     def _at_best_soon(self) -> bool:
@@ -164,9 +168,9 @@ class QuietMachine:
         """The best state that any process has seen here; without a file, that this one has seen."""
         return _read_best(self._best_file) or self._best
 
-    def _resign(self) -> None:
-        """After one more pass in vain, expect a little less."""
-        share = (RAMP_S + LOOK_AGAIN_S) / RESIGNED_S
+    def _resign(self, spent_s: float) -> None:
+        """After so much more waiting in vain, expect a little less."""
+        share = min(spent_s / RESIGNED_S, 1.0)
         pairs = zip(self._known(), self._now, strict=True)
         self._best = tuple(known_s * max(now_s / known_s, 1.0) ** share for known_s, now_s in pairs)
         _write_best(self._best_file, self._best)
