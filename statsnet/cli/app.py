@@ -15,6 +15,7 @@ import click
 from statsnet import __version__
 from statsnet.cli import cache, characterize, compare, device, listing, map, profile, run, show, synthesize, validate
 from statsnet.errors import StatsNetError
+from statsnet.measure.patience import PATIENCE
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE))
 _DEBUG = "STATSNET_DEBUG"
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done; 1: it failed; 2: the request itself is wrong; 130 and 143: ended by Ctrl-C or SIGTERM.
     """
     _prepare_streams()
+    PATIENCE.restart()
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
         given = sys.argv[1:] if arguments is None else arguments

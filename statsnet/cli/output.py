@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 from statsnet.progress import Report as ReportProgress
 
@@ -138,19 +139,29 @@ def write_pictures(folder: str, pictures: Mapping[str, str], *, say: bool) -> No
 QUIET_S = 60.0
 """A log that says nothing for longer looks like a program that hangs."""
 
+SHOWN_S, NOTED_S = 1.0, 5.0
+"""Waiting for quiet moments is shown if it took longer: on the live line, and at the end."""
+
 
 @contextmanager
 def progress() -> Iterator[ReportProgress]:
     """A function that shows progress on stderr.
 
     On a terminal that is one live line with an estimate; elsewhere a plain line for each new stage, and every
-    QUIET_S what is being done.
+    QUIET_S what is being done. At the end, a note says how much of it was waiting for quiet moments.
     """
+    before_s = PATIENCE.spent_s
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _live_line() as show:
             yield show
     else:
         yield _plain_lines()
+    if PATIENCE.spent_s - before_s > NOTED_S:
+        print_notes([f"{_waited(PATIENCE.spent_s - before_s)} (never with STATSNET_PATIENCE_S=0)"])
+
+
+def _waited(seconds: float) -> str:
+    return f"waited {_rounded(seconds)} for quiet moments" if seconds > SHOWN_S else ""
 
 
 def _plain_lines() -> ReportProgress:
@@ -182,13 +193,20 @@ def _live_line() -> Iterator[ReportProgress]:
         rich_progress.BarColumn(bar_width=24),
         rich_progress.TimeElapsedColumn(),
         rich_progress.TextColumn("{task.fields[estimate]}", markup=False),
+        rich_progress.TextColumn("{task.fields[waited]}", markup=False),
     )
     with rich_progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0, estimate="")
+        task = bar.add_task("starting", total=1.0, estimate="", waited="")
 
         def show(progress: Progress) -> None:
             text = estimate.text(progress)
-            bar.update(task, description=progress.stage, completed=progress.done, estimate=text)
+            bar.update(
+                task,
+                description=progress.stage,
+                completed=progress.done,
+                estimate=text,
+                waited=_waited(PATIENCE.spent_s),
+            )
 
         yield show
 

@@ -28,6 +28,7 @@ from statsnet.environment import ALLOCATOR_ENV, describe
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control, Job
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
+from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Event, Task, class_name, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
 from statsnet.signatures.model import Environment
@@ -120,6 +121,7 @@ class MeasuringProcess(Generic[R]):
             "task": encode_task(self._task),
             "setting": self._control.setting,
             "takes_turns": self._takes_turns,
+            "patience": (PATIENCE.begun_s, PATIENCE.spent_s),
         }
         with contextlib.ExitStack() as resources:
             folder = tempfile.TemporaryDirectory(prefix="statsnet-")
@@ -179,7 +181,7 @@ class MeasuringProcess(Generic[R]):
                     if not chunk:
                         break
                     *lines, pending = (pending + chunk).split(b"\n")
-                    yield from (msgspec.json.decode(line, type=Event) for line in lines)
+                    yield from map(_heard, lines)
                 elif ended:
                     return
                 if time.monotonic() > deadline:
@@ -205,6 +207,13 @@ class MeasuringProcess(Generic[R]):
         data = _read_outcome(self._folder, self._process.wait(), alone=not self._control.under)
         result: R = msgspec.convert(data, result_type(self._task))
         return result
+
+
+def _heard(line: bytes) -> Event:
+    """What the process has spent on waiting counts for the whole command."""
+    event = msgspec.json.decode(line, type=Event)
+    PATIENCE.spend(event.waited_s)
+    return event
 
 
 _HINTS: dict[int, str] = {

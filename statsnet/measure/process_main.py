@@ -11,12 +11,14 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from statsnet.errors import StatsNetError
+from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Context, Event, decode_task, to_json
 from statsnet.workloads import settings
 
@@ -44,8 +46,16 @@ def _run(message: dict[str, Any], events_fd: int) -> Any:
     def say(event: Event) -> None:
         os.write(events_fd, msgspec.json.encode(event) + b"\n")
 
-    turns = sys.stdin if message["takes_turns"] else None
-    return task.run(Context(setting=setting, say=say, turns=turns))
+    PATIENCE.begun_s, PATIENCE.spent_s = message["patience"]
+    PATIENCE.tell = lambda spent_s: say(Event(waited_s=spent_s))
+    return task.run(Context(setting=setting, say=say, turns=_turns() if message["takes_turns"] else None))
+
+
+def _turns() -> Iterator[str]:
+    """A turn for each line, which holds what the command's processes have spent of its patience by now."""
+    for line in sys.stdin:
+        PATIENCE.spent_s = float(line)
+        yield line
 
 
 def _write(path: Path, text: str) -> None:

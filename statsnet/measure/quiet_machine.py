@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ from typing import TypeVar
 import torch
 
 from statsnet.environment import cache_dir, describe
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError
+from statsnet.measure.patience import PATIENCE, Patience, patience_limit_s
 from statsnet.signatures.canonical import write_json_atomically
 
 T = TypeVar("T")
@@ -40,8 +40,9 @@ RAMP_S = 0.1
 """A core that has slept needs up to this long to reach its full speed."""
 
 LOOK_AGAIN_S = 0.25
-PATIENCE_S = 60.0
-"""How long one process waits in all, unless STATSNET_PATIENCE_S is set. After that, it accepts the best state seen."""
+RESIGNED_S = 60.0
+"""Waiting in vain moves the best state known towards the present one, by half in about 40 s (on a logarithm). So a
+machine that has changed for good, as after a move to another host, is not waited for in every command."""
 
 ROUNDS = 20
 ROWS, COLUMNS = 512, 256
@@ -81,58 +82,71 @@ def _median_s(run: Callable[[], None]) -> float:
 
 
 class QuietMachine:
-    """`measure(function)` runs a function while the machine is at its best; `waited_s` is the time spent waiting and
-    repeating. On a GPU, with more than MOST_THREADS threads, or without patience, it runs the function at once."""
+    """`measure(function)` runs a function while the machine is at its best, as far as `patience` allows. On a GPU, with
+    more than MOST_THREADS threads, or with STATSNET_PATIENCE_S=0, it runs the function at once."""
 
     def __init__(
         self,
         device: str = "cpu",
         *,
         look: Callable[[], Sequence[float]] | None = None,
-        patience_s: float | None = None,
+        patience: Patience = PATIENCE,
         sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience_s = _patience_s() if patience_s is None else patience_s
         matters = device.partition(":")[0] == "cpu" and torch.get_num_threads() <= MOST_THREADS
-        self._look = look or (Probes() if matters else None)
-        self._sleep, self._clock = sleep, clock
-        self._gave_up = False
-        self._best: tuple[float, ...] = _UNKNOWN
-        """Since this process began."""
+        self._look = look or (Probes() if matters and patience_limit_s() != 0 else None)
+        self._patience, self._sleep, self._clock = patience, sleep, clock
         self._best_file = _best_file() if self._look else Path()
-        self.waited_s = 0.0
+        self._best: tuple[float, ...] = _UNKNOWN
+        self._now: tuple[float, ...] = _UNKNOWN
+        self._measured = self._disturbed = 0
 
     @property
     def warnings(self) -> list[str]:
         """What was not at its best, and what to do about it, as `timing.measure` puts it."""
-        if not self._gave_up:
+        if 2 * self._disturbed <= self._measured:
             return []
-        return ["the machine was seldom at its best: stop other programs, or raise STATSNET_PATIENCE_S"]
+        return [
+            "the machine was seldom at its best: stop other programs, or allow more waiting with STATSNET_PATIENCE_S"
+        ]
 
     def measure(self, measure: Callable[[], T]) -> T:
-        """The result of `measure`, which runs again if the machine is disturbed at its end: up to ATTEMPTS times."""
-        if self._look is None or self._patience_s <= 0:
+        """The result of `measure`, which runs again if the machine is disturbed at its end: up to ATTEMPTS times, and
+        if as much time as it took may still be spent."""
+        if self._look is None:
             return measure()
-        first = self._clock()
-        for _ in range(ATTEMPTS):
-            self._wait()
+        for attempt in range(ATTEMPTS):
+            at_best = self._wait()
             begin = self._clock()
             result = measure()
-            if self._patience_s <= 0 or self._at_best():
+            took_s = self._clock() - begin
+            may_repeat = at_best and attempt + 1 < ATTEMPTS and self._left_s() >= took_s
+            at_best = at_best and self._at_best()
+            if at_best or not may_repeat:
                 break
-        self.waited_s += begin - first
+            self._patience.spend(took_s)
+        self._measured += 1
+        self._disturbed += not at_best
         return result
 
-    def _wait(self) -> None:
-        """Wait until the machine is at its best. If that takes too long, the best state seen meanwhile becomes the
-        reference for later processes, until one of them sees a better state."""
-        while not self._at_best_soon() and self._patience_s > 0:
-            self._sleep(LOOK_AGAIN_S)
-            self._patience_s -= LOOK_AGAIN_S + RAMP_S
-            if self._patience_s <= 0:
-                self._gave_up = True
-                _write_best(self._best_file, self._best)
+    def _left_s(self) -> float:
+        return self._patience.left_s(self._clock())
+
+    def _wait(self) -> bool:
+        """Wait until the machine is at its best, or until patience is too short to look for RAMP_S; says which."""
+        at_best = self._at_best()
+        while not at_best and (left_s := self._left_s()) >= RAMP_S:
+            begin = self._clock()
+            at_best = self._at_best_soon()
+            if not at_best and left_s >= RAMP_S + LOOK_AGAIN_S:
+                self._sleep(LOOK_AGAIN_S)
+                at_best = self._at_best()
+            spent_s = self._clock() - begin
+            self._patience.spend(spent_s)
+            if not at_best:
+                self._resign(spent_s)
+        return at_best
 
     def _at_best_soon(self) -> bool:
         end = self._clock() + RAMP_S
@@ -142,31 +156,27 @@ class QuietMachine:
 
     def _at_best(self) -> bool:
         assert self._look
-        now = tuple(self._look())
-        self._best = _lowest(self._best, now)
-        known = _read_best(self._best_file)
-        if _lowest(known, now) != known:
-            _write_best(self._best_file, _lowest(known, now))
-        limits = zip(now, _lowest(known, self._best), Probes.limits, strict=True)
+        self._now = tuple(self._look())
+        known = self._known()
+        self._best = _lowest(known, self._now)
+        if self._best != known:
+            _write_best(self._best_file, self._best)
+        limits = zip(self._now, self._best, Probes.limits, strict=True)
         return all(now_s < limit * best_s for now_s, best_s, limit in limits)
+
+    def _known(self) -> tuple[float, ...]:
+        """The best state that any process has seen here; without a file, that this one has seen."""
+        return _read_best(self._best_file) or self._best
+
+    def _resign(self, spent_s: float) -> None:
+        """After so much more waiting in vain, expect a little less."""
+        share = min(spent_s / RESIGNED_S, 1.0)
+        pairs = zip(self._known(), self._now, strict=True)
+        self._best = tuple(known_s * max(now_s / known_s, 1.0) ** share for known_s, now_s in pairs)
+        _write_best(self._best_file, self._best)
 
 
 _UNKNOWN = (math.inf, math.inf)
-
-
-def _patience_s() -> float:
-    """Raises UsageError if STATSNET_PATIENCE_S is no number of seconds."""
-    text = os.environ.get("STATSNET_PATIENCE_S", "")
-    try:
-        seconds = float(text or PATIENCE_S)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise UsageError(
-            f"STATSNET_PATIENCE_S is '{text}', no number of seconds",
-            hint="STATSNET_PATIENCE_S=0 measures without waiting for a quiet moment",
-        )
-    return seconds
 
 
 def _lowest(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
@@ -180,13 +190,13 @@ def _best_file() -> Path:
     return cache_dir() / "quiet_machine" / hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:16]
 
 
-def _read_best(path: Path) -> tuple[float, ...]:
-    """Infinite times if the file is missing or makes no sense."""
+def _read_best(path: Path) -> tuple[float, ...] | None:
+    """None if the file is missing or makes no sense."""
     try:
         times_s = tuple(map(float, json.loads(path.read_text(encoding="utf-8"))))
     except (OSError, ValueError, TypeError):
-        return _UNKNOWN
-    return times_s if len(times_s) == len(_UNKNOWN) and all(s > 0 for s in times_s) else _UNKNOWN
+        return None
+    return times_s if len(times_s) == len(_UNKNOWN) and all(s > 0 for s in times_s) else None
 
 
 def _write_best(path: Path, best: Sequence[float]) -> None:

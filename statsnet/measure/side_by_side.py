@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from statsnet.environment import describe
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.control import Failure, Job
+from statsnet.measure.patience import PATIENCE
 from statsnet.measure.process import MeasuringProcess, run_job
 from statsnet.measure.task import Event
 from statsnet.measure.timing_tasks import StepOutcome, TimingTask
@@ -90,14 +91,16 @@ def _take_turns(jobs: Sequence[Job[StepOutcome]], outcomes: Outcomes) -> None:
             with _tolerate_failure(job, place, outcomes):
                 turns[place] = _Turn(job, process, process.events())
                 turns[place].wait_for_turn()
-        rounds, begin = 0, time.monotonic()
-        waited_s: dict[int, float] = {}
-        while rounds < FEWEST_TURNS or time.monotonic() - begin - sum(waited_s.values()) < time_s * len(jobs):
+        rounds, begin, spent_s = 0, time.monotonic(), PATIENCE.spent_s
+        while (
+            rounds < FEWEST_TURNS
+            or time.monotonic() - begin - (PATIENCE.spent_s - spent_s) < time_s * len(jobs)  # waiting does not count
+        ):
             turns = {place: turn for place, turn in turns.items() if place not in outcomes}
             for place, turn in turns.items():
                 with _tolerate_failure(turn.job, place, outcomes):
-                    turn.process.tell("step")
-                    waited_s[place] = turn.wait_for_turn().waited_s
+                    turn.process.tell(str(PATIENCE.spent_s))  # others have spent some since it began
+                    turn.wait_for_turn()
                 time.sleep(PAUSE_S)
             rounds += 1
         for place, turn in turns.items():

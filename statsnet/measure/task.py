@@ -23,7 +23,8 @@ R = TypeVar("R")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a process says while it runs: its progress, the number of the item that it starts, or how its turn went."""
+    """What a process says while it runs: its progress, the number of the item that it starts, how its turn went, or
+    what it has just spent on waiting for a quiet moment."""
 
     progress: Progress | None = None
     item: int | None = None

@@ -230,7 +230,7 @@ def take_turns(
         window = quiet_machine.measure(one_window)
         times += window
         windows.append(median(window))
-        say(Event(window_s=windows[-1], waited_s=quiet_machine.waited_s))
+        say(Event(window_s=windows[-1]))
     timing = Timing(
         latency_s=tuple(times),
         warmup_latency_s=tuple(warmup),

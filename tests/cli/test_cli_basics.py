@@ -14,6 +14,7 @@ from cli_support import GOLDEN, ROOT, Cli, command, environment
 
 from statsnet import __version__
 from statsnet.cli import app, main, output
+from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 
 COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show", "cache")
@@ -121,3 +122,27 @@ def test_a_log_names_each_stage_once_and_says_now_and_then_what_is_done(
             show(Progress(stage=f"the proxy, round {number} of 8"))
     shown = capsys.readouterr().err.splitlines()
     assert shown == [f"the proxy, round {n} of 8" for n in (1, 4, 7)]
+
+
+@pytest.mark.parametrize(("waited_s", "notes"), [(4.0, 0), (12.0, 1)])
+def test_waiting_for_quiet_moments_is_said_at_the_end(
+    waited_s: float, notes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PATIENCE.restart()
+    PATIENCE.spend(30.0)  # before
+    with output.progress():
+        PATIENCE.spend(waited_s)
+        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err.count("statsnet: waited 12 s for quiet moments") == notes
+
+
+def test_waiting_is_shown_as_it_is_spent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(output.sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "150")
+    PATIENCE.restart()
+    with output.progress() as show:
+        show(Progress(stage="measuring"))
+        PATIENCE.spend(3.0)
+        show(Progress(stage="measuring"))
+    assert "waited 3 s for quiet moments" in capsys.readouterr().err

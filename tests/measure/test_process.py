@@ -20,12 +20,14 @@ from fake_tasks import (
     NotANumber,
     Raising,
     Refusing,
+    Waiting,
 )
 from measuring import assert_all_end
 
 from statsnet.errors import MeasurementError, UsageError, WorkloadError
 from statsnet.measure.control import Control
 from statsnet.measure.forked_process import SWITCH
+from statsnet.measure.patience import PATIENCE, SHARE
 from statsnet.measure.process import run
 from statsnet.measure.task import Task, UnderNcu, decode_task, encode_task, to_json
 from statsnet.measure.timing_tasks import Model, TimeWorkload
@@ -89,6 +91,25 @@ def test_the_systems_own_allocator_can_be_kept(temporary_files: Path, monkeypatc
     monkeypatch.setenv("STATSNET_ALLOCATOR", "system")
     monkeypatch.delenv("MALLOC_TOP_PAD_", raising=False)
     assert run(Environment())["MALLOC_TOP_PAD_"] is None
+
+
+def test_two_processes_in_a_row_share_what_a_command_may_wait(
+    temporary_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATSNET_PATIENCE_S", "10")
+    PATIENCE.restart()
+    assert run(Waiting(4.0)) == (0.0, 6.0)
+    assert run(Waiting(5.0)) == (4.0, 1.0)
+    assert PATIENCE.spent_s == 9.0
+
+
+def test_a_process_knows_when_the_command_began(temporary_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STATSNET_PATIENCE_S")
+    PATIENCE.restart()
+    monkeypatch.setattr(PATIENCE, "begun_s", PATIENCE.begun_s - 1e6)
+    _, left_s = run(Waiting(4.0))
+    now_s = time.monotonic() - PATIENCE.begun_s
+    assert SHARE * 1e6 - 4.0 <= left_s <= SHARE * now_s - 4.0
 
 
 @pytest.mark.usefixtures("way")

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_turns import MOMENT_S, WaitingInTurn
 
 from statsnet.errors import StatsNetError, WorkloadError
 from statsnet.measure.control import Control, Failure, Job
+from statsnet.measure.patience import PATIENCE
 from statsnet.measure.side_by_side import FEWEST_TURNS, side_by_side
 from statsnet.measure.task import Event
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload, take_turns
@@ -84,6 +86,15 @@ def test_one_that_may_fail_says_why_and_the_others_go_on(tmp_path: Path, side: s
     assert [isinstance(o, Failure) for o in outcomes] == [False, False, True]
     assert outcomes[2].why.startswith("it (aten=default): ")
     assert "no kernel for this capability" in outcomes[2].why
+
+
+def test_each_process_knows_what_the_others_have_spent_on_waiting() -> None:
+    PATIENCE.restart()
+    task = WaitingInTurn(limits=Limits(max_time_s=0.0))
+    outcomes = side_by_side([Job(task, Control()), Job(task, Control())])
+    for place, outcome in enumerate(outcomes):
+        assert outcome.environment["spent_s"] == [(2 * turn + place) * MOMENT_S for turn in range(FEWEST_TURNS)]
+    assert PATIENCE.spent_s == 2 * FEWEST_TURNS * MOMENT_S
 
 
 def test_a_window_for_each_command() -> None:

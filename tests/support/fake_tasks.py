@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statsnet.errors import WorkloadError
+from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Context, CountableTask, Progress, Task
 from statsnet.workloads.loading import resolve
 
@@ -40,6 +41,18 @@ class Doubling(Task[tuple[float, ...]]):
             context.report(Progress(stage="working", done=done))
         print("noise on stdout")
         return (self.question * 2,)
+
+
+@dataclass(frozen=True)
+class Waiting(Task[tuple[float, float]]):
+    """Spends seconds of the command's patience; returns what had been spent before, and what is left."""
+
+    seconds: float
+
+    def run(self, context: Context) -> tuple[float, float]:
+        before_s = PATIENCE.spent_s
+        PATIENCE.spend(self.seconds)
+        return before_s, PATIENCE.left_s(time.monotonic())
 
 
 @dataclass(frozen=True)
