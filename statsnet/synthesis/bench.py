@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from statsnet.deadline import NEVER, Deadline
 from statsnet.measure.cache import MeasurementCache
-from statsnet.progress import Report, silent
+from statsnet.progress import Report, Stages, silent
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.network_measurement import MachineSpeed, NetworkMeasurement
 
 MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
@@ -21,7 +23,8 @@ MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSetup:
     """What both kinds of bench need: the proxy's environment record, mode and dtype; the device that tasks run on; and,
-    on a GPU, whether hardware counters are read (gpu.COUNTING). `note` is told what could not be measured."""
+    on a GPU, whether hardware counters are read (gpu.COUNTING). `note` is told what could not be measured. `stages`
+    keeps where the time goes."""
 
     environment: Environment
     mode: str
@@ -31,6 +34,9 @@ class BenchSetup:
     counters: str = "off"
     report: Report = silent
     note: Callable[[str], None] = silent
+    effort: Effort = NORMAL
+    deadline: Deadline = NEVER
+    stages: Stages = field(default_factory=Stages)
 
 
 class Bench(Protocol):

@@ -79,6 +79,7 @@ class LiveBench:
                 members[member.name] = replace(member, signature=profiled)
             elif member.name in foreign:
                 replayed[member.name] = self._replay(member, f"re-timing {what}")
+            self.setup.stages.advance(1 / len(due))
         return replace(mix, members=tuple(members.values())), replayed
 
     def _profile(self, member: MixMember, stage: str) -> Signature | None:
@@ -141,7 +142,7 @@ class LiveBench:
         with written(reference_network) as folder:
             for number, member in enumerate(repeated, 1):
                 stage = f"timing {member.name} once more ({number} of {len(repeated)})"
-                self.setup.report(Progress(stage=stage, done=(number - 1) / len(repeated)))
+                self.setup.report(Progress(stage=stage))
                 model = self._model_of(member.signature)
                 task = TimeWorkload(model=model, device=self.setup.device, limits=limits, reference_network=folder)
                 try:
@@ -149,6 +150,7 @@ class LiveBench:
                         steps[member.name].append(self._run(task, stage))
                 except _NOT_MEASURED:
                     failed.add(member.name)
+                self.setup.stages.advance(1 / len(repeated))
         return steps
 
     def machine_speed(self, reference_network: str) -> MachineSpeed:
@@ -186,7 +188,11 @@ class LiveBench:
         return self._key(candidate=candidate.to_dict())
 
     def _measure_missing(self, wanted: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
-        return self._run(self._measure_blocks_task(wanted), "blocks", begun)
+        def begin(number: int) -> None:
+            self.setup.stages.advance(1 / (PROCESSES * len(wanted)))
+            begun(number)
+
+        return self._run(self._measure_blocks_task(wanted), "blocks", begin)
 
     def _measure_blocks_task(self, wanted: Sequence[Candidate]) -> MeasureBlocks:
         setup = self.setup

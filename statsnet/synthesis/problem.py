@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from statsnet.environment import fingerprint
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import build_towers
@@ -13,6 +14,7 @@ from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import Candidate, candidates, leaders
+from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import MachineSpeed
 
@@ -87,9 +89,18 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     If the cache ignores older entries, members are profiled again if their models are at hand, and blocks are timed
     again. Raises StatsNetError if no block stands for any operator, MeasurementError if measuring fails.
     """
-    setup = bench.setup
+    setup, stages = bench.setup, bench.setup.stages
     title, before = mix.title, {m.name: m.signature for m in mix.members}
-    mix, replayed = bench.measure_members(mix)
+    foreign = {m.name for m in mix.members if m.signature.measurement_for(fingerprint(setup.environment)) is None}
+    stages.expect(
+        expected_stages_s(
+            foreign=len(before if setup.cache.ignores_older else foreign),
+            members=len(before) if request.retime and bench.can_time_members else 0,
+            effort=setup.effort,
+        )
+    )
+    with stages.stage(PROFILING):
+        mix, replayed = bench.measure_members(mix)
     target = target_of_mix(mix, replayed)
     budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
     chosen = candidates(target, budget_s=budget_s * design.size)
@@ -99,11 +110,13 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    costs = costs_of(chosen, bench, counters=bool(target.counters))
+    with stages.stage(BLOCKS):
+        costs = costs_of(chosen, bench, counters=bool(target.counters))
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     due = profiled if setup.cache.ignores_older else before.keys() - replayed.keys()
     source = reference_network(target, setup.mode, setup.dtype)
-    retimed, speed = bench.retime_members(target, due if request.retime else (), source)
+    with stages.stage(TIMING):
+        retimed, speed = bench.retime_members(target, due if request.retime else (), source)
     if retimed:
         target = target_of_mix(mix, {**replayed, **retimed})
         budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)

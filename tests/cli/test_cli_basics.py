@@ -121,3 +121,10 @@ def test_a_log_names_each_stage_once_and_says_now_and_then_what_is_done(
             show(Progress(stage=f"the proxy, round {number} of 8"))
     shown = capsys.readouterr().err.splitlines()
     assert shown == [f"the proxy, round {n} of 8" for n in (1, 4, 7)]
+
+
+def test_a_log_says_how_far_the_whole_command_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress() as show:
+        show(Progress(stage="blocks", done=0.1, of_all=True))
+        show(Progress(stage="solving", done=0.42, remaining_s=200.0, of_all=True))
+    assert capsys.readouterr().err.splitlines() == ["blocks (10%)", "solving (42%, about 3 min left)"]
