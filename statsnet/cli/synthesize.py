@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     type=click.Choice(tuple(EFFORTS)),
     default=NORMAL.name,
     show_default=True,
-    help="How much is measured: quick looks at one network once, thorough tries six and stops for nothing.",
+    help="How much is measured: quick one network, once; normal until it is good or rounds gain nothing; thorough six.",
 )
 @click.option(
     "--within",
