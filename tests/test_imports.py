@@ -13,7 +13,7 @@ import statsnet
 
 ROOT = Path(statsnet.__file__).parent
 LAYERS = (
-    {"errors"},
+    {"errors", "deadline"},
     {"units", "environment", "progress"},
     {"signatures"},
     {"workloads"},
@@ -27,7 +27,7 @@ LAYERS = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(ROOT.rglob("*.py"))
-NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment", "progress")
+NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment", "progress", "deadline")
 
 
 def part_of(path: Path) -> str:

@@ -11,12 +11,13 @@ from statsnet.signatures.target import Target
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Problem, costs_of
-from statsnet.synthesis.rounds import ROUNDS, solve_in_rounds
+from statsnet.synthesis.rounds import solve_in_rounds
 
 
-def solved(problem: Problem, rounds: int = ROUNDS) -> str:
-    """As `synthesize` does it."""
-    best, _ = solve_in_rounds(problem, rounds=rounds, confirm=False)
+def solved(problem: Problem, rounds: int | None = None) -> str:
+    """As `synthesize` does it, or in so many rounds."""
+    usual = problem.bench.setup.effort
+    best, _ = solve_in_rounds(problem, effort=replace(usual, rounds=rounds or usual.rounds, confirming=()))
     return best.source
 
 

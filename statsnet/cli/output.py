@@ -175,7 +175,7 @@ def _plain_lines() -> ReportProgress:
         if stage and (kind not in seen or time.monotonic() > last + QUIET_S):
             seen.add(kind)
             last = time.monotonic()
-            print(stage, file=sys.stderr, flush=True)
+            print(f"{stage} ({_of_all(progress)})" if progress.of_all else stage, file=sys.stderr, flush=True)
 
     return show
 
@@ -212,13 +212,16 @@ def _live_line() -> Iterator[ReportProgress]:
 
 
 class _Estimate:
-    """The time left: what is reported, or what the present stage's speed says."""
+    """How far the whole command is, where it says so; else the time left that is reported, or what the present stage's
+    speed says."""
 
     def __init__(self) -> None:
         self._stage = ""
         self._begin = 0.0
 
     def text(self, progress: Progress) -> str:
+        if progress.of_all:
+            return _of_all(progress)
         stage, done = re.sub(r"\d+", "#", progress.stage), progress.done
         if stage != self._stage:
             self._stage, self._begin = stage, time.monotonic()
@@ -226,6 +229,12 @@ class _Estimate:
         if remaining is None and done > 0.02:
             remaining = (time.monotonic() - self._begin) * (1 - done) / done
         return "" if remaining is None else f"about {_rounded(remaining)} left"
+
+
+def _of_all(progress: Progress) -> str:
+    """`42%, about 3 min left`."""
+    left = "" if progress.remaining_s is None else f", about {_rounded(progress.remaining_s)} left"
+    return f"{progress.done:.0%}{left}"
 
 
 def _rounded(seconds: float) -> str:

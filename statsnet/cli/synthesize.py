@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from statsnet.cli import json_option, options, output
+from statsnet.deadline import Deadline
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.progress import Stages
+from statsnet.synthesis.effort import EFFORTS, NORMAL
 
 if TYPE_CHECKING:
     from statsnet.proxy.spec import Proxy
@@ -41,6 +44,19 @@ if TYPE_CHECKING:
     help="Search over N designs: sizes of blocks, their number, order, shorter steps.",
 )
 @click.option("--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long.")
+@click.option(
+    "--effort",
+    type=click.Choice(tuple(EFFORTS)),
+    default=NORMAL.name,
+    show_default=True,
+    help="How much is measured: quick one network, once; normal until it is good or rounds gain nothing; thorough six.",
+)
+@click.option(
+    "--within",
+    type=options.Duration(),
+    metavar="TIME",
+    help="End after about this time with the best proxy so far; one network is measured in any case.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the search that was begun for this folder.")
 @click.option(
     "--fresh",
@@ -59,6 +75,8 @@ def synthesize(
     compression: float | None,
     trials: int | None,
     time_limit: float | None,
+    effort: str,
+    within: float | None,
     resume: bool,
     fresh: bool,
     device: str,
@@ -80,6 +98,7 @@ def synthesize(
     from statsnet.signatures.mix import resolve_mix
     from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 
+    deadline = Deadline.after(within)
     searching = trials is not None or time_limit is not None
     _check_together(budget, compression, searching, resume, fresh)
     file = load_mix_file(mix) if is_mix_file(mix) else None
@@ -117,14 +136,17 @@ def synthesize(
     )
     files: dict[str, str] = {}
     with output.progress() as show:
+        stages = Stages(show, deadline)
         wanted = MakeOptions(
             mode=mode,
             device=device,
             profiles=Path(profiles) if profiles else None,
             cache=MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
             counters=counters,
-            report=show,
             note=notes.append,
+            effort=EFFORTS[effort],
+            deadline=deadline,
+            stages=stages,
         )
         if searching:
             limits = SearchLimits(trials=trials, time_limit_s=time_limit, resume=resume)
@@ -135,16 +157,17 @@ def synthesize(
             proxy = make(request, wanted)
     write_proxy(proxy, path, search=files)
     output.print_notes(notes)
-    _print(proxy, path, json_path)
+    _print(proxy, path, stages, json_path)
 
 
-def _print(proxy: Proxy, path: Path, json_path: str | None) -> None:
+def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> None:
     from statsnet.reporting.proxy import proxy_report
+    from statsnet.reporting.stages import stages_table
     from statsnet.signatures.conversion import plain
 
-    fit = proxy.fit()
+    fit, times = proxy.fit(), stages_table(stages.spent_s, stages.total_s)
     data = plain({"folder": str(path), "spec": proxy.spec, "fit": fit})
-    output.deliver(data, json_path, lambda: proxy_report(proxy.spec, fit))
+    output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), times])
     if json_path != output.STDOUT:
         output.print_written(path)
 

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
 from statsnet.environment import fingerprint
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import measuring_environment
-from statsnet.progress import Report, silent
+from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.synthesis.bench import Bench, BenchSetup
+from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, common_dtype, prepare
 from statsnet.synthesis.search import SearchLimits, SearchResult, search
@@ -25,15 +27,17 @@ from statsnet.synthesis.synthesize import finish
 class MakeOptions:
     """Where and how a proxy is made. On a GPU, hardware counters (`counters`: see gpu.COUNTING) are read for members
     that are profiled here, for candidates if the members' are known, and for the finished proxy; if there are none,
-    `note` is told why."""
+    `note` is told why. At the `deadline` the best proxy so far is made."""
 
     mode: str = "inference"
     device: str = "cpu"
     profiles: Path | None = None
     cache: MeasurementCache = field(default_factory=MeasurementCache)
     counters: str = "off"
-    report: Report = silent
     note: Callable[[str], None] = silent
+    effort: Effort = NORMAL
+    deadline: Deadline = NEVER
+    stages: Stages = field(default_factory=Stages)
 
 
 def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
@@ -52,8 +56,11 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
         device="cpu" if recorded else options.device,
         cache=options.cache,
         counters=options.counters,
-        report=options.report,
+        report=options.stages.report,
         note=options.note,
+        effort=options.effort,
+        deadline=options.deadline,
+        stages=options.stages,
     )
     return mix, RecordedBench(setup, recorded) if recorded else LiveBench(setup)
 

@@ -65,6 +65,8 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
             for row in fit.characteristics
             if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
         ]
+    if fit.effort == "quick":
+        lines += ["", "Made with `--effort quick`: networks were measured in one process each, this one not again."]
     if fit.replayed_members:
         lines += [
             "",

@@ -23,6 +23,7 @@ from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
 from statsnet.signatures.documents import (
+    EffortName,
     Fit,
     FitSummary,
     ProxySpec,
@@ -53,6 +54,7 @@ class Proxy:
     not_retimed: tuple[str, ...]
     rounds: tuple[Round, ...]
     build_s: float
+    effort: EffortName
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
 
@@ -87,6 +89,7 @@ class Proxy:
                 coefficient_of_variation=measurement.coefficient_of_variation,
                 parameter_count=self.signature.memory.parameter_count,
             ),
+            effort=self.effort,
             rounds=self.rounds,
             replayed_members=self.replayed,
             stored_members=self.not_retimed,

@@ -85,6 +85,10 @@ def fit_report(fit: Fit) -> Report:
                 f"{format_compression(summary.compression)}."
             )
         )
+    if fit.effort == "quick":
+        report.append(
+            line("Made with --effort quick: networks were measured in one process each, the finished one not again.")
+        )
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
         report.append(
             line(

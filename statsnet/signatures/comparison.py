@@ -90,6 +90,21 @@ def summary(target: Target, achieved: Target) -> Distances:
     )
 
 
+CATEGORY_BAR, KERNEL_CLASS_BAR, RATE_BAR = 0.03, 0.05, 0.05
+"""A fit is good if no distance is larger: shares in points ÷ 100, FLOP/s and bytes/s relative to the target's."""
+
+
+def is_good(distances: Distances) -> bool:
+    """Whether a fit meets all bars; what the target does not have is met."""
+    bars = (
+        (distances.category_total_variation, CATEGORY_BAR),
+        (distances.kernel_class_total_variation, KERNEL_CLASS_BAR),
+        (distances.flops_per_s_error, RATE_BAR),
+        (distances.bytes_per_s_error, RATE_BAR),
+    )
+    return all(abs(distance or 0.0) <= bar for distance, bar in bars)
+
+
 def _row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
     return Characteristic(name=name, group=group, unit=unit, target=target, achieved=achieved)
 

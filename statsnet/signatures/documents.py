@@ -17,6 +17,7 @@ from statsnet.signatures.timing import Processes, Timing
 Weight = Annotated[float, Meta(gt=0, le=1)]
 MemberName = Annotated[str, Meta(min_length=1, max_length=200)]
 Name = Annotated[str, Meta(max_length=60)]
+EffortName = Literal["quick", "normal", "thorough"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,8 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """fit.json: how well a proxy matches its target."""
+    """fit.json: how well a proxy matches its target. `effort` is how much was measured for it; all files without it are
+    from a time when that was always what is now called thorough."""
 
     kind: Literal["statsnet.fit"] = "statsnet.fit"
     schema_version: Literal[1] = 1
@@ -148,6 +150,7 @@ class Fit:
     characteristics: Annotated[tuple[Characteristic, ...], Meta(max_length=100_000)]
     summary: FitSummary
     network_sha256: str | None = None
+    effort: EffortName = "thorough"
     rounds: tuple[Round, ...] = ()
     replayed_members: tuple[str, ...] = ()
     stored_members: tuple[str, ...] = ()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from statsnet.deadline import NEVER, Deadline
 from statsnet.environment import fingerprint
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import run
 from statsnet.measure.task import Task
-from statsnet.progress import Progress, Report, silent
+from statsnet.progress import Progress, Report, Stages, silent
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 
@@ -26,7 +28,8 @@ MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSetup:
     """What both kinds of bench need: the proxy's environment record, mode and dtype; the device that tasks run on; and,
-    on a GPU, whether hardware counters are read (gpu.COUNTING). `note` is told what could not be measured."""
+    on a GPU, whether hardware counters are read (gpu.COUNTING). `note` is told what could not be measured. `stages`
+    keeps where the time goes."""
 
     environment: Environment
     mode: str
@@ -36,6 +39,9 @@ class BenchSetup:
     counters: str = "off"
     report: Report = silent
     note: Callable[[str], None] = silent
+    effort: Effort = NORMAL
+    deadline: Deadline = NEVER
+    stages: Stages = field(default_factory=Stages)
 
     @property
     def counts(self) -> bool:

@@ -11,17 +11,15 @@ from statsnet.synthesis.candidates import Candidate
 Measure = Callable[[Sequence[Candidate], Callable[[int], None]], list[BlockMeasurement]]
 """Measures these candidates in one process; its second argument is told the index of each candidate as it begins."""
 
-PROCESSES = 2
-
 MOST_FAULTS = 8
 """A library may fail on a few of a mix's blocks; blocks of other sizes replace them. If more fail, something else is
 wrong, and the remaining blocks would no longer represent the mix."""
 
 
 def fastest_measurements(
-    wanted: Sequence[Candidate], measure: Measure
+    wanted: Sequence[Candidate], measure: Measure, processes: int = 1
 ) -> tuple[dict[str, BlockMeasurement], dict[str, ProcessError]]:
-    """By candidate's key: its fastest measurement from several processes, which run one after the other; and, for each
+    """By candidate's key: its fastest measurement from so many processes, which run one after the other; and, for each
     candidate that crashed its process, how the process ended. Why the fastest: if two threads share a core for a while,
     a block takes a scheduler's time slice longer.
 
@@ -29,7 +27,7 @@ def fastest_measurements(
     """
     faults: dict[str, ProcessError] = {}
     runs: list[dict[str, BlockMeasurement]] = []
-    while len(runs) < PROCESSES and (sound := [c for c in wanted if c.key not in faults]):
+    while len(runs) < processes and (sound := [c for c in wanted if c.key not in faults]):
         begun: list[int] = []
         try:
             measured = measure(sound, begun.append)

@@ -14,7 +14,7 @@ from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
 from statsnet.synthesis.block_measurement import BlockMeasurement
-from statsnet.synthesis.block_runs import PROCESSES, fastest_measurements
+from statsnet.synthesis.block_runs import fastest_measurements
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.live_members import LiveMembers
 from statsnet.synthesis.machine_speed import MachineSpeed, reference_network
@@ -23,6 +23,8 @@ from statsnet.synthesis.tasks import MeasureBlocks, MeasureIdleStep, NetworkTrac
 
 SPEED_LIMITS = Limits(min_time_s=0.5, max_time_s=2.0)
 """How long the reference network is timed to know the machine's speed."""
+
+IDLE_PROCESSES = 2
 
 KEPT = 1.05
 """A speed of the machine that was seen before is kept if today's differs by less than this factor: then all that was
@@ -65,13 +67,18 @@ class LiveBench:
         keys = {c.key: self._block_key(c, speed) for c in wanted}
         cached = {name: cache.get(key, BlockMeasurement) for name, key in keys.items()}
         known = {key: measurement for key, measurement in cached.items() if measurement is not None}
+        processes = self.setup.effort.block_processes
         if missing := [c for c in wanted if c.key not in known]:
             with written(speed.reference_network) as reference:
 
                 def measure(some: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
-                    return self.setup.run(self._blocks_task(some, reference), "blocks", begun)
+                    def begin(number: int) -> None:
+                        self.setup.stages.advance(1 / (processes * len(missing)))
+                        begun(number)
 
-                measured, faults = fastest_measurements(missing, measure)
+                    return self.setup.run(self._blocks_task(some, reference), "blocks", begin)
+
+                measured, faults = fastest_measurements(missing, measure, processes)
             known |= measured
             for name, measurement in measured.items():
                 cache.put(keys[name], measurement)
@@ -115,7 +122,7 @@ class LiveBench:
         task = MeasureIdleStep(optimizers=tuple(names), dtype=self.setup.dtype, device=self.setup.device)
 
         def measure() -> dict[str, float]:
-            runs = [self.setup.run(task, "an idle step") for _ in range(PROCESSES)]
+            runs = [self.setup.run(task, "an idle step") for _ in range(IDLE_PROCESSES)]
             return {name: min(idle_s[name] for idle_s in runs) for name in runs[0]}
 
         return self.setup.cache.remember(self.setup.key(idle=names), dict[str, float], measure)
@@ -134,6 +141,7 @@ class LiveBench:
                     dtype=self.setup.dtype,
                     device=self.setup.device,
                     reference_network=reference,
+                    min_time_s=self.setup.effort.network_s,
                 )
                 return self.setup.run(task, "whole network")
 

@@ -26,13 +26,15 @@ from statsnet.synthesis.bench import BenchSetup
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.network_measurement import scale_times
 
-PROFILED_S = (0.4, 2.0, 12.0)
-"""How long a member's steps are profiled: at least, at most, and for all members together. The more members there are,
-the less each one's time matters."""
+PROFILED_S = (0.4, 2.0)
+"""How long a member's steps are profiled, at least and at most. The smaller its share of the mix, the less its time
+matters."""
 
-RETIMED_S = (1.2, 6.0, 40.0)
-"""How long a member's steps are timed again: at least, at most, and for all members together, with what it takes to
-build them."""
+RETIMED_S = (1.2, 6.0)
+"""How long a member's steps are timed again in a process, at least and at most."""
+
+TIMED_SHARE = 1 / 3
+"""Of what timing members again takes; the rest goes to processes and models."""
 
 RETIMED_PROCESSES = 3
 """At least this many for all members together: with only one, its memory placement would decide."""
@@ -67,11 +69,12 @@ class LiveMembers:
         due = [m for m in mix.members if self.setup.cache.ignores_older or m.name in foreign]
         for number, member in enumerate(due, 1):
             what = f"{member.name} on this machine ({number} of {len(due)})"
-            self.setup.report(Progress(stage=f"profiling {what}", done=(number - 1) / len(due)))
+            self.setup.report(Progress(stage=f"profiling {what}"))
             if (profiled := self._profile(member, f"profiling {what}")) is not None:
                 members[member.name] = replace(member, signature=profiled)
             elif member.name in foreign:
                 replayed[member.name] = self._replay(member, f"re-timing {what}")
+            self.setup.stages.advance(1 / len(due))
         return replace(mix, members=tuple(members.values())), replayed
 
     def _profile(self, member: MixMember, stage: str) -> Signature | None:
@@ -81,11 +84,11 @@ class LiveMembers:
         if not _at_hand(pinned):
             return None
         with written(self.speed.reference_network) as reference:
-            least_s, most_s, shared_s = PROFILED_S
+            least_s, most_s = PROFILED_S
             task = ProfileWorkload(
                 model=self._model_of(pinned),
                 device=setup.device,
-                min_time_s=min(max(least_s, shared_s * member.weight), most_s),
+                min_time_s=min(max(least_s, setup.effort.profiled_s * member.weight), most_s),
                 repeats=2,
                 reference_network=reference,
             )
@@ -133,7 +136,7 @@ class LiveMembers:
         than its signature says.
         """
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
-        steps = self._time(chosen := list(_worth_timing(due)))
+        steps = self._time(chosen := list(_worth_timing(due, self.setup.effort.retimed_s)))
         factors: dict[str, float] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
@@ -159,11 +162,11 @@ class LiveMembers:
         with written(self.speed.reference_network) as folder:
             for number, (member, run) in enumerate(repeated, 1):
                 stage = f"timing {member.name} once more ({number} of {len(repeated)})"
-                self.setup.report(Progress(stage=stage, done=(number - 1) / len(repeated)))
+                self.setup.report(Progress(stage=stage))
                 task = TimeWorkload(
                     model=self._model_of(member.signature),
                     device=self.setup.device,
-                    limits=Limits(max_time_s=_retimed_s(len(due))),
+                    limits=Limits(max_time_s=_timed_s(self.setup.effort.retimed_s, len(due))),
                     reference_network=folder,
                 )
                 if member.name not in failed:
@@ -171,6 +174,7 @@ class LiveMembers:
                         steps[member.name].append(self._time_once(task, member.signature, run, stage))
                     except _NOT_MEASURED:
                         failed.add(member.name)
+                self.setup.stages.advance(1 / len(repeated))
         return steps
 
     def _time_once(self, task: TimeWorkload, signature: Signature, run: int, stage: str) -> TimedStep:
@@ -190,12 +194,12 @@ class LiveMembers:
         )
 
 
-def _worth_timing(members: Sequence[TargetMember]) -> Iterator[TargetMember]:
-    """Those that can be timed in RETIMED_S together, and at least one: first those of the largest weight; among equal
-    weights some of each domain, the quickest first."""
-    _, _, left_s = RETIMED_S
+def _worth_timing(members: Sequence[TargetMember], left_s: float) -> Iterator[TargetMember]:
+    """Those that can be timed within this time together, and at least one: first those of the largest weight; among
+    equal weights some of each domain, the quickest first."""
+    timed_s = _timed_s(left_s, len(members))
     for number, member in enumerate(_by_promise(members)):
-        left_s -= _expected_s(member, len(members))
+        left_s -= _expected_s(member, timed_s)
         if number and left_s < 0:
             return
         yield member
@@ -210,15 +214,15 @@ def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
     return sorted(in_turn, key=lambda m: -m.weight)
 
 
-def _expected_s(member: TargetMember, count: int) -> float:
+def _expected_s(member: TargetMember, timed_s: float) -> float:
     building_s = member.signature.memory.parameter_bytes / BUILT_BYTES_PER_S
-    return START_S + building_s + max(_retimed_s(count), STEPS * member.latency_s)
+    return START_S + building_s + max(timed_s, STEPS * member.latency_s)
 
 
-def _retimed_s(count: int) -> float:
-    """How long each of so many members is timed."""
-    least_s, most_s, shared_s = RETIMED_S
-    return min(max(least_s, shared_s / max(count, 1) / 3), most_s)
+def _timed_s(retimed_s: float, count: int) -> float:
+    """How long each of so many members is timed, in `retimed_s` for all."""
+    least_s, most_s = RETIMED_S
+    return min(max(least_s, TIMED_SHARE * retimed_s / max(count, 1)), most_s)
 
 
 def _at_hand(signature: Signature) -> bool:

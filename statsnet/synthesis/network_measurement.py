@@ -24,13 +24,15 @@ Blocks = tuple[tuple[BlockPart, ...], ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkMeasurement:
     """A network's signature, the seconds it takes to build, and for each process its blocks in place, all at one
-    machine speed. The machine took `drift` times as long. `launches` are a GPU's kernels in their order."""
+    machine speed. The machine took `drift` times as long. `launches` are a GPU's kernels in their order. `processes`
+    are the signatures of the single processes, where there were several."""
 
     signature: Signature
     build_s: float
     blocks: tuple[Blocks, ...]
     drift: float
     launches: tuple[Launch, ...] = ()
+    processes: tuple[Signature, ...] = ()
 
     @property
     def latency_s(self) -> float:
@@ -74,9 +76,11 @@ def merge_undisturbed_runs(runs: Sequence[NetworkMeasurement]) -> NetworkMeasure
     typical_s = runs[order[(len(order) - 1) // 2]].latency_s
     quiet = [i for i in order if typical_s / DISTURBED <= runs[i].latency_s <= typical_s * DISTURBED]
     middle = (len(quiet) - 1) // 2
+    signatures = [runs[i].signature for i in quiet]
     return replace(
         runs[quiet[middle]],
-        signature=merge_signatures([runs[i].signature for i in quiet], middle),
+        signature=merge_signatures(signatures, middle),
+        processes=tuple(signatures),
         blocks=tuple(blocks for i in quiet for blocks in runs[i].blocks),
         drift=geometric_mean([runs[i].drift for i in quiet]),
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from statsnet.environment import fingerprint
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 
@@ -79,16 +81,27 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     If the cache ignores older entries, members are profiled again if their models are at hand, and blocks are timed
     again. Raises StatsNetError if no block stands for any operator, MeasurementError if measuring fails.
     """
-    setup = bench.setup
+    setup, stages = bench.setup, bench.setup.stages
     title, before = mix.title, {m.name: m.signature for m in mix.members}
-    speed = bench.machine_speed()
-    mix, replayed = bench.measure_members(mix, speed)
+    foreign = {m.name for m in mix.members if m.signature.measurement_for(fingerprint(setup.environment)) is None}
+    stages.expect(
+        expected_stages_s(
+            foreign=len(before if setup.cache.ignores_older else foreign),
+            members=len(before) if request.retime and bench.can_time_members else 0,
+            effort=setup.effort,
+        )
+    )
+    with stages.stage(PROFILING):
+        speed = bench.machine_speed()
+        mix, replayed = bench.measure_members(mix, speed)
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     due = before.keys() - replayed.keys() - profiled if request.retime else ()
-    retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
+    with stages.stage(TIMING):
+        retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
     target = target_of_mix(mix, {**replayed, **retimed})
     budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
-    costs = costs_of(target, budget_s * design.size, bench, speed)
+    with stages.stage(BLOCKS):
+        costs = costs_of(target, budget_s * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads)
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,30 +10,21 @@ import numpy as np
 from statsnet.errors import StatsNetError
 from statsnet.progress import Progress
 from statsnet.proxy.emit import network_source
-from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
+from statsnet.proxy.towers import Placed, build_towers, shuffled
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts, Counts
 from statsnet.synthesis.candidates import largest_share
+from statsnet.synthesis.effort import Effort
+from statsnet.synthesis.expected_time import CONFIRMING, NETWORKS, SOLVING, Pace, likely_rounds
 from statsnet.synthesis.integer_program import Program, Solution, local_search, relaxation_starts
 from statsnet.synthesis.loads import load_of_target
-from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.trials import Knowledge, Trial, enough
+from statsnet.units import plural
 
 LARGEST_COUNT = 96
-ROUNDS = 6
-FREE_ROUNDS = 2
-
-ROUND_PROCESSES = 3
-"""One process is one sample, and samples of one network differ by several percent. Of three, two outvote one that was
-disturbed."""
-
-STEP_TOLERANCE = 0.03
-"""Processes of one network differ in step time by this share."""
-
-FINAL_PROCESSES = (3, 5, 7)
-"""The finished proxy is measured in 3 processes; in 5, then 7, if its step time differs from that in its round."""
 
 CONFIRMED = 0.05
 """A step's time may differ from that in its round by this share."""
@@ -48,59 +38,6 @@ more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One measured network, and the program's solution that it was built from."""
-
-    counts: Counts
-    towers: list[Tower]
-    source: str
-    measurement: NetworkMeasurement
-    solution: Solution
-
-    def round(self, number: int, problem: Problem) -> Round:
-        """As fit.json holds it."""
-        return Round(
-            round=number,
-            predicted_error=self.solution.error,
-            lower_bound=self.solution.bound,
-            measured_error=self.error(problem.rows, problem.budget_s),
-            drift=self.measurement.drift,
-            step_latency_s=self.latency_s,
-        )
-
-    def in_budget(self, rows: MatchedCharacteristics, budget_s: float) -> np.ndarray:
-        """Its rows in the units of the program: one step's content as shares of the budget."""
-        load = load_of_target(target_of(self.measurement.signature))
-        return rows.vector(load, budget_s / self.latency_s)
-
-    @property
-    def latency_s(self) -> float:
-        """Its step time."""
-        return self.measurement.latency_s
-
-    def achieved(self, rows: MatchedCharacteristics, budget_s: float) -> np.ndarray:
-        """The rows that it is judged by: shares of its own step, rates, and the step's length."""
-        out = rows.vector(load_of_target(target_of(self.measurement.signature)))
-        longer = self.latency_s / budget_s - 1.0
-        out[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
-        return out
-
-    def error(self, rows: MatchedCharacteristics, budget_s: float) -> float:
-        return float(rows.weights @ np.abs(self.achieved(rows, budget_s) - rows.target))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knowledge:
-    """What the rounds pass on: the networks measured so far, and the costs of blocks learnt from them."""
-
-    costs: BlockCosts
-    trials: tuple[Trial, ...] = ()
-
-    def best(self, problem: Problem) -> Trial | None:
-        return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The blocks of a network to be measured, and the costs that know them."""
 
@@ -110,41 +47,65 @@ class Choice:
 
 
 def solve_in_rounds(
-    problem: Problem, *, rounds: int = ROUNDS, confirm: bool = True, known: Knowledge | None = None
+    problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None
 ) -> tuple[Trial, tuple[Round, ...]]:
-    """The best network, and an entry for each measured network. With `confirm`, the best is measured once more, with
-    more processes.
+    """The best network, and an entry for each measured network. The best is measured once more (`_confirmed`).
 
     Each round learns the blocks' times in place, how much more framework time a network has than its blocks alone, and,
     for the program's right-hand side, what belongs to no block. The first rounds choose freely. Later rounds make a few
     changes to the best network so far, among blocks that were part of a network: a wholly new network would bring new
-    surprises. Networks that are already known (`known`) replace the first rounds.
+    surprises. Networks that are already known (`known`) replace the first rounds. The rounds end with the effort's
+    (default: the bench's), when they have brought enough, or when another one and the confirmation would take longer
+    than the deadline leaves.
     """
+    setup = problem.bench.setup
+    effort = effort or setup.effort
     may_choose_freely = known is None
-    known = known or Knowledge(costs=problem.costs)
-    for number in range(rounds):
-        problem.bench.setup.report(Progress(stage=f"solving, round {number + 1}", done=number / rounds))
-        free = number < FREE_ROUNDS and may_choose_freely
-        following = NextNetwork(problem=problem, known=known)
-        choice = following.free() if free else following.near_the_best()
+    known, pace = known or Knowledge(costs=problem.costs), Pace()
+    for number in range(effort.rounds):
+        setup.stages.expect(pace.ahead(likely_rounds(number, effort), effort))
+        if known.trials and not setup.deadline.leaves(sum(pace.ahead(1, effort).values())):
+            setup.note(f"the time was over after {plural(len(known.trials), 'network')}: another may fit better")
+            break
+        setup.report(Progress(stage=f"solving, round {number + 1}"))
+        free = number < effort.free_rounds and may_choose_freely
+        begin_s = setup.stages.clock()
+        with setup.stages.stage(SOLVING, pace.solve_s):
+            following = NextNetwork(problem=problem, known=known)
+            choice = following.free() if free else following.near_the_best()
+        solved_s = setup.stages.clock()
         known = replace(known, costs=choice.costs)
         if any(choice.counts == t.counts for t in known.trials):  # nothing new would be learnt
             if free:
                 continue
             break
-        known = build_and_measure(problem, choice, known)
+        with setup.stages.stage(NETWORKS, effort.round_processes * pace.process_s):
+            known = build_and_measure(problem, choice, known, processes=effort.round_processes)
+        measuring_s = setup.stages.clock() - solved_s
+        pace = Pace(solve_s=solved_s - begin_s, process_s=measuring_s / effort.round_processes)
+        if number + 1 >= effort.least_rounds and enough(known.trials, problem):
+            break
     best = known.best(problem)
     assert best is not None, "the first round has measured one"
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
-    return replace(best, measurement=_confirmed(best, problem)) if confirm else best, history
+    setup.stages.expect(pace.ahead(0, effort))
+    with setup.stages.stage(CONFIRMING):
+        return replace(best, measurement=_confirmed(best, problem, effort, pace.process_s)), history
 
 
-def _confirmed(best: Trial, problem: Problem) -> NetworkMeasurement:
-    """The finished proxy, measured in processes that had no part in its choice; in more of them if its step time
-    differs from that in its round, for instance because a neighbour was busy in one of the two."""
-    for processes in FINAL_PROCESSES:
-        runs = range(ROUND_PROCESSES, ROUND_PROCESSES + processes)
-        measurement = problem.bench.measure_network(best.source, runs, problem.speed)
+def _confirmed(best: Trial, problem: Problem, effort: Effort, process_s: float) -> NetworkMeasurement:
+    """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
+    is also the luckiest. In more of them if its step time differs from that in its round, for instance because a
+    neighbour was busy in one of the two; in none if there is no time left."""
+    measurement, made = best.measurement, 0
+    for processes in effort.confirming:
+        setup = problem.bench.setup
+        if not setup.deadline.leaves((processes - made) * process_s):
+            if not made:
+                setup.note("the time was over: the fit is that of the processes that chose the network")
+            break
+        runs = range(effort.round_processes, effort.round_processes + processes)
+        measurement, made = problem.bench.measure_network(best.source, runs, problem.speed), processes
         if abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED:
             break
     return measurement
@@ -253,8 +214,8 @@ def _counts(vector: np.ndarray, blocks: list[Placed]) -> Counts:
     return {b.key: int(n) for b, n in zip(blocks, vector, strict=True) if n > 0}
 
 
-def build_and_measure(problem: Problem, choice: Choice, known: Knowledge) -> Knowledge:
-    """Build a network of the chosen blocks and measure it; returns what is known afterwards.
+def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, processes: int) -> Knowledge:
+    """Build a network of the chosen blocks and measure it in so many processes; returns what is known afterwards.
 
     Raises StatsNetError if there are no blocks.
     """
@@ -265,7 +226,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge) -> Kno
     towers = shuffled(build_towers(blocks, training=setup.mode == "training"), design.order)
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
-    measurement = problem.bench.measure_network(source, range(ROUND_PROCESSES), problem.speed)
+    measurement = problem.bench.measure_network(source, range(processes), problem.speed)
     for blocks_in_place in measurement.blocks:
         costs = costs.learn(towers, blocks_in_place)
     trial = Trial(counts=choice.counts, towers=towers, source=source, measurement=measurement, solution=choice.solution)

@@ -16,9 +16,11 @@ from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, for_design, prepare
-from statsnet.synthesis.rounds import Knowledge, NextNetwork, build_and_measure
+from statsnet.synthesis.rounds import NextNetwork, build_and_measure
 from statsnet.synthesis.synthesize import finish
+from statsnet.synthesis.trials import Knowledge
 
 SIZES = (0.6, 1.0, 1.6)
 SHARES = (0.5, 0.7, 1.0)
@@ -77,8 +79,9 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLimits:
-    """When a search ends: after `trials` designs, including the journal's, or after `time_limit_s` (at least one is
-    tried). With `resume`, it continues the journal."""
+    """When a search ends: after `trials` designs, including the journal's, after `time_limit_s`, or when another design
+    and the rounds after it would take longer than the bench's deadline leaves (at least one is tried). With `resume`,
+    it continues the journal."""
 
     trials: int | None = None
     time_limit_s: float | None = None
@@ -93,7 +96,7 @@ def search(mix: Mix, bench: Bench, request: ProxyRequest, *, journal: Path, limi
     """
     if limits.trials is None and limits.time_limit_s is None:
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
-    begin = time.monotonic()
+    begin, setup = time.monotonic(), bench.setup
     seed = request.seed
     usual_design = Design(seed=seed)
     pool = ProblemPool(mix, bench, request)
@@ -103,8 +106,8 @@ def search(mix: Mix, bench: Bench, request: ProxyRequest, *, journal: Path, limi
         study.enqueue_trial({**asdict(Design()), "share": 1.0}, skip_if_exists=True)
 
     def objective(trial: Any) -> tuple[float, float]:
-        progress = _share_done(trial.number, limits, begin)
-        bench.setup.report(Progress(stage=f"design {trial.number + 1}", done=progress))
+        setup.stages.expect({SEARCH: _expected_s(trial.number, limits, begin, pool.trial_s)})
+        setup.report(Progress(stage=f"design {trial.number + 1}"))
         design, share = _proposed(trial, seed)
         trial.set_user_attr("budget_s", pool.problem(design, 1.0).budget_s)
         return pool.try_out(design, share)
@@ -113,8 +116,10 @@ def search(mix: Mix, bench: Bench, request: ProxyRequest, *, journal: Path, limi
         study.optimize(objective, n_trials=1)
     left = None if limits.trials is None else limits.trials - max(len(done), 1)
     left_s = None if limits.time_limit_s is None else limits.time_limit_s - (time.monotonic() - begin)
-    if (left is None or left > 0) and (left_s is None or left_s > 0):
-        study.optimize(objective, n_trials=left, timeout=left_s)
+    if (left is None or left > 0) and (left_s is None or left_s > 0) and pool.has_time:
+        stop = [lambda study, _: None if pool.has_time else study.stop()]
+        study.optimize(objective, n_trials=left, timeout=left_s, callbacks=stop)
+    setup.stages.expect({SEARCH: 0.0})
     tried = [_tried(t, seed) for t in study.trials if t.values]
     fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
     chosen = min(fitting, key=lambda t: t.error)
@@ -137,6 +142,13 @@ class ProblemPool:
         self._mix, self._bench, self._request = mix, bench, request
         self._problems: dict[float, Problem] = {}
         self._known: dict[float, Knowledge] = {}
+        self.trial_s = sum(Pace().ahead(1, bench.setup.effort).values())
+        """Seconds that the last design took; an estimate before there was one."""
+
+    @property
+    def has_time(self) -> bool:
+        """Whether another design, and a round and the confirmation after it, would end before the deadline."""
+        return self._bench.setup.deadline.leaves(2 * self.trial_s)
 
     def problem(self, design: Design, share: float) -> Problem:
         if design.size not in self._problems:
@@ -151,21 +163,29 @@ class ProblemPool:
     def try_out(self, design: Design, share: float) -> tuple[float, float]:
         """Error and step time of a design's network. The first design of a size takes two networks, because nothing is
         known of blocks in place before."""
+        setup = self._bench.setup
+        begin_s = setup.stages.clock()
         problem = self.problem(design, share)
         known = self._known.get(design.size)
         for _ in range(1 if known else 2):
             known = known or Knowledge(costs=problem.costs)
-            choice = NextNetwork(problem=problem, known=known).free()
-            known = build_and_measure(problem, choice, known)
+            with setup.stages.stage(SOLVING):
+                choice = NextNetwork(problem=problem, known=known).free()
+            with setup.stages.stage(NETWORKS):
+                known = build_and_measure(problem, choice, known, processes=setup.effort.round_processes)
         assert known is not None
         self._known[design.size] = known
+        self.trial_s = setup.stages.clock() - begin_s
         trial = known.trials[-1]
         return trial.error(problem.rows, problem.budget_s), trial.latency_s
 
     def finish(self, design: Design, share: float) -> Proxy:
         """The proxy, starting from all tried networks of the design's size."""
         problem, known = self.problem(design, share), self._known.get(design.size)
-        return finish(problem, rounds=FINAL_ROUNDS, known=known) if known else finish(problem)
+        effort = self._bench.setup.effort
+        if known is None:
+            return finish(problem)
+        return finish(problem, effort=replace(effort, rounds=min(FINAL_ROUNDS, effort.rounds)), known=known)
 
 
 def _study(journal: Path, identity: str, resume: bool, seed: int) -> Any:
@@ -214,10 +234,11 @@ def _proposed(trial: Any, seed: int) -> tuple[Design, float]:
     return design, trial.suggest_categorical("share", SHARES)
 
 
-def _share_done(number: int, limits: SearchLimits, begin: float) -> float:
-    shares = [number / limits.trials] if limits.trials else []
-    shares += [(time.monotonic() - begin) / limits.time_limit_s] if limits.time_limit_s else []
-    return min(max(shares), 1.0)
+def _expected_s(number: int, limits: SearchLimits, begin: float, trial_s: float) -> float:
+    """Seconds that the search goes on for, by the last design's."""
+    left_s = [(limits.trials - number) * trial_s] if limits.trials else []
+    left_s += [limits.time_limit_s - (time.monotonic() - begin)] if limits.time_limit_s else []
+    return max(min(left_s), 0.0)
 
 
 def _tried(trial: Any, seed: int) -> DesignTrial:

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 from statsnet.proxy.spec import Proxy, make_spec
 from statsnet.signatures.target import target_of
+from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.problem import Problem
-from statsnet.synthesis.rounds import ROUNDS, Knowledge, solve_in_rounds
+from statsnet.synthesis.rounds import solve_in_rounds
 from statsnet.synthesis.tower_purposes import tower_purposes
+from statsnet.synthesis.trials import Knowledge
 
 
-def finish(problem: Problem, *, rounds: int = ROUNDS, known: Knowledge | None = None) -> Proxy:
+def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None) -> Proxy:
     """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`)."""
     bench = problem.bench
-    best, history = solve_in_rounds(problem, rounds=rounds, known=known)
+    best, history = solve_in_rounds(problem, effort=effort, known=known)
     measurement = bench.count_network(best.source, best.measurement)
     purposes = tower_purposes(problem.target, best.measurement)
     spec = make_spec(
@@ -36,5 +38,6 @@ def finish(problem: Problem, *, rounds: int = ROUNDS, known: Knowledge | None = 
         not_retimed=problem.not_retimed,
         rounds=history,
         build_s=measurement.build_s,
+        effort=bench.setup.effort.name,
         evidence=bench.evidence(measurement.signature),
     )

@@ -146,3 +146,10 @@ def test_waiting_is_shown_as_it_is_spent(monkeypatch: pytest.MonkeyPatch, capsys
         PATIENCE.spend(3.0)
         show(Progress(stage="measuring"))
     assert "waited 3 s for quiet moments" in capsys.readouterr().err
+
+
+def test_a_log_says_how_far_the_whole_command_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress() as show:
+        show(Progress(stage="blocks", done=0.1, of_all=True))
+        show(Progress(stage="solving", done=0.42, remaining_s=200.0, of_all=True))
+    assert capsys.readouterr().err.splitlines() == ["blocks (10%)", "solving (42%, about 3 min left)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -132,6 +133,26 @@ def test_the_command_line_goes_before_a_mix_s_file(here: Path, profiles: str, mo
     assert main([*words, "--mode", other_mode()]) == 2
 
 
+def test_effort_and_deadline_reach_synthesis(here: Path, profiles: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = read(GOLDEN)
+    monkeypatch.chdir(here)
+    made: list[MakeOptions] = []
+
+    def make(_: ProxyRequest, wanted: MakeOptions) -> None:
+        made.append(wanted)
+        raise StatsNetError("enough")
+
+    monkeypatch.setattr(make_proxy, "synthesize", make)
+    domain, mode = data["workload"]["domain"], data["mode"]
+    words = ["synthesize", "--mix", f"{domain}:1", "--mode", mode, "--profiles", profiles]
+    for more in ([], ["--effort", "quick", "--within", "1h"]):
+        assert main([*words, *more]) == 1
+    usual, other = made
+    assert (usual.effort.name, usual.deadline.left_s) == ("normal", math.inf)
+    assert other.effort.name == "quick"
+    assert 0 < other.deadline.left_s <= 3600
+
+
 @pytest.mark.parametrize(
     ("name", "folder"),
     [("Vision / speech", "vision-speech"), ("日本", "my-suite"), (None, "my-suite")],
@@ -150,6 +171,9 @@ def test_the_default_folder_of_a_mix_s_file(tmp_path: Path, name: str | None, fo
         (["--fresh", "--trials", "3"], "--fresh and a search were both given"),
         (["--compression", "0.5"], "0.5 is not in the range"),
         (["--trials", "0"], "0 is not in the range"),
+        (["--within", "soon"], "'soon' is not a duration"),
+        (["--within", "0s"], "'0s' is not a duration"),
+        (["--effort", "heroic"], "'heroic' is not one of 'quick', 'normal', 'thorough'"),
     ],
 )
 def test_options_that_do_not_go_together(failing: Callable[..., str], given: list[str], text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import torch
 
+from statsnet.deadline import Deadline
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import Model
+from statsnet.progress import Stages
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature
@@ -173,15 +175,41 @@ def simulated_part(rows: int, activation: bool, *, in_place: bool) -> BlockPart:
     return BlockPart(operators=tuple(operators), framework_s=1e-6)
 
 
-class SimulatedBench:
-    """Runs a network's source on no device at all: its blocks' rows give the times."""
+@dataclass
+class FakeClock:
+    """Goes on only where somebody says so."""
 
-    def __init__(self) -> None:
-        self.setup = bench_setup(environment={})
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+PROCESS_S = 10.0
+
+
+class SimulatedBench:
+    """Runs a network's source on no device at all: its blocks' rows give the times. A process takes PROCESS_S of the
+    clock, and finds a step longer or shorter than it is by one of the `noise` shares."""
+
+    def __init__(self, *, within_s: float | None = None, noise: tuple[float, ...] = (), **changes: Any) -> None:
+        self.clock = FakeClock()
+        self.notes: list[str] = []
+        self.noise = noise
+        self.setup = bench_setup(
+            environment={},
+            deadline=Deadline.after(within_s, self.clock),
+            stages=Stages(clock=self.clock),
+            note=self.notes.append,
+            **changes,
+        )
         self.sources: list[str] = []
+        self.runs: list[range] = []
 
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
         self.sources.append(source)
+        self.runs.append(runs)
+        self.clock.now_s += PROCESS_S * len(runs)
         namespace: dict[str, Any] = {"__name__": "network"}
         exec(compile(source, "network.py", "exec"), namespace)
         with torch.device("meta"):
@@ -199,7 +227,13 @@ class SimulatedBench:
             framework_time_s=0.1 * spent_s,
         )
         signature = small_signature(clusters=tuple(clusters), motifs=(), measurements=(measurement,))
-        return NetworkMeasurement(signature=signature, build_s=0.0, blocks=(towers,) * len(runs), drift=1.0)
+        processes = tuple(
+            replace(signature, measurements=(replace(measurement, step_latency_s=(1.1 * spent_s * (1 + share),)),))
+            for share in self.noise
+        )
+        return NetworkMeasurement(
+            signature=signature, build_s=0.0, blocks=(towers,) * len(runs), drift=1.0, processes=processes
+        )
 
 
 def small_costs() -> BlockCosts:

@@ -8,15 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthesis_builders import BUDGET_S, SimulatedBench, mix_of, small_problem, small_signature
+from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, mix_of, small_problem, small_signature
 
 from statsnet.errors import UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis import integer_program
 from statsnet.synthesis import search as searching
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest
-from statsnet.synthesis.rounds import Knowledge, build_and_measure
+from statsnet.synthesis.rounds import build_and_measure
 from statsnet.synthesis.search import SearchLimits, SearchResult, search
+from statsnet.synthesis.trials import Knowledge
 
 pytest.importorskip("optuna")
 
@@ -49,11 +50,11 @@ class Workshop:
         """As if blocks of other sizes had been measured."""
         return replace(problem, design=design, costs=small_problem(problem.bench, design).costs)
 
-    def build_and_measure(self, *args: Any) -> Knowledge:
+    def build_and_measure(self, *args: Any, **more: Any) -> Knowledge:
         if self.attempts == self.fails_at:
             raise KeyboardInterrupt
         self.attempts += 1
-        return build_and_measure(*args)
+        return build_and_measure(*args, **more)
 
     def finish(self, problem: Problem, *, known: Knowledge | None = None, **_: Any) -> Any:
         self.made.append((problem, len(known.trials) if known else 0))
@@ -68,8 +69,14 @@ def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return shop
 
 
-def run(journal: Path, trials: int | None = 8, resume: bool = False, limit_s: float | None = None) -> SearchResult:
-    bench: Any = SimulatedBench()
+def run(
+    journal: Path,
+    trials: int | None = 8,
+    resume: bool = False,
+    limit_s: float | None = None,
+    within_s: float | None = None,
+) -> SearchResult:
+    bench: Any = SimulatedBench(within_s=within_s)
     limits = SearchLimits(trials=trials, time_limit_s=limit_s, resume=resume)
     request = ProxyRequest(mix_text="a:1")
     return search(mix_of(small_signature()), bench, request, journal=journal, limits=limits)
@@ -136,6 +143,13 @@ def test_without_resume_it_begins_anew(tmp_path: Path, workshop: Workshop) -> No
 
 def test_a_time_limit_tries_one_at_least(tmp_path: Path, workshop: Workshop) -> None:
     assert len(run(tmp_path / "j", trials=None, limit_s=1e-6).tried) == 1
+
+
+@pytest.mark.parametrize(("processes", "designs"), [(1, 1), (12, 1), (18.5, 4), (1000, 8)])
+def test_the_deadline_ends_it(tmp_path: Path, workshop: Workshop, processes: float, designs: int) -> None:
+    """The first design takes two networks of three processes, the next ones one each. A design is tried if twice as
+    long as the last one took is left: there are the rounds after it, too."""
+    assert len(run(tmp_path / "j", within_s=processes * PROCESS_S).tried) == designs
 
 
 def test_what_can_not_be_searched(tmp_path: Path, workshop: Workshop) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from synthesis_builders import BUDGET_S, SimulatedBench, small_problem
+from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, small_problem
 
 from statsnet.errors import StatsNetError
+from statsnet.signatures.target import target_of
 from statsnet.synthesis import integer_program
-from statsnet.synthesis.problem import Design
-from statsnet.synthesis.rounds import ROUNDS, Knowledge, NextNetwork, build_and_measure, solve_in_rounds
+from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.problem import Design, Problem
+from statsnet.synthesis.rounds import NextNetwork, build_and_measure, solve_in_rounds
+from statsnet.synthesis.trials import Knowledge
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +25,9 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_learning_in_place_brings_the_network_nearer() -> None:
     problem = small_problem()
-    best, history = solve_in_rounds(problem)
+    best, history = solve_in_rounds(problem, effort=THOROUGH)
     errors = [h.measured_error for h in history]
-    assert 2 <= len(errors) <= ROUNDS
+    assert 2 <= len(errors) <= THOROUGH.rounds
     assert min(errors) < 0.95 * errors[0]
     assert best.error(problem.rows, BUDGET_S) == pytest.approx(min(errors), rel=0.05)
     assert abs(history[-1].predicted_error - errors[-1]) < abs(history[0].predicted_error - errors[0])
@@ -48,11 +53,11 @@ def test_what_is_known_is_passed_on_and_not_changed() -> None:
     problem = small_problem(bench)
     nothing = Knowledge(costs=problem.costs)
     assert nothing.best(problem) is None
-    one = build_and_measure(problem, NextNetwork(problem=problem, known=nothing).free(), nothing)
+    one = build_and_measure(problem, NextNetwork(problem=problem, known=nothing).free(), nothing, processes=1)
     assert (nothing.trials, problem.costs.seen()) == ((), [])
     assert len(one.trials) == 1
     assert {b.key for b in one.costs.seen()} >= one.trials[0].counts.keys()
-    best, history = solve_in_rounds(problem, rounds=1, confirm=False, known=one)
+    best, history = solve_in_rounds(problem, effort=QUICK, known=one)
     assert history[0].measured_error == one.trials[0].error(problem.rows, BUDGET_S)
     assert best.source in bench.sources
     assert len(history) == len(bench.sources) == 2
@@ -68,3 +73,70 @@ def test_a_budget_that_nothing_fits_is_an_error_that_says_so(monkeypatch: pytest
     monkeypatch.setattr("statsnet.synthesis.rounds.relaxation_starts", none)
     with pytest.raises(StatsNetError, match="no network fits"):
         solve_in_rounds(small_problem())
+
+
+def reachable(bench: SimulatedBench) -> Problem:
+    """A problem whose target is a network of its blocks."""
+    usual = small_problem(bench)
+    wanted, _ = solve_in_rounds(usual, effort=QUICK)
+    bench.runs.clear()
+    target = target_of(wanted.measurement.signature)
+    return replace(usual, target=target, budget_s=wanted.latency_s, rows=MatchedCharacteristics(target))
+
+
+def test_rounds_stop_when_a_network_is_good() -> None:
+    """A thorough synthesis goes on, to find a better one."""
+    problem = reachable(SimulatedBench())
+    best, history = solve_in_rounds(problem)
+    assert best.is_good(problem)
+    assert len(history) < len(solve_in_rounds(problem, effort=THOROUGH)[1])
+
+
+def test_rounds_stop_when_one_gains_less_than_processes_differ_by() -> None:
+    _, without_noise = solve_in_rounds(small_problem(SimulatedBench()))
+    bench = SimulatedBench(noise=(-0.5, 0.0, 0.5))
+    _, history = solve_in_rounds(small_problem(bench))
+    assert len(history) == NORMAL.least_rounds < len(without_noise)
+    assert without_noise[:2] == history
+    _, all_of_them = solve_in_rounds(small_problem(bench), effort=THOROUGH)
+    assert len(all_of_them) == THOROUGH.rounds
+
+
+def test_the_finished_network_is_measured_in_new_processes() -> None:
+    bench = SimulatedBench()
+    solve_in_rounds(small_problem(bench))
+    *rounds, confirming = bench.runs
+    assert set(rounds) == {range(3)}
+    assert confirming == range(3, 5)
+
+
+def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
+    bench = SimulatedBench(effort=QUICK)
+    _, history = solve_in_rounds(small_problem(bench))
+    assert len(history) == 1
+    assert bench.runs == [range(1)]
+
+
+@pytest.mark.parametrize(
+    ("processes", "rounds", "confirmed"),
+    [(0.1, 1, False), (3.5, 1, False), (7.5, 1, True), (8.5, 2, True), (1000, 5, True)],
+)
+def test_the_deadline_ends_the_rounds(processes: float, rounds: int, confirmed: bool) -> None:
+    """A round takes three processes, the confirmation two."""
+    bench = SimulatedBench(within_s=processes * PROCESS_S)
+    best, history = solve_in_rounds(small_problem(bench))
+    assert len(history) == rounds
+    assert bench.runs == [range(3)] * rounds + [range(3, 5)] * confirmed
+    assert best.source in bench.sources
+    assert bool(bench.notes) == (processes < 1000)
+
+
+def test_what_the_rounds_took_is_listed() -> None:
+    bench = SimulatedBench()
+    _, history = solve_in_rounds(small_problem(bench))
+    assert bench.setup.stages.spent_s == {
+        "solving": 0.0,
+        "networks measured": 3 * PROCESS_S * len(history),
+        "confirming": 2 * PROCESS_S,
+    }
+    assert bench.setup.stages.left_s == 0.0

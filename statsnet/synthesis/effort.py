@@ -1,0 +1,80 @@
+"""How much is measured for one proxy: `--effort`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statsnet.signatures.documents import EffortName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """The numbers that decide how long a synthesis takes and how good its proxy becomes."""
+
+    name: EffortName
+    rounds: int
+    """Most networks that are solved for, built and measured."""
+    least_rounds: int
+    """From this round on, the rounds stop when the fit is good enough or a round gained nothing."""
+    free_rounds: int
+    """So many rounds choose from all candidates; later ones change the best network a little."""
+    round_processes: int
+    """Processes that measure each network. Samples of one network differ by several percent; of three, two outvote one
+    that was disturbed."""
+    confirming: tuple[int, ...]
+    """New processes that measure the finished network; the next number if its step time differs from its round's."""
+    candidates: int
+    """Most blocks that are measured."""
+    block_processes: int
+    """Processes that measure the blocks one by one; the fastest counts."""
+    profiled_s: float
+    """How long the steps of all members from elsewhere are profiled together."""
+    retimed_s: float
+    """How long timing members again may take in all. If it is not enough for all of them, the rest follows these."""
+    network_s: float
+    """How long a network's steps are measured in each process, unless they are known earlier."""
+
+
+QUICK = Effort(
+    name="quick",
+    rounds=1,
+    least_rounds=1,
+    free_rounds=1,
+    round_processes=1,
+    confirming=(),
+    candidates=120,
+    block_processes=1,
+    profiled_s=4.0,
+    retimed_s=8.0,
+    network_s=1.0,
+)
+
+NORMAL = Effort(
+    name="normal",
+    rounds=6,
+    least_rounds=2,
+    free_rounds=2,
+    round_processes=3,
+    confirming=(2, 4),
+    candidates=360,
+    block_processes=1,
+    profiled_s=12.0,
+    retimed_s=40.0,
+    network_s=1.0,
+)
+
+THOROUGH = Effort(
+    name="thorough",
+    rounds=6,
+    least_rounds=6,
+    free_rounds=2,
+    round_processes=3,
+    confirming=(3, 5, 7),
+    candidates=360,
+    block_processes=2,
+    profiled_s=120.0,
+    retimed_s=600.0,
+    network_s=2.0,
+)
+
+EFFORTS: dict[str, Effort] = {effort.name: effort for effort in (QUICK, NORMAL, THOROUGH)}

@@ -1,0 +1,51 @@
+"""What a synthesis will spend its time on: guesses from counts, before anything was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statsnet.synthesis.effort import Effort
+
+PROFILING, BLOCKS, TIMING = "members profiled", "blocks measured", "members timed"
+SOLVING, NETWORKS, CONFIRMING, SEARCH = "solving", "networks measured", "confirming", "search over designs"
+"""Names of the stages."""
+
+PROFILE_S = 40.0
+"""A model is built, its calls are captured, and it is timed bare and profiled."""
+
+START_S = 5.0
+"""A process imports torch and builds a model or network."""
+
+BLOCK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long solving takes, and each process that measures a network."""
+
+    solve_s: float = 8.0
+    process_s: float = 8.0
+
+    def ahead(self, rounds: float, effort: Effort) -> dict[str, float]:
+        """What is expected of so many rounds and the confirmation after them."""
+        return {
+            SOLVING: rounds * self.solve_s,
+            NETWORKS: rounds * effort.round_processes * self.process_s,
+            CONFIRMING: (effort.confirming or (0,))[0] * self.process_s,
+        }
+
+
+def likely_rounds(measured: int, effort: Effort) -> float:
+    """How many rounds are to come if they go on after so many: at least one, until half of those that may be left out
+    are done."""
+    return max((effort.least_rounds + effort.rounds) / 2 - measured, 1.0)
+
+
+def expected_stages_s(*, foreign: int, members: int, effort: Effort) -> dict[str, float]:
+    """Of a whole synthesis: so many members have no measurement from here, and so many are timed again."""
+    return {
+        PROFILING: foreign * PROFILE_S,
+        BLOCKS: effort.block_processes * (START_S + effort.candidates * BLOCK_S),
+        TIMING: min(effort.retimed_s, 10.0 * members),
+        **Pace().ahead(likely_rounds(0, effort), effort),
+    }

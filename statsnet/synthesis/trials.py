@@ -1,0 +1,103 @@
+"""Networks that were measured on the way to a proxy: how good each is, and when another would not be better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median, stdev
+
+import numpy as np
+
+from statsnet.proxy.towers import Tower
+from statsnet.signatures.comparison import is_good, summary
+from statsnet.signatures.documents import Round
+from statsnet.signatures.model import Signature
+from statsnet.signatures.target import target_of
+from statsnet.synthesis.block_costs import BlockCosts, Counts
+from statsnet.synthesis.integer_program import Solution
+from statsnet.synthesis.loads import load_of_target
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.problem import Problem
+
+STEP_TOLERANCE = 0.03
+"""Processes of one network differ in step time by this share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One measured network, and the program's solution that it was built from."""
+
+    counts: Counts
+    towers: list[Tower]
+    source: str
+    measurement: NetworkMeasurement
+    solution: Solution
+
+    def round(self, number: int, problem: Problem) -> Round:
+        """As fit.json holds it."""
+        return Round(
+            round=number,
+            predicted_error=self.solution.error,
+            lower_bound=self.solution.bound,
+            measured_error=self.error(problem.rows, problem.budget_s),
+            drift=self.measurement.drift,
+            step_latency_s=self.latency_s,
+        )
+
+    def in_budget(self, rows: MatchedCharacteristics, budget_s: float) -> np.ndarray:
+        """Its rows in the units of the program: one step's content as shares of the budget."""
+        load = load_of_target(target_of(self.measurement.signature))
+        return rows.vector(load, budget_s / self.latency_s)
+
+    @property
+    def latency_s(self) -> float:
+        """Its step time."""
+        return self.measurement.latency_s
+
+    def error(self, rows: MatchedCharacteristics, budget_s: float) -> float:
+        return _error(self.measurement.signature, rows, budget_s)
+
+    def uncertainty(self, rows: MatchedCharacteristics, budget_s: float) -> float:
+        """The standard error of its error, by those of its single processes; 0 if there was only one."""
+        errors = [_error(s, rows, budget_s) for s in self.measurement.processes]
+        return stdev(errors) / math.sqrt(len(errors)) if len(errors) > 1 else 0.0
+
+    def is_good(self, problem: Problem) -> bool:
+        """Whether a proxy of it would meet all bars of its fit."""
+        distances = summary(problem.target, target_of(self.measurement.signature))
+        return is_good(distances) and abs(self.latency_s / problem.budget_s - 1.0) <= STEP_TOLERANCE
+
+
+def _error(signature: Signature, rows: MatchedCharacteristics, budget_s: float) -> float:
+    """By the rows that a network is judged by: shares of its own step, rates, and the step's length."""
+    step = target_of(signature)
+    achieved = rows.vector(load_of_target(step))
+    longer = signature.measurements[0].latency_s / budget_s - 1.0
+    achieved[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
+    return float(rows.weights @ np.abs(achieved - rows.target))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What the rounds pass on: the networks measured so far, and the costs of blocks learnt from them."""
+
+    costs: BlockCosts
+    trials: tuple[Trial, ...] = ()
+
+    def best(self, problem: Problem) -> Trial | None:
+        return min(self.trials, key=lambda t: t.error(problem.rows, problem.budget_s), default=None)
+
+
+def enough(trials: Sequence[Trial], problem: Problem) -> bool:
+    """Whether another round would hardly bring more: the last network is good, or it gained less on the best one before
+    than two rounds differ by chance."""
+    *before, last = trials
+    if last.is_good(problem):
+        return True
+    if not before:
+        return False
+    at = (problem.rows, problem.budget_s)
+    gained = min(t.error(*at) for t in before) - last.error(*at)
+    return gained <= math.sqrt(2) * median(t.uncertainty(*at) for t in trials)
