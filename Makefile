@@ -1,11 +1,17 @@
 # Two commands do everything from a fresh clone: `make demo` and `make test`.
 PYTHON ?= python3
+DEMO_MIX ?= recsys/dlrm:0.5,cv/resnet50:0.5
 BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
 .PHONY: demo test lint docs clean
+.NOTPARALLEL:       # all targets install into the same .venv
 
-demo: .venv/.installed
-	$(BIN)/statsnet synthesize --mix recsys/dlrm:0.5,cv/resnet50:0.5 -o build/demo
+# Where this is set, each process would compile the libraries again: the demo's are not compiled when installed.
+unexport PYTHONDONTWRITEBYTECODE
+
+demo: .venv/.installed-demo
+	$(BIN)/statsnet synthesize --mix $(DEMO_MIX) -o build/demo
 	$(BIN)/statsnet run build/demo
 
 test: .venv/.installed
@@ -17,13 +23,20 @@ lint: .venv/.installed
 docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --strict
 
-.venv/.installed: pyproject.toml constraints.txt
+$(BIN)/pip:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt --editable '.[dev]'
+
+# Compiling every file of the libraries takes longer than installing them, and the demo imports few of them.
+.venv/.installed-demo: pyproject.toml constraints.txt | $(BIN)/pip
+	$(INSTALL) --no-compile --editable '.[demo]'
 	touch $@
 
+.venv/.installed: pyproject.toml constraints.txt | $(BIN)/pip
+	$(INSTALL) --upgrade --editable '.[dev]'
+	touch .venv/.installed-demo $@
+
 .venv/.installed-docs: .venv/.installed
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	touch $@
 
 clean:

@@ -173,3 +173,12 @@ def test_no_benchmark_imports_the_command_line() -> None:
     for path in (ROOT.parent / "benchmarks").rglob("*.py"):
         names = [n for node in ast.walk(tree_of(path)) for n in imported(node)]
         assert not any(f"{n}.".startswith("statsnet.cli.") for n in names), path
+
+
+def test_the_demo_s_workloads_need_no_library_but_transformers() -> None:
+    """What `statsnet[demo]` brings: the other libraries of `statsnet[models]` would make `make demo` slower."""
+    brought = {"torch", "numpy", "transformers", "statsnet", "reference_workloads", *sys.stdlib_module_names}
+    for domain in ("recsys", "cv"):
+        for path in (ROOT.parent / "reference_workloads" / domain).glob("*.py"):
+            names = {n.partition(".")[0] for node in ast.walk(tree_of(path)) for n in imported(node)}
+            assert names <= brought, path
