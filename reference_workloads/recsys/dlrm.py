@@ -38,9 +38,9 @@ class DLRM(nn.Module):
 
     def __init__(self, rows: tuple[int, ...], sparse: bool = True) -> None:
         super().__init__()
-        tables = [nn.EmbeddingBag(n, WIDTH, mode="sum", sparse=sparse) for n in rows]
-        for table in tables:
-            nn.init.uniform_(table.weight, -(table.num_embeddings**-0.5), table.num_embeddings**-0.5)
+        # The weights are given because EmbeddingBag would draw them, too: of so many, that takes seconds.
+        weights = [torch.empty(n, WIDTH).uniform_(-(n**-0.5), n**-0.5) for n in rows]
+        tables = [nn.EmbeddingBag(*w.shape, mode="sum", sparse=sparse, _weight=w) for w in weights]
         self.tables = nn.ModuleList(tables)
         vectors = len(rows) + 1
         pairs = torch.tril_indices(vectors, vectors, offset=-1)
