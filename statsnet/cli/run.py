@@ -37,7 +37,7 @@ def run(
     max_time_s: float | None,
     trust: bool,
 ) -> None:
-    """Time the network in the folder PROXY, in several fresh processes.
+    """Time the network in the folder PROXY, in several processes.
 
     It runs until the median is known to 1 %, and says where the machine was too noisy for that. Keep the
     results of two devices with --json FILE, and `statsnet compare` tells by which factor they differ.

@@ -64,7 +64,7 @@ def measure_fidelity(
 ) -> tuple[Result, Fidelity]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
-    In each round, every member and then the proxy runs in fresh processes that take turns: one for the baseline and one
+    In each round, every member and then the proxy runs in new processes that take turns: one for the baseline and one
     for each setting. Rounds go on until every factor is known to HALF_WIDTH. A setting in which a member or the proxy
     does not run is left out and named in `failed`. What the `log` already holds is not measured again.
 

@@ -1,4 +1,4 @@
-"""Running a proxy: several fresh processes, merged into one result."""
+"""Running a proxy: several processes, merged into one result."""
 
 from __future__ import annotations
 

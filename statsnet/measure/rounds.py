@@ -20,7 +20,7 @@ def run_in_rounds(
     run: Callable[[Job[Any]], Any] = run_job,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[list[Any]]:
-    """Run every job once per round, each time in a fresh process; returns the results by job.
+    """Run every job once per round, each time in a new process; returns the results by job.
 
     Stops at the first failure: MeasurementError, with the task's own cause.
     """

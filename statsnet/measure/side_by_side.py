@@ -39,7 +39,7 @@ Outcomes = dict[int, Outcome]
 
 
 def side_by_side(jobs: Sequence[Job[StepOutcome]]) -> list[Outcome]:
-    """Run the jobs in fresh processes that take turns; returns their results, in their order.
+    """Run the jobs in new processes that take turns; returns their results, in their order.
 
     Each result has `window_latency_s`, the median of each window; the n-th windows of all belong together. Jobs that
     cannot be told when to step (a replay), or that do not fit into memory together (by `peak_bytes`), run one after the

@@ -31,7 +31,7 @@ Times = Annotated[tuple[PositiveSeconds, ...], Meta(max_length=1_000_000)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What one fresh process measured: one sample, however many steps it ran. Raw times in seconds.
+    """What one process measured: one sample, however many steps it ran. Raw times in seconds.
 
     If the process took turns with others, `window_latency_s` holds the median of each of its turns. On a GPU, `power`
     is what it drew meanwhile, `attempts` how often it was measured until nothing throttled it, and `flushed_latency_s`

@@ -10,6 +10,8 @@ from torch.nn.functional import conv2d
 
 from benchmarks.diagnostics.block_size import BlockRow, families_of, print_motifs
 from benchmarks.diagnostics.error_by_kernel import _print, merge_times
+from benchmarks.diagnostics.forked_processes import ForkedRow, spread
+from benchmarks.diagnostics.forked_processes import summed_up as forked_against_fresh
 from benchmarks.diagnostics.onednn_primitives import primitives_s, step_times_s
 from benchmarks.diagnostics.repeatability import differences, summed_up
 from statsnet.measure.rounds_log import Logged, RoundsLog
@@ -113,3 +115,18 @@ def test_the_dearest_motifs_come_first_with_candidates_of_other_sizes() -> None:
     assert len(families) == 3 and shares == sorted(shares, reverse=True)
     for _, (motif, *others) in families:
         assert others and all(b.kind == motif.kind and b.config != motif.config for b in others)
+
+
+def test_the_spread_of_processes_does_not_hold_what_slows_both() -> None:
+    assert spread([(1.0, 1.0), (2.0, 2.0)]) == 0.0
+    assert spread([(1.0, 1.02), (2.0, 2.04)]) == pytest.approx(0.02 / 2**0.5, rel=0.02)
+
+
+def test_forked_processes_against_fresh_ones() -> None:
+    rows = [
+        ForkedRow(network="x", fresh_s=s, fresh_again_s=s, forked_s=1.1 * s, forked_again_s=1.1 * s) for s in (1.0, 2.0)
+    ]
+    assert forked_against_fresh(rows) == (
+        "4 forked processes take 1.1000 of the time of as many fresh ones (1.1000 to 1.1000); "
+        "spread 0.00% forked, 0.00% fresh"
+    )
