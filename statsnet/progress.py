@@ -45,7 +45,6 @@ class Stages:
         self._begin_s = clock()
         self._ahead_s: dict[str, float] = {}
         self._stage_begin_s, self._stage_expected_s, self._stage_done = self._begin_s, 0.0, 0.0
-        self._shown = 0.0
 
     def expect(self, expected_s: Mapping[str, float]) -> None:
         """How long these stages will take from now on, apart from the one that is running. Replaces what was expected
@@ -72,10 +71,10 @@ class Stages:
 
     def report(self, progress: Progress) -> None:
         """Pass on what the present stage does, with how far the whole is."""
-        left_s = self.left_s
-        self._shown = max(self._shown, self.total_s / max(self.total_s + left_s, 1e-9))
-        known = self.total_s >= SURE_AFTER_S
-        self._report(replace(progress, done=self._shown, remaining_s=left_s if known else None, of_all=True))
+        total_s, left_s = self.total_s, self.left_s
+        done = total_s / (total_s + left_s) if total_s > 0 else 0.0
+        known = total_s >= SURE_AFTER_S
+        self._report(replace(progress, done=done, remaining_s=left_s if known else None, of_all=True))
 
     @property
     def total_s(self) -> float:
@@ -84,8 +83,9 @@ class Stages:
 
     @property
     def left_s(self) -> float:
-        """Expected seconds until the end, at most until the deadline."""
-        return min(self._left_of_stage_s() + sum(self._ahead_s.values()), self._deadline.left_s)
+        """Expected seconds until the end: at most until the deadline, but until the present stage's end in any case."""
+        of_stage_s = self._left_of_stage_s()
+        return max(of_stage_s, min(of_stage_s + sum(self._ahead_s.values()), self._deadline.left_s))
 
     def _left_of_stage_s(self) -> float:
         """The further a stage is, the more its own speed counts."""

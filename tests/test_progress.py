@@ -51,20 +51,12 @@ def test_a_running_stage_is_judged_by_its_own_speed(stages: Stages, clock: FakeC
     assert stages.left_s == 0.0
 
 
-def test_the_share_never_goes_back(stages: Stages, clock: FakeClock, said: list[Progress]) -> None:
-    with stages.stage("solving", 10.0):
-        clock.now_s += 9.0
-        stages.report(Progress(stage="solving"))
-        stages.expect({"solving": 1000.0})
-        stages.report(Progress(stage="solving"))
-    assert said[0].done == said[1].done == 0.9
-    assert stages.left_s == 1000.0
-
-
-def test_nothing_is_left_beyond_the_deadline(clock: FakeClock) -> None:
+def test_the_deadline_leaves_out_what_lies_beyond_it_but_not_the_running_stage(clock: FakeClock) -> None:
     stages = Stages(deadline=Deadline.after(30.0, clock), clock=clock)
     stages.expect({"solving": 1000.0})
     assert stages.left_s == 30.0
+    with stages.stage("blocks", 40.0):
+        assert stages.left_s == 40.0
     clock.now_s += 31.0
     assert stages.left_s == 0.0
 
