@@ -31,6 +31,9 @@ def silent(_progress: object) -> None:
 SURE_AFTER_S = 60.0
 """Before, what is left is a guess from counts alone, and is not shown."""
 
+OVERDUE = 0.25
+"""By this share of the time that it has run already, a stage that should have ended is expected to go on."""
+
 
 class Stages:
     """The stages of a command, one at a time: how long each took, and how long the rest will take.
@@ -45,6 +48,7 @@ class Stages:
         self._begin_s = clock()
         self._ahead_s: dict[str, float] = {}
         self._stage_begin_s, self._stage_expected_s, self._stage_done = self._begin_s, 0.0, 0.0
+        self._running = False
 
     def expect(self, expected_s: Mapping[str, float]) -> None:
         """How long these stages will take from now on, apart from the one that is running. Replaces what was expected
@@ -59,11 +63,12 @@ class Stages:
         expected_s = ahead_s if expected_s is None else expected_s
         self._ahead_s[name] = max(ahead_s - expected_s, 0.0)
         self._stage_begin_s, self._stage_expected_s, self._stage_done = self.clock(), expected_s, 0.0
+        self._running = True
         try:
             yield
         finally:
             self.spent_s[name] = self.spent_s.get(name, 0.0) + self.clock() - self._stage_begin_s
-            self._stage_expected_s = self._stage_done = 0.0
+            self._running = False
 
     def advance(self, share: float) -> None:
         """So much more of the present stage is done."""
@@ -83,13 +88,18 @@ class Stages:
 
     @property
     def left_s(self) -> float:
-        """Expected seconds until the end: at most until the deadline, but until the present stage's end in any case."""
+        """Expected seconds until the end: at most until the deadline, but until the present stage's end in any case.
+        What goes on after the deadline cannot be left out."""
         of_stage_s = self._left_of_stage_s()
-        return max(of_stage_s, min(of_stage_s + sum(self._ahead_s.values()), self._deadline.left_s))
+        all_s = of_stage_s + sum(self._ahead_s.values())
+        return all_s if self._deadline.passed else max(of_stage_s, min(all_s, self._deadline.left_s))
 
     def _left_of_stage_s(self) -> float:
-        """The further a stage is, the more its own speed counts."""
+        """The further a stage is, the more its own speed counts. One that does not say how far it is, and takes longer
+        than expected, is OVERDUE."""
+        if not self._running:
+            return 0.0
         elapsed_s, done = self.clock() - self._stage_begin_s, self._stage_done
         if not done:
-            return max(self._stage_expected_s - elapsed_s, 0.0)
+            return max(self._stage_expected_s - elapsed_s, OVERDUE * elapsed_s)
         return (1 - done) * (elapsed_s + (1 - done) * self._stage_expected_s)

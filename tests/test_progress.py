@@ -30,13 +30,14 @@ def stages(clock: FakeClock, said: list[Progress]) -> Stages:
 def test_the_share_is_that_of_all_expected_work(stages: Stages, clock: FakeClock, said: list[Progress]) -> None:
     stages.expect({"blocks": 50.0, "solving": 150.0})
     with stages.stage("blocks"):
-        clock.now_s += 50.0
+        clock.now_s += 40.0
         stages.report(Progress(stage="block 3 of 3", done=0.9))
+    clock.now_s += 10.0
     with stages.stage("solving", 100.0):
         clock.now_s += 50.0
         stages.report(Progress(stage="solving"))
     first, second = said
-    assert first == Progress(stage="block 3 of 3", done=0.25, remaining_s=None, of_all=True)
+    assert first == Progress(stage="block 3 of 3", done=0.2, remaining_s=None, of_all=True)
     assert second == Progress(stage="solving", done=0.5, remaining_s=100.0, of_all=True)
 
 
@@ -58,7 +59,14 @@ def test_the_deadline_leaves_out_what_lies_beyond_it_but_not_the_running_stage(c
     with stages.stage("blocks", 40.0):
         assert stages.left_s == 40.0
     clock.now_s += 31.0
-    assert stages.left_s == 0.0
+    stages.expect({"solving": 10.0})
+    assert stages.left_s == 10.0, "one network is measured after the deadline, too"
+
+
+def test_an_overdue_stage_is_not_said_to_be_at_its_end(stages: Stages, clock: FakeClock) -> None:
+    with stages.stage("solving", 10.0):
+        clock.now_s += 100.0
+        assert stages.left_s == 25.0
 
 
 def test_a_deadline_leaves_what_ends_before_it(clock: FakeClock) -> None:

@@ -345,6 +345,7 @@ def test_a_typed_value_is_written_as_it_was_read(tmp_path: Path) -> None:
         "throttled": [],
         "recorded": None,
         "rounds": [],
+        "effort": "normal",
     }
     summary = plain(FitSummary(compression=50.0))
     peak = {"name": "peak", "group": "memory", "target": 2**40 + 1, "achieved": None, "unit": "B"}
