@@ -18,7 +18,8 @@ from statsnet.proxy.towers import Placed, build_towers, parameter_count
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.estimate import estimate_s
-from statsnet.synthesis.integer_program import Program, solve
+from statsnet.synthesis.integer_program import Program
+from statsnet.synthesis.local_search import solve
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import LARGEST_COUNT
 

@@ -51,7 +51,23 @@ class Tower:
 
 
 def parameter_count(block: Placed) -> int:
-    return sum(p.numel() for p in KINDS[block.kind].on_meta(block.config).parameters())
+    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[0]
+
+
+def elements_read(block: Placed) -> int:
+    """Number of elements of the activation that a block reads, or of its indices."""
+    return _sizes(block.kind, json.dumps(block.config, sort_keys=True))[1]
+
+
+@cache
+def _sizes(kind_name: str, config_json: str) -> tuple[int, int]:
+    """(parameters, elements read)."""
+    kind, config = KINDS[kind_name], _config(config_json)
+    return sum(p.numel() for p in kind.on_meta(config).parameters()), kind.elements_read(config)
+
+
+def _config(config_json: str) -> Config:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(config_json).items()}
 
 
 def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
@@ -62,8 +78,7 @@ def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
 @cache
 def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
     kind = KINDS[kind_name]
-    loaded = json.loads(config_json)
-    config = {k: tuple(v) if isinstance(v, list) else v for k, v in loaded.items()}
+    config = _config(config_json)
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
     with torch.device("meta"), torch.no_grad():

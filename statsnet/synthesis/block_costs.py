@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from statsnet.blocks import KINDS
-from statsnet.proxy.towers import Placed, Tower, parameter_count
+from statsnet.proxy.towers import Placed, Tower, elements_read, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
 from statsnet.synthesis.candidates import Candidate
@@ -132,7 +132,7 @@ class BlockCosts:
                 if config is None:
                     continue
                 resized = replace(block, config=config)
-                ratio = _reads(resized) / _reads(block)
+                ratio = elements_read(resized) / elements_read(block)
                 if not RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 or ratio == 1:
                     continue
                 if resized.key not in known:
@@ -188,7 +188,7 @@ class BlockCosts:
         """Rows × blocks (all candidates unless given) for a network that should fill `budget_s`."""
         corrections = self._corrections()
         loads = [self._load(p, corrections) for p in (self.placed if blocks is None else blocks)]
-        return np.stack([rows.vector(load, budget_s) for load in loads], axis=1)
+        return rows.matrix(loads, budget_s)
 
     def forward_and_backward_s(self, blocks: Iterable[Placed]) -> np.ndarray:
         """Seconds of blocks without the optimizer's step."""
@@ -281,10 +281,6 @@ def _shared_weights(block: Placed, resized: Placed) -> int:
     count = parameter_count(block)
     same = count == parameter_count(resized)
     return count if same and KINDS[block.kind].index_range(block.config) is None else 0
-
-
-def _reads(block: Placed) -> int:
-    return KINDS[block.kind].elements_read(block.config)
 
 
 def _load_of_part(part: BlockPart) -> StepLoad:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from statsnet.signatures.categories import FUSABLE
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
@@ -61,6 +63,32 @@ class StepLoad:
         """The same work on a machine that takes `factor` times as long."""
         groups = tuple(replace(g, time_s=g.time_s * factor) for g in self.groups)
         return StepLoad(groups=groups, framework_s=self.framework_s * factor)
+
+
+class OperatorTable:
+    """The operator groups of several loads as arrays with one entry for each group. `load` is the index of its load,
+    `shape` that of its kernel shape among `shapes`."""
+
+    def __init__(self, loads: Sequence[Iterable[OperatorGroup]]) -> None:
+        of_load = [tuple(groups) for groups in loads]
+        self.groups = [g for groups in of_load for g in groups]
+        self.loads = len(of_load)
+        self.load = np.repeat(np.arange(len(of_load)), [len(groups) for groups in of_load])
+        amounts = [(g.time_s, g.flops, g.bytes, g.weights, g.calls, g.distinct, g.fused) for g in self.groups]
+        columns = np.array(amounts, dtype=float).reshape(len(self.groups), 7).T
+        self.time_s, self.flops, self.bytes, self.weights, self.calls, self.distinct, self.fused = columns
+        shapes = [g.kernel_shape for g in self.groups]
+        self.shapes = list(dict.fromkeys(shapes))
+        place = {shape: i for i, shape in enumerate(self.shapes)}
+        self.shape = np.array([place[shape] for shape in shapes], dtype=int)
+
+    def sums(self, amounts: np.ndarray) -> np.ndarray:
+        """The sum over each load's groups."""
+        return np.bincount(self.load, weights=amounts, minlength=self.loads)
+
+    def each(self, value: Callable[[OperatorGroup], float]) -> np.ndarray:
+        """A number for each group."""
+        return np.array([value(g) for g in self.groups], dtype=float)
 
 
 def load_of_target(target: Target) -> StepLoad:

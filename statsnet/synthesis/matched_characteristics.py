@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from statsnet.signatures.categories import FUSABLE
 from statsnet.signatures.gpu import RATE_COUNTERS
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
 from statsnet.signatures.target import Target
-from statsnet.synthesis.loads import MATCHED_COUNTERS, OperatorGroup, StepLoad, load_of_target
-from statsnet.synthesis.modelled_devices import ModelledDevice, modelled_devices
+from statsnet.synthesis.loads import MATCHED_COUNTERS, OperatorGroup, OperatorTable, StepLoad, load_of_target
+from statsnet.synthesis.modelled_devices import modelled_devices
 from statsnet.synthesis.overhead import NONE, Overheads
 
 Key = tuple[str, str]
@@ -59,6 +59,10 @@ suite's products reach a half to all of a core's FLOP/s; if the library may only
 goes. The same holds for convolutions of one kernel class: each window and stride has a rate of its own."""
 
 
+LAST_BIN = str(HIGHEST_INTENSITY_BIN - 1)
+"""The highest bin has no row: with it, every load's sum is its whole time."""
+
+
 class MatchedCharacteristics:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that should fill
     `seconds`: shares of the time, relative rates, modelled factors."""
@@ -80,8 +84,9 @@ class MatchedCharacteristics:
             amounts = _sums_by_class(groups, by, what)
             known = self._unit_s[group]
             self.keys += [(group, name) for name in sorted(amounts) if amounts[name] > 0 and name in known]
-        of_weights = self._weights_s(self.load)
-        self.keys += [("weights", name) for name in sorted(of_weights) if of_weights[name] > 0]
+        _, of_weights_s = self._fixed_s(OperatorTable([groups]))
+        of_weights = {g.category for g, time_s in zip(groups, of_weights_s, strict=True) if g.distinct * time_s > 0}
+        self.keys += [("weights", name) for name in sorted(of_weights)]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("fused", name) for name in sorted(FUSABLE & {g.category for g in groups})]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
@@ -95,40 +100,41 @@ class MatchedCharacteristics:
         self.target = self.vector(self.load)
 
     def vector(self, load: StepLoad, seconds: float = 1.0) -> np.ndarray:
-        out = np.zeros(len(self.keys))
-        cumulative: dict[int, float] = defaultdict(float)
-        for operators in load.groups:
-            share = operators.time_s / seconds
-            for group in SHARES:
-                out[self._share_index(group, getattr(operators, group))] += share
-            cumulative[intensity_bin(operators.flops, operators.bytes)] += share
-            if ("fused", operators.category) in self._index:
-                out[self._index["fused", operators.category]] += operators.fused * operators.time_s / seconds
+        column: np.ndarray = self.matrix([load], seconds)[:, 0]
+        return column
+
+    def matrix(self, loads: Sequence[StepLoad], seconds: float = 1.0) -> np.ndarray:
+        """A column for each load."""
+        table = OperatorTable([load.groups for load in loads])
+        framework_s = np.array([load.framework_s for load in loads])
+        rows = _Rows(self._index, table)
+        for group in SHARES:
+            elsewhere = self._index[group, "elsewhere"]
+            rows.add([self._index.get((group, getattr(g, group)), elsewhere) for g in table.groups], table.time_s)
+        rows.add_known("fused", [g.category for g in table.groups], table.fused * table.time_s)
         for group, (by, what, _) in AMOUNTS.items():
-            for name, amount in _sums_by_class(load.groups, by, what).items():
-                if (group, name) in self._index:
-                    out[self._index[group, name]] = self._unit_s[group][name] * amount / seconds
-        out[self.index("total")] = load.time_s / seconds
-        out[self.index("framework")] = load.framework_s / seconds
-        out[self.index("overhead")] = self._overhead_s(load) / seconds
-        for name, time_s in self._weights_s(load).items():
-            if ("weights", name) in self._index:
-                out[self._index["weights", name]] = time_s / seconds
-        out[self.index("flops")] = _ratio(sum(g.flops for g in load.groups), self.flops * seconds)
-        out[self.index("bytes")] = _ratio(sum(g.bytes for g in load.groups), self.bytes * seconds)
-        calls = _ratio(sum(g.calls for g in load.groups), self.calls * seconds)
-        out[self.index("launches")] = self.load.framework_s * calls
-        running = 0.0
-        for bin_ in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN):
-            running += cumulative[bin_]
-            out[self._index["intensity", str(bin_)]] = running
+            names = [getattr(g, by) for g in table.groups]
+            unit_s = np.array([self._unit_s[group].get(name, 0.0) for name in names])
+            rows.add_known(group, names, unit_s * getattr(table, what))
+        of_calls_s, of_weights_s = self._fixed_s(table)
+        rows.add_known("weights", [g.category for g in table.groups], table.distinct * of_weights_s)
+        rows.add_known("intensity", [str(intensity_bin(g.flops, g.bytes)) for g in table.groups], table.time_s)
+        bins = slice(self._index["intensity", str(LOWEST_INTENSITY_BIN)], self._index["intensity", LAST_BIN] + 1)
+        out = rows.values
+        out[bins] = np.cumsum(out[bins], axis=0)
+        out[self.index("total")] = table.sums(table.time_s) + framework_s
+        out[self.index("framework")] = framework_s
+        out[self.index("overhead")] = table.sums(of_calls_s)
+        out[self.index("flops")] = _ratio(table.sums(table.flops), self.flops)
+        out[self.index("bytes")] = _ratio(table.sums(table.bytes), self.bytes)
+        out[self.index("launches")] = self.load.framework_s * _ratio(table.sums(table.calls), self.calls)
         for i, device in enumerate(self.devices):
-            out[self._index["device", str(i)]] = _modelled_time(device, load) / seconds
+            out[self._index["device", str(i)]] = (table.sums(device.time_s(table)) + framework_s) / device.target_s
         for name, usual in self.counters.items():
             unit = usual if name in RATE_COUNTERS else 1.0
-            total = sum(g.time_s * dict(g.counters).get(name, usual) for g in load.groups)
-            out[self._index["counter", name]] = total / unit / seconds
-        return out
+            known = np.array([dict(g.counters).get(name, usual) for g in table.groups])
+            out[self._index["counter", name]] = table.sums(table.time_s * known) / unit
+        return out / seconds
 
     def index(self, group: str) -> int:
         """Index of a group that is one row."""
@@ -140,24 +146,30 @@ class MatchedCharacteristics:
         known = sum(g.time_s for g in load.groups if ("kernel_class", g.kernel_class) in self._index)
         return 1.0 - known / spent if spent > 0 else 0.0
 
-    def _overhead_s(self, load: StepLoad) -> float:
-        return sum(self.overheads.get(g.kernel_class, NONE).of_calls_s(g) for g in load.groups)
-
-    def _weights_s(self, load: StepLoad) -> dict[str, float]:
-        """Seconds by category, as if each weight were read once a step."""
-        by_category: dict[str, float] = defaultdict(float)
-        for operators in load.groups:
-            overhead = self.overheads.get(operators.kernel_class, NONE)
-            by_category[operators.category] += operators.distinct * overhead.of_weights_s(operators)
-        return by_category
-
-    def _share_index(self, group: str, name: str) -> int:
-        return self._index.get((group, name), self._index[group, "elsewhere"])
+    def _fixed_s(self, table: OperatorTable) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of each group's calls and of its weights, whatever the batch."""
+        call_s = table.each(lambda g: self.overheads.get(g.kernel_class, NONE).call_s)
+        weight_byte_s = table.each(lambda g: self.overheads.get(g.kernel_class, NONE).weight_byte_s)
+        of_calls_s = np.minimum(table.calls * call_s, table.time_s)
+        return of_calls_s, np.minimum(table.weights * weight_byte_s, table.time_s - of_calls_s)
 
 
-def _modelled_time(device: ModelledDevice, load: StepLoad) -> float:
-    """A load's modelled time ÷ that of one second of the target."""
-    return (sum(device.time_s(g) for g in load.groups) + load.framework_s) / device.target_s
+class _Rows:
+    """Rows × loads, to which amounts of operator groups are added."""
+
+    def __init__(self, index: Mapping[Key, int], table: OperatorTable) -> None:
+        self._index, self._table = index, table
+        self.values = np.zeros((len(index), table.loads))
+
+    def add(self, rows: Sequence[int], amounts: np.ndarray) -> None:
+        """Each group's amount to its row; none to rows below 0."""
+        chosen = np.array(rows, dtype=int)
+        known = chosen >= 0
+        np.add.at(self.values, (chosen[known], self._table.load[known]), amounts[known])
+
+    def add_known(self, group: str, names: Sequence[str], amounts: np.ndarray) -> None:
+        """To the rows of these names, where the target has them."""
+        self.add([self._index.get((group, name), -1) for name in names], amounts)
 
 
 def _sums_by_class(groups: Iterable[OperatorGroup], by: str, what: str) -> dict[str, float]:
@@ -173,5 +185,5 @@ def _seconds_per_unit(groups: Sequence[OperatorGroup], by: str, of: str) -> dict
     return {name: spent_s[name] / amount for name, amount in amounts.items() if amount > 0}
 
 
-def _ratio(value: float, reference: float) -> float:
-    return value / reference if reference > 0 else 0.0
+def _ratio(values: np.ndarray, reference: float) -> np.ndarray:
+    return values / reference if reference > 0 else np.zeros_like(values)

@@ -13,7 +13,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from statsnet.synthesis.loads import OperatorGroup
+import numpy as np
+
+from statsnet.synthesis.loads import OperatorGroup, OperatorTable
 
 COMPUTE_FACTORS = (0.25, 1.0, 4.0, 16.0)
 BANDWIDTH_FACTORS = (0.5, 1.0, 4.0)
@@ -35,12 +37,14 @@ class ModelledDevice:
     target_s: float = 1.0
     _factors: dict[str, float] = field(default_factory=dict)
 
-    def time_s(self, operators: OperatorGroup) -> float:
+    def time_s(self, operators: OperatorTable) -> np.ndarray:
+        """Seconds of each group."""
         if self.seed is not None:
-            return operators.time_s * self._random_factor(operators.kernel_shape)
-        here = max(operators.flops / self.ridge, operators.bytes)
-        there = max(operators.flops / self.ridge / self.compute, operators.bytes / self.bandwidth)
-        factor = there / here if here > 0 else 1.0 / self.bandwidth
+            factors = np.array([self._random_factor(shape) for shape in operators.shapes])
+            return operators.time_s * factors[operators.shape]
+        here = np.maximum(operators.flops / self.ridge, operators.bytes)
+        there = np.maximum(operators.flops / self.ridge / self.compute, operators.bytes / self.bandwidth)
+        factor = np.divide(there, here, out=np.full(len(here), 1.0 / self.bandwidth), where=here > 0)
         return operators.time_s * factor + operators.calls * self.launch_s
 
     def _random_factor(self, name: str) -> float:
@@ -68,8 +72,9 @@ def modelled_devices(groups: Sequence[OperatorGroup]) -> list[ModelledDevice]:
     devices += [ModelledDevice(seed=seed) for seed in range(RANDOM_DEVICES)]
     total = sum(g.time_s for g in groups)
     rest = max(1.0 - total, 0.0)
+    table = OperatorTable([groups])
     for device in devices:
-        device.target_s = sum(device.time_s(g) for g in groups) + rest
+        device.target_s = float(device.time_s(table).sum()) + rest
     return devices
 
 

@@ -17,8 +17,9 @@ from statsnet.synthesis.block_costs import BlockCosts, Counts
 from statsnet.synthesis.candidates import largest_share
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.expected_time import CONFIRMING, NETWORKS, SOLVING, Pace, likely_rounds
-from statsnet.synthesis.integer_program import Program, Solution, local_search, relaxation_starts
+from statsnet.synthesis.integer_program import Program, Solution, relax, relaxation_starts
 from statsnet.synthesis.loads import load_of_target
+from statsnet.synthesis.local_search import JUMPS, local_search
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.trials import Knowledge, Trial, enough
@@ -29,8 +30,14 @@ LARGEST_COUNT = 96
 CONFIRMED = 0.05
 """A step's time may differ from that in its round by this share."""
 
-TRIMMINGS = 2
-"""A network is first trimmed with other sizes of its own blocks only, then this often with all other blocks too."""
+FIRST_JUMPS = 30
+"""Jumps of a search from one of several starts."""
+
+JUMPS_NEARBY = 400
+"""Jumps of a search near the best network. Most of them are too far, which is seen at once."""
+
+IMPROVEMENTS = 2
+"""The best of these is improved this often: each time its blocks come in other sizes than before."""
 
 RADIUS = (16, 1 / 4)
 """A later round may change this many uses of blocks of the best network so far, or this share of its uses if that is
@@ -119,36 +126,41 @@ class NextNetwork:
     known: Knowledge
 
     def free(self) -> Choice:
-        """From all candidates. Every start is trimmed: the best one before may not be the best after."""
+        """From all candidates. Every start is improved a little before one is chosen: the best one before may not be
+        the best after."""
         costs = self.known.costs
         outside = [self._outside(t) for t in self.known.trials] or [self._idle()]
         wanted = self.problem.rows.target - np.median(outside, axis=0)
         blocks = list(costs.placed)
         program = self._program(costs, blocks, wanted)
-        vectors, bound = relaxation_starts(program, max_distinct=self.problem.design.max_distinct)
+        relaxed = relax(program)
+        vectors = relaxation_starts(program, relaxed, max_distinct=self.problem.design.max_distinct)
         starts: list[Counts] = [_counts(v, blocks) for v in vectors]
         best = self.known.best(self.problem)
         starts += [best.counts] if best else []
-        trimmed: list[tuple[Counts, Solution]] = []
-        for start in filter(None, starts):
-            costs, counts, solution = self._trimmed(costs, start, wanted)
-            trimmed.append((counts, solution))
-        if not trimmed:
+        improved = [self._improved(costs, start, wanted, FIRST_JUMPS) for start in filter(None, starts)]
+        if not improved:
             raise _too_short(self.problem.budget_s)
-        counts, solution = min(trimmed, key=lambda t: t[1].error)
-        return Choice(counts=counts, solution=replace(solution, bound=bound), costs=costs)
+        choice = min(improved, key=lambda c: c.solution.error)
+        for _ in range(IMPROVEMENTS):
+            choice = self._improved(choice.costs, choice.counts, wanted, JUMPS)
+        return replace(choice, solution=replace(choice.solution, bound=relaxed.error))
 
-    def _trimmed(self, costs: BlockCosts, counts: Counts, wanted: np.ndarray) -> tuple[BlockCosts, Counts, Solution]:
-        """Improve a network: first by other sizes of its own blocks, then with all other blocks too."""
-        design = self.problem.design
-        for others in ((), *[costs.placed] * TRIMMINGS):
-            chosen = costs.named(counts)
-            costs, resized = costs.resize(chosen)
-            blocks = _unique([*others, *chosen, *resized])
-            program, start = self._program(costs, blocks, wanted), _vector(counts, blocks)
-            solution = local_search(program, start, max_distinct=design.max_distinct, seed=design.seed)
-            counts = _counts(solution.counts, blocks)
-        return costs, counts, solution
+    def _improved(self, costs: BlockCosts, counts: Counts, wanted: np.ndarray, jumps: int) -> Choice:
+        """A better network, of all candidates and of its own blocks in other sizes."""
+        chosen = costs.named(counts)
+        costs, resized = costs.resize(chosen)
+        blocks = _unique([*costs.placed, *chosen, *resized])
+        program, design = self._program(costs, blocks, wanted), self.problem.design
+        solution = local_search(
+            program,
+            _vector(counts, blocks),
+            relax(program),
+            max_distinct=design.max_distinct,
+            seed=design.seed,
+            jumps=jumps,
+        )
+        return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
 
     def near_the_best(self) -> Choice:
         """A network that was not measured yet: the best one with a few changes, among blocks that were measured in a
@@ -160,13 +172,16 @@ class NextNetwork:
         costs, resized = self.known.costs.resize(own)
         blocks = _unique([*seen, *own, *resized])
         wanted = self.problem.rows.target - self._outside(best)
+        program = self._program(costs, blocks, wanted)
         solution = local_search(
-            self._program(costs, blocks, wanted),
+            program,
             _vector(best.counts, blocks),
+            relax(program),
             max_distinct=self.problem.design.max_distinct,
             radius=max(RADIUS[0], int(RADIUS[1] * sum(best.counts.values()))),
             tried=[_vector(t.counts, blocks) for t in self.known.trials],
             seed=self.problem.design.seed,
+            jumps=JUMPS_NEARBY,
         )
         return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
 

@@ -29,7 +29,7 @@ from statsnet.signatures.model import Cluster, Motif, Signature
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.candidates import candidates
-from statsnet.synthesis.loads import OperatorGroup, StepLoad, groups_of, load_of_target
+from statsnet.synthesis.loads import OperatorGroup, OperatorTable, StepLoad, groups_of, load_of_target
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.modelled_devices import ModelledDevice, modelled_devices
 from statsnet.synthesis.overhead import Overhead
@@ -222,6 +222,11 @@ def work(**changes: Any) -> OperatorGroup:
     return OperatorGroup(**{**fields, **changes})
 
 
+def time_s(device: ModelledDevice, **changes: Any) -> float:
+    """What the device takes for `work`."""
+    return float(device.time_s(OperatorTable([[work(**changes)]])).item())
+
+
 @pytest.mark.parametrize(
     ("flops", "nbytes", "factor"),
     [(100.0, 1.0, 1 / 4), (1.0, 100.0, 1 / 2), (16.0, 1.0, 8 / 16), (0.0, 0.0, 1 / 2)],
@@ -232,20 +237,20 @@ def test_roofline_devices(flops: float, nbytes: float, factor: float) -> None:
     here = max(flops, nbytes)
     if here:
         factor = max(flops / 4, nbytes / 2) / here
-    assert device.time_s(work(flops=flops, bytes=nbytes)) == pytest.approx(factor)
+    assert time_s(device, flops=flops, bytes=nbytes) == pytest.approx(factor)
 
 
 def test_launches_cost_time() -> None:
     device = ModelledDevice(launch_s=1e-3)
-    assert device.time_s(work(bytes=8.0, calls=5.0)) == pytest.approx(1.005)
+    assert time_s(device, bytes=8.0, calls=5.0) == pytest.approx(1.005)
 
 
 def test_random_devices_differ_by_class_alone() -> None:
     device, other = ModelledDevice(seed=1), ModelledDevice(seed=2)
-    same = [device.time_s(work(flops=f)) for f in (0.0, 1e9)]
-    assert same[0] == same[1] == ModelledDevice(seed=1).time_s(work())
-    assert device.time_s(work(kernel_class="another")) != same[0] != other.time_s(work())
-    factors = [ModelledDevice(seed=s).time_s(work()) for s in range(400)]
+    same = [time_s(device, flops=f) for f in (0.0, 1e9)]
+    assert same[0] == same[1] == time_s(ModelledDevice(seed=1))
+    assert time_s(device, kernel_class="another") != same[0] != time_s(other)
+    factors = [time_s(ModelledDevice(seed=s)) for s in range(400)]
     assert np.mean(np.log(factors)) == pytest.approx(0.0, abs=0.15)
     assert np.std(np.log(factors)) == pytest.approx(0.7, rel=0.15)
 
@@ -257,7 +262,7 @@ def test_devices_of_a_target(target: Target) -> None:
     assert len({(d.compute, d.bandwidth, d.launch_s, d.seed) for d in devices}) == len(devices)
     for device in devices:
         assert (device.compute, device.bandwidth, device.launch_s, device.seed) != (1.0, 1.0, 0.0, None)
-        assert device.target_s == pytest.approx(sum(device.time_s(w) for w in load.groups) + 0.2)
+        assert device.target_s == pytest.approx(device.time_s(OperatorTable([load.groups])).sum() + 0.2)
 
 
 def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:

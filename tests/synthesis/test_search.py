@@ -12,7 +12,6 @@ from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, mix_of, smal
 
 from statsnet.errors import UsageError
 from statsnet.signatures.mix import Mix
-from statsnet.synthesis import integer_program
 from statsnet.synthesis import search as searching
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest
 from statsnet.synthesis.rounds import build_and_measure
@@ -20,12 +19,6 @@ from statsnet.synthesis.search import SearchLimits, SearchResult, search
 from statsnet.synthesis.trials import Knowledge
 
 pytest.importorskip("optuna")
-
-
-@pytest.fixture(autouse=True)
-def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at here does not depend on how long the solver searches."""
-    monkeypatch.setattr(integer_program, "JUMPS", 40)
 
 
 class Workshop:

@@ -10,17 +10,11 @@ from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, small_proble
 
 from statsnet.errors import StatsNetError
 from statsnet.signatures.target import target_of
-from statsnet.synthesis import integer_program
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rounds import NextNetwork, build_and_measure, solve_in_rounds
 from statsnet.synthesis.trials import Knowledge
-
-
-@pytest.fixture(autouse=True)
-def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integer_program, "JUMPS", 100)
 
 
 def test_learning_in_place_brings_the_network_nearer() -> None:
@@ -67,8 +61,8 @@ def test_what_is_known_is_passed_on_and_not_changed() -> None:
 def test_a_budget_that_nothing_fits_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a program's relaxation rounds to may be no block at all."""
 
-    def none(program: Any, **_: Any) -> tuple[list[Any], float]:
-        return [0 * program.upper], 0.0
+    def none(program: Any, *_: Any, **__: Any) -> list[Any]:
+        return [0 * program.upper]
 
     monkeypatch.setattr("statsnet.synthesis.rounds.relaxation_starts", none)
     with pytest.raises(StatsNetError, match="no network fits"):
