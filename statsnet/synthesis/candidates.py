@@ -87,7 +87,8 @@ class Candidate:
 
 
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
-    """Candidates for a target, sorted by key. Its times must have been measured on the machine that makes the proxy."""
+    """Candidates for a target, the most promising first. Its times must have been measured on the machine that makes
+    the proxy."""
     chosen: dict[str, Candidate] = {}
     for _, _, of_source in by_source(target, budget_s=budget_s):
         for candidate in of_source:
@@ -95,7 +96,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
                 chosen.setdefault(candidate.key, candidate)
         if len(chosen) >= limit:
             break
-    return [chosen[key] for key in sorted(chosen)]
+    return list(chosen.values())
 
 
 def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:

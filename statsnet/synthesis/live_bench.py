@@ -73,7 +73,7 @@ class LiveBench:
 
                 def measure(some: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
                     def begin(number: int) -> None:
-                        self.setup.stages.advance(1 / (processes * len(missing)))
+                        self.setup.stages.advance(1 / (processes * self.setup.effort.candidates))
                         begun(number)
 
                     return self.setup.run(self._blocks_task(some, reference), "blocks", begin)

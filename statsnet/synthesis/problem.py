@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
 
 from statsnet.environment import fingerprint
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.target import Target, target_of_mix
-from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
-from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.candidates import candidates, largest_share
 from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
+from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 
@@ -22,6 +29,13 @@ SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
 """A training step enters autograd and calls each optimizer once, which takes most of a millisecond on a slow CPU
 (`MeasureIdleStep`). It also has three operators for each one of inference. So a fifth of a 5 ms step would lie between
 operators, while in a suite's step less than a tenth does."""
+
+LARGEST_COUNT = 96
+FIRST, MORE = 120, 60
+"""How many candidates are measured at first, and then at a time."""
+
+LEAST_GAIN = 0.03
+"""More candidates are measured as long as the last ones reduced the bound of the error by this share."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
@@ -127,8 +141,10 @@ def for_design(problem: Problem, design: Design) -> Problem:
 
 
 def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed) -> BlockCosts:
-    """The costs of all candidates that can be measured. Raises StatsNetError if there are none."""
-    chosen = candidates(target, budget_s=budget_s)
+    """The costs of the candidates that can be measured. The most promising ones are measured first, and no more once
+    the next ones hardly improve the best network that they could make. Raises StatsNetError if there are none."""
+    setup = bench.setup
+    chosen = candidates(target, budget_s=budget_s, limit=setup.effort.candidates)
     if not chosen:
         raise StatsNetError(
             "no block stands for any operator of this mix",
@@ -136,8 +152,40 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             hint="statsnet show FILE lists a signature's operators",
         )
     idle_s = bench.idle_s(c.optimizer for c in chosen if c.optimizer)
-    measured = bench.measure_blocks(chosen, speed, counters=bool(target.counters))
-    return BlockCosts.of(measured, bench.setup.dtype, idle_s)
+    measured: MeasuredBlocks = []
+    bound = math.inf
+    for begin, end in pairwise([0, *range(FIRST, len(chosen), MORE), len(chosen)]):
+        measured += bench.measure_blocks(chosen[begin:end], speed, counters=bool(target.counters))
+        costs = BlockCosts.of(measured, setup.dtype, idle_s)
+        rows = MatchedCharacteristics(target, costs.overheads)
+        before, bound = bound, _bound(costs, rows, budget_s, setup.mode)
+        if bound > (1 - LEAST_GAIN) * before or setup.deadline.passed:
+            break
+    return costs
+
+
+def _bound(costs: BlockCosts, rows: MatchedCharacteristics, budget_s: float, mode: str) -> float:
+    """The error of the best network that could be made if blocks could be used in part."""
+    blocks = list(_without_foreign(costs, rows).placed)
+    return relax(program_of(costs, blocks, rows, rows.target, budget_s, mode)).error
+
+
+def program_of(
+    costs: BlockCosts,
+    blocks: Sequence[Placed],
+    rows: MatchedCharacteristics,
+    wanted: np.ndarray,
+    budget_s: float,
+    mode: str,
+) -> Program:
+    """The integer program: `wanted` rows made of these blocks. None of them may take too much of the budget."""
+    matrix = costs.matrix(rows, budget_s, blocks)
+    apart_s = costs.forward_and_backward_s(blocks)
+    largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
+    upper = np.where(apart_s <= largest_s, LARGEST_COUNT, 0)
+    if not upper.any():
+        upper[:] = 1
+    return Program(matrix=matrix, target=wanted, weight=rows.weights, upper=upper)
 
 
 def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCosts:

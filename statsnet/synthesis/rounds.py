@@ -14,18 +14,15 @@ from statsnet.proxy.towers import Placed, build_towers, shuffled
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts, Counts
-from statsnet.synthesis.candidates import largest_share
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.expected_time import CONFIRMING, NETWORKS, SOLVING, Pace, likely_rounds
 from statsnet.synthesis.integer_program import Program, Solution, relax, relaxation_starts
 from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.local_search import JUMPS, local_search
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import Problem
+from statsnet.synthesis.problem import Problem, program_of
 from statsnet.synthesis.trials import Knowledge, Trial, enough
 from statsnet.units import plural
-
-LARGEST_COUNT = 96
 
 CONFIRMED = 0.05
 """A step's time may differ from that in its round by this share."""
@@ -186,14 +183,8 @@ class NextNetwork:
         return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
 
     def _program(self, costs: BlockCosts, blocks: list[Placed], wanted: np.ndarray) -> Program:
-        budget_s, mode = self.problem.budget_s, self.problem.bench.setup.mode
-        matrix = costs.matrix(self.problem.rows, budget_s, blocks)
-        apart_s = costs.forward_and_backward_s(blocks)
-        largest_s = np.array([largest_share(budget_s, mode, b.kind) * budget_s for b in blocks])
-        upper = np.where(apart_s <= largest_s, LARGEST_COUNT, 0)
-        if not upper.any():
-            upper[:] = 1
-        return Program(matrix=matrix, target=wanted, weight=self.problem.rows.weights, upper=upper)
+        problem = self.problem
+        return program_of(costs, blocks, problem.rows, wanted, problem.budget_s, problem.bench.setup.mode)
 
     def _outside(self, trial: Trial) -> np.ndarray:
         """What a measured network holds beyond its blocks."""
