@@ -98,7 +98,7 @@ def _sparse_start(
     program: Program, counts: np.ndarray, threshold: float, dropped: float, max_distinct: int
 ) -> np.ndarray:
     """From the relaxation's counts to counts of at least `threshold` each: forbid blocks that are used less and solve
-    again. Then, if there are too many blocks, forbid those that contribute least."""
+    again. Then, if there are too many blocks, keep of these the ones that contribute most."""
     allowed = np.ones(len(counts), dtype=bool)
     size = program.weight @ np.abs(program.matrix)
     while len(used := np.flatnonzero(counts > 1e-6)):
@@ -108,7 +108,8 @@ def _sparse_start(
             allowed[rare[: max(1, int(dropped * len(rare)))]] = False
         elif len(used) > max_distinct:
             worth = np.argsort(size[used] * counts[used], kind="stable")
-            allowed[used[worth[: len(used) - max(max_distinct, int(0.8 * len(used)))]]] = False
+            allowed[:] = False
+            allowed[used[worth[-max(max_distinct, int(0.8 * len(used))) :]]] = True
         else:
             break
         counts = relax(program, allowed).counts

@@ -136,8 +136,8 @@ class Descent:
             if move.growth < -LEAST_GAIN:
                 counts = point.counts.copy()
                 counts[list(move.columns)] += move.times
-                if self.is_near(counts):
-                    return Point(counts, self)
+                if self.is_near(counts) and (moved := Point(counts, self)).objective < point.objective:
+                    return moved
             if find is Point.change and point.error > hopeless:
                 return None
         return None
