@@ -123,6 +123,9 @@ class RecordedBench:
         """All times are from the hours of the record."""
         return MachineSpeed(reference_network="", reference_latency_s=1.0)
 
+    def drift(self, speed: MachineSpeed) -> float:
+        return 1.0
+
     def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
         """The unchanged mix; and modelled measurements for its members that have none from this device."""
         here = fingerprint(self.setup.environment)

@@ -182,6 +182,21 @@ class Measurement:
         """Time of all measured clusters in one step."""
         return math.fsum(t for t in self.cluster_time_s if t is not None)
 
+    def scale_times(self, factor: float) -> Measurement:
+        """The same on a machine that takes `factor` times as long."""
+
+        def scaled(time_s: float | None) -> float | None:
+            return None if time_s is None else factor * time_s
+
+        return replace(
+            self,
+            step_latency_s=tuple(factor * t for t in self.step_latency_s),
+            cluster_time_s=tuple(scaled(t) for t in self.cluster_time_s),
+            framework_time_s=scaled(self.framework_time_s),
+            idle_time_s=scaled(self.idle_time_s),
+            gpu=self.gpu.scale_times(factor) if self.gpu else None,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         return cast(dict[str, Any], plain(self))
 

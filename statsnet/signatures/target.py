@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.errors import MeasurementError, UsageError
@@ -102,6 +102,10 @@ class Target:
     def mode(self) -> Mode:
         """`training` if any member is trained."""
         return "training" if any(m.signature.mode == "training" for m in self.members) else "inference"
+
+    def scale_times(self, factor: float) -> Target:
+        """The same on a machine that takes `factor` times as long."""
+        return _target(tuple(replace(m, measurement=m.measurement.scale_times(factor)) for m in self.members))
 
     @property
     def environments(self) -> tuple[str, ...]:

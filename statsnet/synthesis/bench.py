@@ -89,7 +89,11 @@ class Bench(Protocol):
         """Whether models can be run: not on a device that is not here."""
 
     def machine_speed(self) -> MachineSpeed:
-        """The machine's speed now, to which all times are scaled."""
+        """The speed of the machine to which all times are scaled: that of the first time, so that what was measured
+        then is of use later, and gives the same proxy again."""
+
+    def drift(self, speed: MachineSpeed) -> float:
+        """How many times as long everything takes now."""
 
     def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
         """The mix with its members measured in this environment at this speed; and, for members whose models are not at

@@ -26,10 +26,6 @@ SPEED_LIMITS = Limits(min_time_s=0.5, max_time_s=2.0)
 
 IDLE_PROCESSES = 2
 
-KEPT = 1.05
-"""A speed of the machine that was seen before is kept if today's differs by less than this factor: then all that was
-measured comes out the same once more."""
-
 
 @dataclass(frozen=True, slots=True)
 class LiveBench:
@@ -39,18 +35,19 @@ class LiveBench:
     can_time_members: bool = True
 
     def machine_speed(self) -> MachineSpeed:
-        """By one process of the reference network; or the speed that was kept, if the machine is about as fast."""
-        setup = self.setup
-        source = reference_network(setup.mode, setup.dtype)
+        source = reference_network(self.setup.mode, self.setup.dtype)
+        key = self.setup.key(speed_of=digest(source))
+        latency_s = self.setup.cache.remember(key, float, lambda: self._reference_s(source))
+        return MachineSpeed(reference_network=source, reference_latency_s=latency_s)
+
+    def drift(self, speed: MachineSpeed) -> float:
+        return speed.drift(self._reference_s(speed.reference_network))
+
+    def _reference_s(self, source: str) -> float:
+        """The reference network's step time now."""
         with written(source) as folder:
-            task = TimeNetwork(folder=folder, device=setup.device, limits=SPEED_LIMITS)
-            now_s = median(setup.run(task, "the machine's speed").timing.latency_s)
-        key = setup.key(speed_of=digest(source))
-        kept_s = setup.cache.get(key, float)
-        if kept_s is None or not 1 / KEPT < now_s / kept_s < KEPT:
-            kept_s = now_s
-            setup.cache.put(key, now_s)
-        return MachineSpeed(reference_network=source, reference_latency_s=kept_s)
+            task = TimeNetwork(folder=folder, device=self.setup.device, limits=SPEED_LIMITS)
+            return median(self.setup.run(task, "the machine's speed").timing.latency_s)
 
     def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
         return LiveMembers(self.setup, speed).measure(mix)

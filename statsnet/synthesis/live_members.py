@@ -24,7 +24,6 @@ from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.bench import BenchSetup
 from statsnet.synthesis.machine_speed import MachineSpeed
-from statsnet.synthesis.network_measurement import scale_times
 
 PROFILED_S = (0.4, 2.0)
 """How long a member's steps are profiled, at least and at most. The smaller its share of the mix, the less its time
@@ -125,7 +124,7 @@ class LiveMembers:
     def _scaled(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:
         """From a process in which the reference network took this long."""
         assert reference_latency_s is not None
-        return scale_times(measurement, 1 / self.speed.drift(reference_latency_s))
+        return measurement.scale_times(1 / self.speed.drift(reference_latency_s))
 
     def time_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
         """The measurements of the named members whose models are at hand, at this speed.
@@ -147,7 +146,7 @@ class LiveMembers:
         usual = geometric_mean(list(factors.values()))
         timed = {m.name for m in chosen}
         return {
-            m.name: scale_times(m.measurement, factors.get(m.name, usual))
+            m.name: m.measurement.scale_times(factors.get(m.name, usual))
             for m in due
             if m.name in factors or m.name not in timed
         }

@@ -8,7 +8,7 @@ from statistics import median
 
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.signatures.intervals import geometric_mean
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.tasks import NetworkTrace
@@ -46,27 +46,11 @@ def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeas
     (measurement,) = trace.signature.measurements
     in_place = tuple(tuple(part.scale_times(1 / drift) for part in tower) for tower in trace.blocks)
     return NetworkMeasurement(
-        signature=replace(trace.signature, measurements=(scale_times(measurement, 1 / drift),)),
+        signature=replace(trace.signature, measurements=(measurement.scale_times(1 / drift),)),
         build_s=trace.build_s,
         blocks=(in_place,),
         drift=drift,
         launches=trace.launches or (),
-    )
-
-
-def scale_times(measurement: Measurement, factor: float) -> Measurement:
-    """The same on a machine that takes `factor` times as long."""
-
-    def scaled(time_s: float | None) -> float | None:
-        return None if time_s is None else factor * time_s
-
-    return replace(
-        measurement,
-        step_latency_s=tuple(factor * t for t in measurement.step_latency_s),
-        cluster_time_s=tuple(scaled(t) for t in measurement.cluster_time_s),
-        framework_time_s=scaled(measurement.framework_time_s),
-        idle_time_s=scaled(measurement.idle_time_s),
-        gpu=measurement.gpu.scale_times(factor) if measurement.gpu else None,
     )
 
 

@@ -73,13 +73,15 @@ class ProxyRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`title` and `notes`: see ProxyRequest. `replayed` names the members whose times come from replay, `not_retimed`
+    """`title` and `notes`: see ProxyRequest. All times are those at `speed`. `asked_budget_s` is the budget that was
+    asked for, at the machine's present speed (None: it follows from the suite's time). `replayed` names the members whose times come from replay, `not_retimed`
     those that could not be timed again and keep their signature's times. `costs` are of blocks measured alone."""
 
     title: str
     notes: str
     target: Target
     budget_s: float
+    asked_budget_s: float | None
     rows: MatchedCharacteristics
     costs: BlockCosts
     bench: Bench
@@ -113,7 +115,10 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     with stages.stage(TIMING):
         retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
     target = target_of_mix(mix, {**replayed, **retimed})
-    budget_s = request.budget_s or budget_of(target, request.compression, setup.mode)
+    if request.budget_s is None:
+        budget_s = budget_of(target, request.compression, setup.mode)
+    else:
+        budget_s = request.budget_s / bench.drift(speed)
     with stages.stage(BLOCKS):
         costs = costs_of(target, budget_s * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads)
@@ -123,6 +128,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         notes=request.notes,
         target=target,
         budget_s=budget_s,
+        asked_budget_s=request.budget_s,
         rows=rows,
         costs=_without_foreign(costs, rows),
         bench=bench,

@@ -154,7 +154,8 @@ class ProblemPool:
         if design.size not in self._problems:
             self._problems[design.size] = self._prepared(Design(size=design.size, seed=self._request.seed))
         whole = self._problems[design.size]
-        return replace(whole, design=design, budget_s=share * whole.budget_s)
+        asked_s = None if whole.asked_budget_s is None else share * whole.asked_budget_s
+        return replace(whole, design=design, budget_s=share * whole.budget_s, asked_budget_s=asked_s)
 
     def _prepared(self, design: Design) -> Problem:
         first = next(iter(self._problems.values()), None)

@@ -14,30 +14,35 @@ from statsnet.synthesis.trials import Knowledge
 
 
 def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None) -> Proxy:
-    """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`)."""
+    """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`). All its times are
+    at the machine's speed while it was measured at last, so that whoever runs it next finds them."""
     bench = problem.bench
     best, history = solve_in_rounds(problem, effort=effort, known=known)
     measurement = bench.count_network(best.source, best.measurement)
+    drift = measurement.drift
+    target = problem.target.scale_times(drift)
+    measured = tuple(m.scale_times(drift) for m in measurement.signature.measurements)
+    signature = replace(measurement.signature, measurements=measured)
     purposes = tower_purposes(problem.target, best.measurement)
     spec = make_spec(
-        problem.target,
+        target,
         [replace(tower, purpose=purpose) for tower, purpose in zip(best.towers, purposes, strict=True)],
         title=problem.title,
         notes=problem.notes,
         dtype=bench.setup.dtype,
         seed=problem.design.seed,
-        budget_s=problem.budget_s,
+        budget_s=problem.asked_budget_s or problem.budget_s * drift,
         environment=bench.setup.environment,
     )
     return Proxy(
         spec=spec,
-        target=problem.target,
-        achieved=target_of(measurement.signature),
-        signature=measurement.signature,
+        target=target,
+        achieved=target_of(signature),
+        signature=signature,
         replayed=problem.replayed,
         not_retimed=problem.not_retimed,
         rounds=history,
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,
-        evidence=bench.evidence(measurement.signature),
+        evidence=bench.evidence(signature),
     )

@@ -254,7 +254,8 @@ def small_problem(bench: Any = None, design: Design = Design()) -> Problem:  # n
     """To stand for the small signature, on the simulated machine."""
     target, bench = target_of(small_signature()), bench or SimulatedBench()
     return Problem(
-        title="a mix", notes="", target=target, budget_s=BUDGET_S, rows=MatchedCharacteristics(target),
+        title="a mix", notes="", target=target, budget_s=BUDGET_S,
+        asked_budget_s=None, rows=MatchedCharacteristics(target),
         costs=small_costs(), bench=bench, speed=MachineSpeed(reference_network="", reference_latency_s=0.01),
         replayed=(), not_retimed=(), design=design,
     )  # fmt: skip

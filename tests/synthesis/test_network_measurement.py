@@ -13,13 +13,12 @@ from statsnet.synthesis.network_measurement import (
     NetworkMeasurement,
     merge_signatures,
     merge_undisturbed_runs,
-    scale_times,
 )
 
 
 def process(latency_factor: float, drift: float) -> NetworkMeasurement:
     signature = small_signature()
-    measurement = scale_times(signature.measurements[0], latency_factor)
+    measurement = signature.measurements[0].scale_times(latency_factor)
     signature = replace(signature, measurements=(measurement,))
     return NetworkMeasurement(signature=signature, build_s=0.0, blocks=(((),),), drift=drift)
 
