@@ -37,6 +37,7 @@ LIBRARIES = frozenset(
         "reference_workloads",
         "statsnet",
         "timm",
+        "torch",
         "torch_geometric",
         "torchvision",
         "transformers",

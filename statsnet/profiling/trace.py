@@ -24,7 +24,7 @@ from statsnet.signatures.categories import is_metadata
 Step = Callable[[int], Any]
 """Called with the number of the step, so that inputs can rotate."""
 
-SETTLING_TIME_S = 0.5
+SETTLING_TIME_S = 0.3
 MOST_WARMUPS = 40
 MOST_REPEATS = 60
 PRECISE = 0.01

@@ -19,8 +19,8 @@ class Effort:
     free_rounds: int
     """So many rounds choose from all candidates; later ones change the best network a little."""
     round_processes: int
-    """Processes that measure each network. Samples of one network differ by several percent; of three, two outvote one
-    that was disturbed."""
+    """Processes that measure each network. Samples of one network differ by several percent; of two, one that was
+    disturbed is left out, and of three, two outvote it."""
     confirming: tuple[int, ...]
     """New processes that measure the finished network; the next number if its step time differs from its round's."""
     candidates: int
@@ -54,13 +54,13 @@ NORMAL = Effort(
     rounds=6,
     least_rounds=2,
     free_rounds=2,
-    round_processes=3,
+    round_processes=2,
     confirming=(2, 4),
     candidates=360,
     block_processes=1,
     profiled_s=12.0,
     retimed_s=40.0,
-    network_s=1.0,
+    network_s=0.5,
 )
 
 THOROUGH = Effort(

@@ -21,7 +21,7 @@ from statsnet.synthesis.machine_speed import MachineSpeed, reference_network
 from statsnet.synthesis.network_measurement import NetworkMeasurement, merge_undisturbed_runs, network_measurement
 from statsnet.synthesis.tasks import MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 
-SPEED_LIMITS = Limits(min_time_s=0.5, max_time_s=2.0)
+SPEED_LIMITS = Limits(min_time_s=0.5, max_time_s=1.0)
 """How long the reference network is timed to know the machine's speed."""
 
 IDLE_PROCESSES = 2

@@ -74,8 +74,9 @@ class ProxyRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """`title` and `notes`: see ProxyRequest. All times are those at `speed`. `asked_budget_s` is the budget that was
-    asked for, at the machine's present speed (None: it follows from the suite's time). `replayed` names the members whose times come from replay, `not_retimed`
-    those that could not be timed again and keep their signature's times. `costs` are of blocks measured alone."""
+    asked for, at the machine's present speed (None: it follows from the suite's time). `replayed` names the members
+    whose times come from replay, `not_retimed` those that could not be timed again and keep their signature's times.
+    `costs` are of blocks measured alone."""
 
     title: str
     notes: str

@@ -14,8 +14,8 @@ from statsnet.synthesis.trials import Knowledge
 
 
 def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge | None = None) -> Proxy:
-    """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`). All its times are
-    at the machine's speed while it was measured at last, so that whoever runs it next finds them."""
+    """The proxy of a problem; networks that are already measured may be given (see `solve_in_rounds`). All its times
+    are at the machine's speed while it was measured at last, so that whoever runs it next finds them."""
     bench = problem.bench
     best, history = solve_in_rounds(problem, effort=effort, known=known)
     measurement = bench.count_network(best.source, best.measurement)
