@@ -19,7 +19,7 @@ from statsnet.measure.timing import time_once, warm_up
 
 LOOK_S = 0.1
 FEWEST_LOOKS = 3
-BETWEEN_LOOKS_S = 0.5
+BETWEEN_LOOKS_S = 1.0
 
 
 class ReferenceNetwork:

@@ -164,6 +164,8 @@ class ProfileWorkload(CountableTask[Profile]):
         reference = ReferenceNetwork(self.reference_network, kind) if self.reference_network else None
         between = reference.look_now_and_then if reference else lambda: None
         traces, run_next = self._traced(built, step, variants, kind, context, between)
+        if reference:
+            reference.look()
         described = environment.describe(built.device)
         described["settings"] |= record(setting)
         steps = [len(group) for group in variants]

@@ -31,11 +31,12 @@ SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
 operators, while in a suite's step less than a tenth does."""
 
 LARGEST_COUNT = 96
-FIRST, MORE = 120, 60
+FIRST, MORE = 120, 40
 """How many candidates are measured at first, and then at a time."""
 
-LEAST_GAIN = 0.03
-"""More candidates are measured as long as the last ones reduced the bound of the error by this share."""
+LEAST_GAIN = 0.1
+"""More candidates are measured as long as the last ones reduced the bound of the error by this share. The bound falls
+longer than the error of whole networks does: of two members, 180 candidates gave an error of 1.52, 240 1.47, 360 1.40."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""

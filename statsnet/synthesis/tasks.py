@@ -90,6 +90,8 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
                 reference.look_now_and_then()
             block = self._block(placed, device)
             measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
+        if reference:
+            reference.look()
         latency_s = median(reference.latency_s) if reference else None
         return [replace(m, reference_latency_s=latency_s) for m in measured]
 
@@ -201,6 +203,8 @@ class TraceNetwork(CountableTask[NetworkTrace]):
             while_capturing=lambda: marked_blocks(proxy),
             between=reference.look_now_and_then if reference else lambda: None,
         )
+        if reference:
+            reference.look()
         signature = build_signature(
             [trace],
             mode=network.MODE,
