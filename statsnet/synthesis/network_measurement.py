@@ -54,6 +54,11 @@ def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeas
     )
 
 
+def disagree(one: NetworkMeasurement, other: NetworkMeasurement) -> bool:
+    """Whether one of two processes must have been disturbed."""
+    return not 1 / DISTURBED <= one.latency_s / other.latency_s <= DISTURBED
+
+
 def merge_undisturbed_runs(runs: Sequence[NetworkMeasurement]) -> NetworkMeasurement:
     """One measurement from several processes, without the disturbed ones; `blocks` has one entry per process."""
     order = sorted(range(len(runs)), key=lambda i: runs[i].latency_s)

@@ -36,7 +36,7 @@ FIRST, MORE = 120, 40
 
 LEAST_GAIN = 0.1
 """More candidates are measured as long as the last ones reduced the bound of the error by this share. The bound falls
-longer than the error of whole networks does: of two members, 180 candidates gave an error of 1.52, 240 1.47, 360 1.40."""
+longer than the error of whole networks: for two members, 180 candidates gave an error of 1.52, 240 1.47, 360 1.40."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""
