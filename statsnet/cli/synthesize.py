@@ -14,6 +14,7 @@ import click
 from statsnet.cli import json_option, options, output
 from statsnet.deadline import Deadline
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
 
@@ -165,7 +166,7 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
     from statsnet.reporting.stages import stages_table
     from statsnet.signatures.conversion import plain
 
-    fit, times = proxy.fit(), stages_table(stages.spent_s, stages.total_s)
+    fit, times = proxy.fit(), stages_table(stages.spent_s, stages.total_s, PATIENCE.spent_s)
     data = plain({"folder": str(path), "spec": proxy.spec, "fit": fit})
     output.deliver(data, json_path, lambda: [*proxy_report(proxy.spec, fit), times])
     if json_path != output.STDOUT:

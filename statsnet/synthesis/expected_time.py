@@ -10,21 +10,21 @@ PROFILING, BLOCKS, TIMING = "members profiled", "blocks measured", "members time
 SOLVING, NETWORKS, CONFIRMING, SEARCH = "solving", "networks measured", "confirming", "search over designs"
 """Names of the stages."""
 
-PROFILE_S = 40.0
+PROFILE_S = 8.0
 """A model is built, its calls are captured, and it is timed bare and profiled."""
 
-START_S = 5.0
-"""A process imports torch and builds a model or network."""
+START_S = 3.0
+"""The first process of a kind imports what it needs."""
 
-BLOCK_S = 0.1
+BLOCK_S = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How long solving takes, and each process that measures a network."""
 
-    solve_s: float = 8.0
-    process_s: float = 8.0
+    solve_s: float = 4.0
+    process_s: float = 4.0
 
     def ahead(self, rounds: float, effort: Effort) -> dict[str, float]:
         """What is expected of so many rounds and the confirmation after them."""

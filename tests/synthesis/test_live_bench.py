@@ -118,3 +118,22 @@ def test_blocks_take_as_long_as_at_the_speed(
         ((_, block),) = bench.measure_blocks([candidate("a")], SPEED)
         assert block.operator_time_s == pytest.approx(0.001 / 2)
     assert len({type(task) for task in tasks}) == 1
+
+
+def test_a_third_process_tells_which_of_two_was_disturbed(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that agree, no third is run."""
+    (usual,) = profile.measurements
+    slower = [1.0, 1.5, 1.01, 1.0, 1.01]
+
+    def answer(_: Any) -> NetworkTrace:
+        signature = replace(profile, measurements=(usual.scale_times(slower.pop(0)),))
+        return NetworkTrace(signature=signature, build_s=1.0, blocks=(), reference_latency_s=0.01)
+
+    tasks = play(monkeypatch, benches, answer)
+    network = bench.measure_network("a proxy", range(2), SPEED)
+    assert network.latency_s == pytest.approx(1.0 * usual.latency_s, rel=0.02)
+    assert len(tasks) == 3
+    bench.measure_network("another", range(2), SPEED)
+    assert len(tasks) == 5

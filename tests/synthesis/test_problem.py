@@ -1,0 +1,84 @@
+"""What is measured before anything is solved, and the speed at which a finished proxy is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_benches import answers
+from synthesis_builders import BUDGET_S, TINY, SimulatedBench, bench_setup, mix_of, play, small_problem
+
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.process import run
+from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.signatures.model import Signature
+from statsnet.synthesis import bench as benches
+from statsnet.synthesis import problem as problems
+from statsnet.synthesis.effort import QUICK
+from statsnet.synthesis.live_bench import LiveBench
+from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.problem import Design, ProxyRequest, prepare
+from statsnet.synthesis.synthesize import finish
+from statsnet.synthesis.tasks import MeasureBlocks
+
+
+@pytest.fixture(scope="module")
+def profile() -> Signature:
+    """A tiny workload's signature."""
+    return run(ProfileWorkload(model=TINY, min_time_s=0.01)).signature
+
+
+@pytest.fixture
+def bench(tmp_path: Path, profile: Signature) -> LiveBench:
+    environment = profile.measurements[0].environment
+    return LiveBench(bench_setup(MeasurementCache(tmp_path / "cache"), environment=environment))
+
+
+def test_candidates_are_measured_until_the_next_ones_promise_nothing(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here all blocks measure the same, so that the second handful brings nothing."""
+    monkeypatch.setattr(problems, "FIRST", 4)
+    monkeypatch.setattr(problems, "MORE", 3)
+    tasks = play(monkeypatch, benches, answers(profile))
+    prepare(mix_of(profile), bench, ProxyRequest(mix_text="a mix"), Design())
+    assert [len(task.blocks) for task in tasks if isinstance(task, MeasureBlocks)] == [4, 3]
+
+
+def test_a_budget_that_is_asked_for_is_meant_at_the_present_speed(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual: Any = answers(profile)
+    play(monkeypatch, benches, usual)
+    bench.machine_speed()
+    play(monkeypatch, benches, answers(profile, slower=1.25))
+    problem = prepare(mix_of(profile), bench, ProxyRequest(mix_text="a mix", budget_s=0.010), Design())
+    assert problem.asked_budget_s == 0.010
+    assert problem.budget_s == pytest.approx(0.010 / 1.25)
+
+
+class SlowerMeanwhile(SimulatedBench):
+    """A machine that has become 1.25 times as slow when networks are measured."""
+
+    def measure_network(self, *args: Any) -> NetworkMeasurement:
+        return replace(super().measure_network(*args), drift=1.25)
+
+    def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
+        return measurement
+
+    def evidence(self, signature: Signature) -> None:
+        return None
+
+
+@pytest.mark.parametrize("asked_s", [None, BUDGET_S])
+def test_a_finished_proxy_is_shown_at_the_speed_of_its_last_measurement(asked_s: float | None) -> None:
+    bench = SlowerMeanwhile()
+    problem = replace(small_problem(bench), asked_budget_s=asked_s)
+    slower = finish(problem, effort=QUICK)
+    at_speed = SimulatedBench().measure_network(bench.sources[-1], range(1), problem.speed)
+    assert slower.latency_s == pytest.approx(1.25 * at_speed.latency_s)
+    assert slower.suite_latency_s == pytest.approx(1.25 * sum(m.latency_s for m in problem.target.members))
+    assert slower.target.flops_per_s == pytest.approx(problem.target.flops_per_s / 1.25)
+    assert slower.spec.budget_s == pytest.approx(asked_s or 1.25 * BUDGET_S)
