@@ -267,7 +267,7 @@ def test_devices_of_a_target(target: Target) -> None:
 
 def test_candidates_are_the_motif_and_its_operators(target: Target) -> None:
     blocks = candidates(target, budget_s=0.02)
-    assert [c.key for c in blocks] == sorted({c.key for c in blocks})
+    assert len({c.key for c in blocks}) == len(blocks)
     activations = {c.config.get("activation") for c in blocks if c.kind == "linear"}
     assert activations == {"relu", ""}
     assert any(c.kind == "pointwise" and c.config["functions"] == ("relu",) for c in blocks)

@@ -100,8 +100,8 @@ def test_the_finished_network_is_measured_in_new_processes() -> None:
     bench = SimulatedBench()
     solve_in_rounds(small_problem(bench))
     *rounds, confirming = bench.runs
-    assert set(rounds) == {range(3)}
-    assert confirming == range(3, 5)
+    assert set(rounds) == {range(2)}
+    assert confirming == range(2, 4)
 
 
 def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
@@ -113,14 +113,14 @@ def test_a_quick_one_is_solved_once_and_looked_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "confirmed"),
-    [(0.1, 1, False), (3.5, 1, False), (7.5, 1, True), (8.5, 2, True), (1000, 5, True)],
+    [(0.1, 1, False), (2.5, 1, False), (5.5, 1, True), (6.5, 2, True), (1000, 5, True)],
 )
 def test_the_deadline_ends_the_rounds(processes: float, rounds: int, confirmed: bool) -> None:
-    """A round takes three processes, the confirmation two."""
+    """A round takes two processes, and so does the confirmation."""
     bench = SimulatedBench(within_s=processes * PROCESS_S)
     best, history = solve_in_rounds(small_problem(bench))
     assert len(history) == rounds
-    assert bench.runs == [range(3)] * rounds + [range(3, 5)] * confirmed
+    assert bench.runs == [range(2)] * rounds + [range(2, 4)] * confirmed
     assert best.source in bench.sources
     assert bool(bench.notes) == (processes < 1000)
 
@@ -130,7 +130,7 @@ def test_what_the_rounds_took_is_listed() -> None:
     _, history = solve_in_rounds(small_problem(bench))
     assert bench.setup.stages.spent_s == {
         "solving": 0.0,
-        "networks measured": 3 * PROCESS_S * len(history),
+        "networks measured": 2 * PROCESS_S * len(history),
         "confirming": 2 * PROCESS_S,
     }
     assert bench.setup.stages.left_s == 0.0
