@@ -152,7 +152,7 @@ def progress() -> Iterator[ReportProgress]:
     """
     before_s = PATIENCE.spent_s
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _live_line() as show:
+        with _live_line(before_s) as show:
             yield show
     else:
         yield _plain_lines()
@@ -181,7 +181,8 @@ def _plain_lines() -> ReportProgress:
 
 
 @contextmanager
-def _live_line() -> Iterator[ReportProgress]:
+def _live_line(before_s: float) -> Iterator[ReportProgress]:
+    """`before_s` was spent on waiting before."""
     from rich import progress as rich_progress
     from rich.console import Console
 
@@ -205,7 +206,7 @@ def _live_line() -> Iterator[ReportProgress]:
                 description=progress.stage,
                 completed=progress.done,
                 estimate=text,
-                waited=_waited(PATIENCE.spent_s),
+                waited=_waited(PATIENCE.spent_s - before_s),
             )
 
         yield show

@@ -156,7 +156,7 @@ class RecordedBench:
         """No model is run."""
         return {}
 
-    def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
+    def idle_s(self, optimizers: Iterable[str], speed: MachineSpeed) -> dict[str, float]:
         return {}
 
     def measure_blocks(

@@ -30,6 +30,9 @@ SWITCH = "STATSNET_PROCESS_SERVER"
 ENDED_WITH_SERVER = 256
 """In place of an exit code, none of which is as large."""
 
+FORK_LIMIT_S = 120.0
+"""A server that does not fork within this time, because an import hangs, counts as ended."""
+
 _MODULE = "statsnet.measure.process_server"
 
 
@@ -111,12 +114,14 @@ class Server:
             with theirs:
                 fds = [theirs.fileno(), stdin, output, events]
                 socket.send_fds(self._requests, [msgspec.json.encode(request)], fds)
+            ours.settimeout(FORK_LIMIT_S)
             pid = ours.recv(REQUEST_BYTES)
+            ours.settimeout(None)
             if not pid:
                 raise ServerEnded
         except BaseException as error:
             ours.close()  # if a process comes of it after all, the server ends that
-            if isinstance(error, (BrokenPipeError, ConnectionResetError)):
+            if isinstance(error, (BrokenPipeError, ConnectionResetError, TimeoutError)):
                 raise ServerEnded from error
             raise
         self.has_forked = True

@@ -145,7 +145,7 @@ class MeasuringProcess(Generic[R]):
         control = self._control
         variables = child_environment(control)
         with open(self._folder / "output", "wb") as output:
-            if not (control.setting.env or control.env or control.under):
+            if self._may_be_forked():
                 forked = fork_process(
                     class_name(self._task),
                     self._folder,
@@ -165,6 +165,13 @@ class MeasuringProcess(Generic[R]):
                 pass_fds=(writing_end,),
                 start_new_session=True,  # its own group, so that processes which the task starts end with it
             )
+
+    def _may_be_forked(self) -> bool:
+        """Not if the process needs variables of its own, or runs under another program; nor on a GPU, where forked
+        processes have not been tried yet: a library that touched CUDA in the server would break all of them."""
+        control = self._control
+        on_gpu = str(getattr(self._task, "device", "cpu")).startswith("cuda")
+        return not (control.setting.env or control.env or control.under or on_gpu)
 
     def events(self) -> Iterator[Event]:
         """Yields the task's events as they come, until the process has ended, even if a process that it started still

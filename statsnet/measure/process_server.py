@@ -37,7 +37,6 @@ LIBRARIES = frozenset(
         "reference_workloads",
         "statsnet",
         "timm",
-        "torch",
         "torch_geometric",
         "torchvision",
         "transformers",
@@ -45,6 +44,10 @@ LIBRARIES = frozenset(
 )
 """What the server may import beside torch: no module that its user may change between two tasks, and none that starts
 threads of OpenMP or CUDA when it is imported."""
+
+CAPTURING = "torch._dynamo"
+"""Torch imports this part of itself, for more than a second, when a mode first sees an operator. Other parts are left
+out: Inductor starts processes when it is imported."""
 
 REQUEST_BYTES = 1 << 16
 
@@ -245,7 +248,7 @@ def _random_memory() -> list[bytearray | mmap.mmap]:
 
 
 def _may_be_shared(module: str) -> bool:
-    return module.partition(".")[0] in LIBRARIES
+    return module == CAPTURING or module.partition(".")[0] in LIBRARIES
 
 
 def _settings() -> dict[str, str | None]:

@@ -9,17 +9,34 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 from statsnet.measure.network_file import load_network
 from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.measure.task import Context, Task
 from statsnet.measure.timing import time_once, warm_up
 
 LOOK_S = 0.1
 FEWEST_LOOKS = 3
 BETWEEN_LOOKS_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeReferenceNetwork(Task[float]):
+    """The median step of the network in a folder, over looks like those beside other measurements."""
+
+    folder: str
+    device: str = "cpu"
+    time_s: float = 1.0
+
+    def run(self, context: Context) -> float:
+        network = ReferenceNetwork(self.folder, self.device)
+        for _ in network.looks(self.time_s):
+            pass
+        return median(network.latency_s)
 
 
 class ReferenceNetwork:

@@ -31,7 +31,7 @@ PRECISE = 0.01
 """A step is repeated no more once its median is known to this share (half the width of the 95 % interval)."""
 
 MANY_CALLS = 10_000
-"""Steps of this many calls are repeated only three times: each call makes several events, and reading 100,000 events
+"""Steps of this many calls need three repetitions only: each call makes several events, and reading 100,000 events
 takes a second."""
 
 RECOVERY_S = 0.03

@@ -108,8 +108,8 @@ class Bench(Protocol):
         """The candidates that can be measured, each with its measurement at this speed; with hardware counters if asked
         for."""
 
-    def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
-        """The result of `MeasureIdleStep` for these optimizers; empty in inference."""
+    def idle_s(self, optimizers: Iterable[str], speed: MachineSpeed) -> dict[str, float]:
+        """`IdleTimes.idle_s` for these optimizers at this speed; empty in inference."""
 
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
         """A network measured in one process for each number in `runs`, scaled to the speed."""

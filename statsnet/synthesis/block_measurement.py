@@ -45,9 +45,9 @@ class BlockPart:
         return sum(row.time_s for row in self.operators)
 
     def scale_times(self, factor: float) -> BlockPart:
-        """The same on a machine whose operators take `factor` times as long."""
+        """The same on a machine that takes `factor` times as long."""
         rows = tuple(replace(row, time_s=factor * row.time_s) for row in self.operators)
-        return replace(self, operators=rows)
+        return replace(self, operators=rows, framework_s=factor * self.framework_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ LARGER = 1 / 4
 """One more of SIZES, if a block may take that much."""
 
 LIMIT = 360
-"""Most candidates; measuring one takes about a tenth of a second."""
+"""Most candidates, unless an effort says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ class Effort:
     block_processes: int
     """Processes that measure the blocks one by one; the fastest counts."""
     profiled_s: float
-    """How long the steps of all members from elsewhere are profiled together."""
+    """How long the steps of a member from elsewhere that is the whole mix are profiled; others by their share, within
+    limits."""
     retimed_s: float
     """How long timing members again may take in all. If it is not enough for all of them, the rest follows these."""
     network_s: float

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from statsnet.measure.network_file import digest, written
-from statsnet.measure.timing_tasks import Limits, TimeNetwork
+from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.profiling.hardware_counters import by_place, counted_signature, counters_of
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Measurement, Signature
@@ -24,10 +23,7 @@ from statsnet.synthesis.network_measurement import (
     merge_undisturbed_runs,
     network_measurement,
 )
-from statsnet.synthesis.tasks import MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
-
-SPEED_LIMITS = Limits(min_time_s=0.5, max_time_s=1.0)
-"""How long the reference network is timed to know the machine's speed."""
+from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 
 IDLE_PROCESSES = 2
 
@@ -54,8 +50,8 @@ class LiveBench:
     def _reference_s(self, source: str) -> float:
         """The reference network's step time now."""
         with written(source) as folder:
-            task = TimeNetwork(folder=folder, device=self.setup.device, limits=SPEED_LIMITS)
-            return median(self.setup.run(task, "the machine's speed").timing.latency_s)
+            task = TimeReferenceNetwork(folder=folder, device=self.setup.device)
+            return self.setup.run(task, "the machine's speed")
 
     def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
         return LiveMembers(self.setup, speed).measure(mix)
@@ -95,7 +91,8 @@ class LiveBench:
         return self._count_blocks(sound, speed) if counters and self.setup.counts else sound
 
     def _block_key(self, candidate: Candidate, speed: MachineSpeed) -> str:
-        return self.setup.key(candidate=candidate.to_dict(), reference_network=speed.reference_id)
+        processes = self.setup.effort.block_processes
+        return self.setup.key(candidate=candidate.to_dict(), reference_network=speed.reference_id, processes=processes)
 
     def _blocks_task(self, wanted: Sequence[Candidate], reference: str | None = None) -> MeasureBlocks:
         return MeasureBlocks(
@@ -115,22 +112,33 @@ class LiveBench:
             task = self._blocks_task(candidates)
             return counted_blocks([m for _, m in measured], task, self.setup.counters)
 
-        key = self.setup.key(counters_of=[self._block_key(c, speed) for c in candidates])
+        keys = [self._block_key(c, speed) for c in candidates]
+        key = self.setup.key(counters_of=keys, reference_latency_s=speed.reference_latency_s)
         counted = self.setup.count_once(key, list[BlockMeasurement], count)
         return list(zip(candidates, counted, strict=True))
 
-    def idle_s(self, optimizers: Iterable[str]) -> dict[str, float]:
+    def idle_s(self, optimizers: Iterable[str], speed: MachineSpeed) -> dict[str, float]:
         """The fastest of several processes."""
         names = sorted(set(optimizers))
         if self.setup.mode != "training" or not names:
             return {}
-        task = MeasureIdleStep(optimizers=tuple(names), dtype=self.setup.dtype, device=self.setup.device)
 
-        def measure() -> dict[str, float]:
-            runs = [self.setup.run(task, "an idle step") for _ in range(IDLE_PROCESSES)]
-            return {name: min(idle_s[name] for idle_s in runs) for name in runs[0]}
+        def measure() -> list[IdleTimes]:
+            with written(speed.reference_network) as reference:
+                task = MeasureIdleStep(
+                    optimizers=tuple(names),
+                    dtype=self.setup.dtype,
+                    device=self.setup.device,
+                    reference_network=reference,
+                )
+                return [self.setup.run(task, "an idle step") for _ in range(IDLE_PROCESSES)]
 
-        return self.setup.cache.remember(self.setup.key(idle=names), dict[str, float], measure)
+        key = self.setup.key(idle=names, reference_network=speed.reference_id)
+        runs = self.setup.cache.remember(key, list[IdleTimes], measure)
+        return {
+            name: min(run.idle_s[name] / speed.drift(run.reference_latency_s) for run in runs)
+            for name in runs[0].idle_s
+        }
 
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
         """Operators have their median times. Processes that were disturbed (see DISTURBED) are left out. If there are
@@ -154,7 +162,10 @@ class LiveBench:
                 )
                 return self.setup.run(task, "whole network")
 
-        key = self.setup.key(network=digest(source), reference_network=speed.reference_id, run=number)
+        network_s = self.setup.effort.network_s
+        key = self.setup.key(
+            network=digest(source), reference_network=speed.reference_id, run=number, network_s=network_s
+        )
         return network_measurement(self.setup.cache.remember(key, NetworkTrace, measure), speed)
 
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:

@@ -38,6 +38,9 @@ TIMED_SHARE = 1 / 3
 RETIMED_PROCESSES = 3
 """At least this many for all members together: with only one, its memory placement would decide."""
 
+DEADLINE_SHARE = 1 / 4
+"""Of the time that is left, at most this much goes to timing members again."""
+
 START_S, BUILT_BYTES_PER_S, STEPS = 1.0, 5e8, 5
 """What timing a member takes in all: its process and the reference network, making its weights, and so many steps at
 least."""
@@ -91,7 +94,8 @@ class LiveMembers:
                 repeats=2,
                 reference_network=reference,
             )
-            key = setup.key(profile=pinned.id, reference_network=self.speed.reference_id)
+            measured = {"profile": pinned.id, "profiled_s": setup.effort.profiled_s}
+            key = setup.key(**measured, reference_network=self.speed.reference_id)
             try:
                 profile = setup.cache.remember(key, Profile, lambda: setup.run(task, stage))
             except _NOT_MEASURED:
@@ -106,7 +110,8 @@ class LiveMembers:
                 setup.say_counting(stage)
                 return counted_signature(fresh, profile.launches or (), task, setup.counters)
 
-            return setup.count_once(setup.key(profile=pinned.id, counters=True), Signature, count)
+            speed = {"reference_network": self.speed.reference_id, "reference_s": self.speed.reference_latency_s}
+            return setup.count_once(setup.key(**measured, **speed, counters=True), Signature, count)
 
     def _at_speed(self, profile: Profile) -> Signature:
         """The signature, with its times at this speed."""
@@ -135,7 +140,7 @@ class LiveMembers:
         than its signature says.
         """
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
-        steps = self._time(chosen := list(_worth_timing(due, self.setup.effort.retimed_s)))
+        steps = self._time(chosen := list(_worth_timing(due, self._retimed_s())))
         factors: dict[str, float] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
@@ -165,10 +170,11 @@ class LiveMembers:
                 task = TimeWorkload(
                     model=self._model_of(member.signature),
                     device=self.setup.device,
-                    limits=Limits(max_time_s=_timed_s(self.setup.effort.retimed_s, len(due))),
+                    limits=Limits(max_time_s=_timed_s(self._retimed_s(), len(due))),
                     reference_network=folder,
                 )
-                if member.name not in failed:
+                in_time = not self.setup.deadline.passed or not any(steps.values())
+                if member.name not in failed and in_time:
                     try:
                         steps[member.name].append(self._time_once(task, member.signature, run, stage))
                     except _NOT_MEASURED:
@@ -176,9 +182,13 @@ class LiveMembers:
                 self.setup.stages.advance(1 / len(repeated))
         return steps
 
+    def _retimed_s(self) -> float:
+        return min(self.setup.effort.retimed_s, DEADLINE_SHARE * self.setup.deadline.left_s)
+
     def _time_once(self, task: TimeWorkload, signature: Signature, run: int, stage: str) -> TimedStep:
         setup = self.setup
-        key = setup.key(timed=signature.id, reference_network=self.speed.reference_id, run=run)
+        timed = {"timed": signature.id, "run": run, "retimed_s": setup.effort.retimed_s}
+        key = setup.key(**timed, reference_network=self.speed.reference_id)
         return setup.cache.remember(key, TimedStep, lambda: setup.run(task, stage))
 
     def _model_of(self, signature: Signature) -> Model:

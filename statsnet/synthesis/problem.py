@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from statsnet.environment import fingerprint
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import ProcessError, StatsNetError, UsageError
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.target import Target, target_of_mix
@@ -33,6 +33,8 @@ operators, while in a suite's step less than a tenth does."""
 LARGEST_COUNT = 96
 FIRST, MORE = 120, 40
 """How many candidates are measured at first, and then at a time."""
+
+DRIFT_STEP = 1.02
 
 LEAST_GAIN = 0.1
 """More candidates are measured as long as the last ones reduced the bound of the error by this share. The bound falls
@@ -120,9 +122,9 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     if request.budget_s is None:
         budget_s = budget_of(target, request.compression, setup.mode)
     else:
-        budget_s = request.budget_s / bench.drift(speed)
+        budget_s = request.budget_s / _rounded(bench.drift(speed))
     with stages.stage(BLOCKS):
-        costs = costs_of(target, budget_s * design.size, bench, speed)
+        costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads)
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
@@ -141,10 +143,16 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     )
 
 
+def _rounded(drift: float) -> float:
+    """To a power of DRIFT_STEP, so that two runs of a command mostly solve the same problem."""
+    return DRIFT_STEP ** round(math.log(drift, DRIFT_STEP))
+
+
 def for_design(problem: Problem, design: Design) -> Problem:
     """The same problem with another design; candidates of other sizes are measured."""
-    budget_s = problem.budget_s * design.size
-    costs = costs_of(problem.target, budget_s, problem.bench, problem.speed)
+    budget_s = (problem.asked_budget_s or problem.budget_s) * design.size
+    with problem.bench.setup.stages.stage(BLOCKS, 0.0):
+        costs = costs_of(problem.target, budget_s, problem.bench, problem.speed)
     return replace(problem, design=design, costs=_without_foreign(costs, problem.rows))
 
 
@@ -159,11 +167,17 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
         )
-    idle_s = bench.idle_s(c.optimizer for c in chosen if c.optimizer)
+    idle_s = bench.idle_s([c.optimizer for c in chosen if c.optimizer], speed)
     measured: MeasuredBlocks = []
     bound = math.inf
     for begin, end in pairwise([0, *range(FIRST, len(chosen), MORE), len(chosen)]):
-        measured += bench.measure_blocks(chosen[begin:end], speed, counters=bool(target.counters))
+        try:
+            measured += bench.measure_blocks(chosen[begin:end], speed, counters=bool(target.counters))
+        except ProcessError as error:
+            if not measured:
+                raise
+            setup.note(f"blocks were left out: {error.message}")
+            break
         costs = BlockCosts.of(measured, setup.dtype, idle_s)
         rows = MatchedCharacteristics(target, costs.overheads)
         before, bound = bound, _bound(costs, rows, budget_s, setup.mode)

@@ -24,6 +24,8 @@ from statsnet.synthesis.problem import Problem, program_of
 from statsnet.synthesis.trials import Knowledge, Trial, enough
 from statsnet.units import plural
 
+FROM_CACHE_S = 0.2
+
 CONFIRMED = 0.05
 """A step's time may differ from that in its round by this share."""
 
@@ -86,7 +88,9 @@ def solve_in_rounds(
         with setup.stages.stage(NETWORKS, effort.round_processes * pace.process_s):
             known = build_and_measure(problem, choice, known, processes=effort.round_processes)
         measuring_s = setup.stages.clock() - solved_s
-        pace = Pace(solve_s=solved_s - begin_s, process_s=measuring_s / effort.round_processes)
+        process_s = measuring_s / effort.round_processes
+        # What comes from the cache says nothing of how long the next network takes.
+        pace = Pace(solve_s=solved_s - begin_s, process_s=process_s if process_s > FROM_CACHE_S else pace.process_s)
         if number + 1 >= effort.least_rounds and enough(known.trials, problem):
             break
     best = known.best(problem)

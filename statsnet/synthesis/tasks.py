@@ -40,27 +40,38 @@ from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, pa
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeasureIdleStep(Task[dict[str, float]]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleTimes:
     """Seconds that a training step takes with nothing to do: `block` for entering and leaving autograd, and one entry
-    for each optimizer."""
+    for each optimizer; and the reference network's median step meanwhile."""
+
+    idle_s: dict[str, float]
+    reference_latency_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureIdleStep(Task[IdleTimes]):
+    """A training step with nothing to do, beside the reference network in a folder."""
 
     optimizers: tuple[str, ...]
     dtype: str
+    reference_network: str
     device: str = "cpu"
 
-    def run(self, context: Context) -> dict[str, float]:
+    def run(self, context: Context) -> IdleTimes:
         torch.manual_seed(0)
         device, dtype = environment.select(self.device), getattr(torch, self.dtype)
         flush = cache_flush(device)
         machine = QuietMachine(device)
+        reference = ReferenceNetwork(self.reference_network, device)
         idle_s: dict[str, float] = {}
         for optimizer in self.optimizers:
             step = IdleStep(optimizer, dtype=dtype, device=device)
             measured = machine.measure(partial(_measure_one, step, flush, device, event_overhead_s()))
             idle_s[optimizer] = measured.optimizer.framework_s
             idle_s["block"] = min(measured.block.framework_s, idle_s.get("block", math.inf))
-        return idle_s
+            reference.look()
+        return IdleTimes(idle_s=idle_s, reference_latency_s=median(reference.latency_s))
 
 
 @dataclass(frozen=True, kw_only=True)

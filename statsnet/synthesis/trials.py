@@ -100,4 +100,5 @@ def enough(trials: Sequence[Trial], problem: Problem) -> bool:
         return False
     at = (problem.rows, problem.budget_s)
     gained = min(t.error(*at) for t in before) - last.error(*at)
-    return gained <= math.sqrt(2) * median(t.uncertainty(*at) for t in trials)
+    known = [uncertainty for t in trials if (uncertainty := t.uncertainty(*at)) > 0]
+    return gained <= math.sqrt(2) * (median(known) if known else 0.0)

@@ -62,9 +62,9 @@ def test_what_was_measured_of_blocks_is_kept(bench: Bench, monkeypatch: pytest.M
 
 
 def test_an_idle_step_is_known_by_its_parts_or_not_at_all(bench: Bench) -> None:
-    idle_s = bench.idle_s(["sgd", "adam", "sgd"])
+    idle_s = bench.idle_s(["sgd", "adam", "sgd"], SPEED)
     assert idle_s.keys() in ({"block", "sgd", "adam"}, set())
-    assert bench.idle_s([]) == {}
+    assert bench.idle_s([], SPEED) == {}
 
 
 def test_members_from_elsewhere_are_measured(bench: Bench) -> None:

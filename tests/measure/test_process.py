@@ -19,6 +19,7 @@ from fake_tasks import (
     Hanging,
     Killed,
     NotANumber,
+    OnGpu,
     Raising,
     Refusing,
     Waiting,
@@ -64,6 +65,10 @@ def test_both_ways_are_there(way: str) -> None:
 )
 def test_what_cannot_be_changed_after_a_fork_makes_a_fresh_process(control: Control) -> None:
     assert run(Environment(), control)["parent"] == os.getpid()
+
+
+def test_a_task_on_a_gpu_gets_a_fresh_process() -> None:
+    assert run(OnGpu())["parent"] == os.getpid()
 
 
 @pytest.mark.usefixtures("way")

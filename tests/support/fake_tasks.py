@@ -33,6 +33,11 @@ class Environment(CountableTask[dict[str, Any]]):
 
 
 @dataclass(frozen=True)
+class OnGpu(Environment):
+    device: str = "cuda:0"
+
+
+@dataclass(frozen=True)
 class Doubling(Task[tuple[float, ...]]):
     question: float
 

@@ -9,14 +9,15 @@ from typing import Any
 from synthesis_builders import NOTHING, alone, part
 
 from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.measure.task import Task
-from statsnet.measure.timing_tasks import TimedStep, TimeNetwork, TimeWorkload
+from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
 from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
 from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import Timing
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.machine_speed import MachineSpeed
-from statsnet.synthesis.tasks import MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
+from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 
 NETWORK = "a reference network's source"
 SPEED = MachineSpeed(reference_network=NETWORK, reference_latency_s=0.01)
@@ -28,10 +29,6 @@ def with_setup(bench: LiveBench, **changes: Any) -> LiveBench:
 
 def with_fresh_cache(bench: LiveBench, since_ns: int) -> LiveBench:
     return with_setup(bench, cache=MeasurementCache(bench.setup.cache.folder, fresh_since_ns=since_ns))
-
-
-def timed(*latency_s: float) -> TimedStep:
-    return TimedStep(timing=Timing(latency_s=latency_s), environment={})
 
 
 def in_turns(windows_s: list[float], reference_s: list[float]) -> TimedStep:
@@ -58,13 +55,14 @@ def answers(profile: Signature, *, slower: float = 1.0) -> Callable[[Task[Any]],
                 return Replayed(measurement=replayed, reference_latency_s=reference_s)
             case TimeWorkload():
                 return beside_a_reference_network(measurement.latency_s)
-            case TimeNetwork():
-                return timed(reference_s)
+            case TimeReferenceNetwork():
+                return reference_s
             case MeasureBlocks():
                 block = replace(alone(part("k", 0.001), NOTHING), reference_latency_s=reference_s)
                 return [block for _ in task.blocks]
             case MeasureIdleStep():
-                return dict.fromkeys(("block", *task.optimizers), 0.0001)
+                idle_s = dict.fromkeys(("block", *task.optimizers), 0.0001)
+                return IdleTimes(idle_s=idle_s, reference_latency_s=reference_s)
             case TraceNetwork():
                 blocks = ((part("k", 0.001, weights=8),),)
                 return NetworkTrace(signature=profile, build_s=1.0, blocks=blocks, reference_latency_s=reference_s)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from live_benches import NETWORK, SPEED, answers, timed, with_fresh_cache, with_setup
+from live_benches import NETWORK, SPEED, answers, with_fresh_cache, with_setup
 from synthesis_builders import TINY, bench_setup, candidate, mix_of, moved, part, play
 
 from statsnet.measure.cache import MeasurementCache
@@ -39,7 +39,7 @@ MEASURED: dict[str, Callable[[LiveBench, Signature], Any]] = {
     "profiles": lambda bench, profile: bench.measure_members(mix_of(moved(profile)), SPEED)[0].members[0].signature,
     "replays": lambda bench, profile: bench.measure_members(mix_of(moved(replace(profile, workload=None))), SPEED)[1],
     "blocks": lambda bench, _: bench.measure_blocks([candidate("a"), candidate("b", "adam", shape=(2, 3))], SPEED),
-    "an idle step": lambda bench, _: bench.idle_s(["adam", "sgd", "adam"]),
+    "an idle step": lambda bench, _: bench.idle_s(["adam", "sgd", "adam"], SPEED),
     "a network": lambda bench, _: bench.measure_network("a proxy", range(2), SPEED),
 }
 
@@ -102,7 +102,7 @@ def test_whole_networks_are_as_fast_as_when_members_were_timed(
 def test_the_speed_is_that_of_the_first_time(bench: LiveBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a second run of the same command comes out the same; a fresh cache forgets it."""
     seen_s = [0.030, 0.045, 0.040]
-    play(monkeypatch, benches, lambda _: timed(seen_s.pop(0)))
+    play(monkeypatch, benches, lambda _: seen_s.pop(0))
     first, second = (bench.machine_speed() for _ in range(2))
     assert first == second
     assert first.reference_latency_s == 0.030

@@ -56,7 +56,7 @@ def test_a_budget_that_is_asked_for_is_meant_at_the_present_speed(
     play(monkeypatch, benches, answers(profile, slower=1.25))
     problem = prepare(mix_of(profile), bench, ProxyRequest(mix_text="a mix", budget_s=0.010), Design())
     assert problem.asked_budget_s == 0.010
-    assert problem.budget_s == pytest.approx(0.010 / 1.25)
+    assert problem.budget_s == pytest.approx(0.010 / 1.25, rel=0.011)  # drift is rounded
 
 
 class SlowerMeanwhile(SimulatedBench):

@@ -10,11 +10,13 @@ import torch
 from synthesis_builders import measured, small_signature, tensor
 from torch import nn
 
+from statsnet.measure.network_file import written
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.target import Target, TargetMotif, target_of
 from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
+from statsnet.synthesis.machine_speed import reference_network
 from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.sources import BATCHES, Source, sources
 from statsnet.synthesis.tasks import MeasureIdleStep
@@ -132,9 +134,12 @@ def test_a_training_step_is_held_to_more_than_one_of_inference() -> None:
 
 def test_an_idle_step_takes_time() -> None:
     """Autograd's way in and out, and each optimizer's call with no gradient."""
-    idle_s = MeasureIdleStep(optimizers=("adam", "sgd"), dtype="float32").run(Context())
-    assert set(idle_s) == {"block", "adam", "sgd"}
-    assert all(0 < t < 1 for t in idle_s.values())
+    with written(reference_network("training", "float32")) as reference:
+        task = MeasureIdleStep(optimizers=("adam", "sgd"), dtype="float32", reference_network=reference)
+        idle = task.run(Context())
+    assert set(idle.idle_s) == {"block", "adam", "sgd"}
+    assert all(0 < t < 1 for t in idle.idle_s.values())
+    assert idle.reference_latency_s > 0
 
 
 def test_of_a_short_budget_a_block_may_take_more() -> None:
