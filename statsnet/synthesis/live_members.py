@@ -29,6 +29,10 @@ PROFILED_S = (0.4, 2.0)
 """How long a member's steps are profiled, at least and at most. The smaller its share of the mix, the less its time
 matters."""
 
+LARGE_SHARE, LEAST_REPEATS = 0.1, (3, 5)
+"""A member with this share of the mix is profiled in five steps at least, others in three: of two, one that was
+disturbed cannot be told."""
+
 RETIMED_S = (1.2, 6.0)
 """How long a member's steps are timed again in a process, at least and at most."""
 
@@ -91,7 +95,7 @@ class LiveMembers:
                 model=self._model_of(pinned),
                 device=setup.device,
                 min_time_s=min(max(least_s, setup.effort.profiled_s * member.weight), most_s),
-                repeats=2,
+                repeats=LEAST_REPEATS[member.weight >= LARGE_SHARE],
                 reference_network=reference,
             )
             measured = {"profile": pinned.id, "profiled_s": setup.effort.profiled_s}
