@@ -74,11 +74,14 @@ class MeasurementCache:
             return
 
     def remember(self, key: str, kind: type[T], measure: Callable[[], T]) -> T:
-        """The cached value; if there is none, measure it and keep it."""
+        """The cached value; if there is none, measure it and keep it. It comes back as later runs will read it, with
+        rounded numbers, so that they come to the same results."""
         value = self.get(key, kind)
         if value is None:
-            value = measure()
-            self.put(key, value)
+            measured = measure()
+            self.put(key, measured)
+            value = self.get(key, kind)
+            return measured if value is None else value
         return value
 
     def contents(self) -> CacheContents:

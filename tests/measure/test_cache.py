@@ -141,3 +141,11 @@ def test_contents_are_counted_and_cleared(tmp_path: Path) -> None:
     assert cache.contents().entries == 0
     assert cache.get(cache.key(name="a"), float) is None
     assert other.read_text() == "1"
+
+
+def test_what_is_measured_comes_back_as_later_runs_read_it(tmp_path: Path) -> None:
+    """With the digits that files hold, so that both runs come to the same results."""
+    cache = MeasurementCache(tmp_path)
+    first = cache.remember("ab12", float, lambda: 1 / 3)
+    assert first == MeasurementCache(tmp_path).get("ab12", float)
+    assert first == pytest.approx(1 / 3)
