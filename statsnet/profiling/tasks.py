@@ -246,8 +246,8 @@ class ProfileWorkload(CountableTask[Profile]):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOperators(CountableTask[Replayed]):
-    """Runs a signature's operators one by one, without the model; if a reference network's folder is given, after and
-    before that network."""
+    """Runs a signature's operators one by one, without the model; if a reference network's folder is given, that
+    network is timed before and after them."""
 
     signature: Signature
     device: str = "cpu"

@@ -11,29 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 from live_benches import NETWORK, SPEED, answers, with_fresh_cache, with_setup
-from synthesis_builders import TINY, bench_setup, candidate, mix_of, moved, part, play
+from synthesis_builders import candidate, mix_of, moved, part, play
 
 from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.process import run
-from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.canonical import content_id
 from statsnet.signatures.model import Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.tasks import NetworkTrace
-
-
-@pytest.fixture(scope="module")
-def profile() -> Signature:
-    """A tiny workload's signature."""
-    return run(ProfileWorkload(model=TINY, min_time_s=0.01)).signature
-
-
-@pytest.fixture
-def bench(tmp_path: Path, profile: Signature) -> LiveBench:
-    environment = profile.measurements[0].environment
-    return LiveBench(bench_setup(MeasurementCache(tmp_path / "cache"), environment=environment))
-
 
 MEASURED: dict[str, Callable[[LiveBench, Signature], Any]] = {
     "profiles": lambda bench, profile: bench.measure_members(mix_of(moved(profile)), SPEED)[0].members[0].signature,

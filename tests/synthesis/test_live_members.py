@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,9 @@ from live_benches import (
     with_fresh_cache,
     with_setup,
 )
-from synthesis_builders import TINY, bench_setup, mix_of, moved, play
+from synthesis_builders import TINY, mix_of, moved, play
 
 from statsnet.errors import DeviceError, WorkloadError
-from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.process import run
 from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
 from statsnet.profiling.tasks import ProfileWorkload, ReplayOperators, _slower
@@ -32,18 +29,6 @@ from statsnet.synthesis import bench as benches
 from statsnet.synthesis import live_members
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
-
-
-@pytest.fixture(scope="module")
-def profile() -> Signature:
-    """A tiny workload's signature."""
-    return run(ProfileWorkload(model=TINY, min_time_s=0.01)).signature
-
-
-@pytest.fixture
-def bench(tmp_path: Path, profile: Signature) -> LiveBench:
-    environment = profile.measurements[0].environment
-    return LiveBench(bench_setup(MeasurementCache(tmp_path / "cache"), environment=environment))
 
 
 def test_a_model_at_hand_is_profiled_once(

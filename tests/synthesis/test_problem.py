@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from live_benches import answers
-from synthesis_builders import BUDGET_S, TINY, SimulatedBench, bench_setup, mix_of, play, small_problem
+from synthesis_builders import BUDGET_S, SimulatedBench, mix_of, play, small_problem
 
-from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.process import run
-from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.signatures.model import Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
@@ -22,18 +18,6 @@ from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.tasks import MeasureBlocks
-
-
-@pytest.fixture(scope="module")
-def profile() -> Signature:
-    """A tiny workload's signature."""
-    return run(ProfileWorkload(model=TINY, min_time_s=0.01)).signature
-
-
-@pytest.fixture
-def bench(tmp_path: Path, profile: Signature) -> LiveBench:
-    environment = profile.measurements[0].environment
-    return LiveBench(bench_setup(MeasurementCache(tmp_path / "cache"), environment=environment))
 
 
 def test_candidates_are_measured_until_the_next_ones_promise_nothing(
