@@ -51,6 +51,10 @@ LARGE_S, LARGEST_OF_SHORT = {"inference": 4e-3, "training": 12e-3}, 1 / 3
 the call and the reordering of maps and weights take a large part. In training a block has three convolutions: its own,
 its input's gradient and its weights' gradient."""
 
+NEAREST = 3
+"""So many sizes of every motif come before the other sizes of any. Of 29 members, 360 candidates gave an error of 1.15
+in this order; with all sizes of the most expensive motifs first, 1.29."""
+
 LARGER = 1 / 4
 """One more of SIZES, if a block may take that much."""
 
@@ -87,15 +91,20 @@ class Candidate:
 
 
 def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
-    """Candidates for a target, the most promising first. Its times must have been measured on the machine that makes
-    the proxy."""
-    chosen: dict[str, Candidate] = {}
-    for _, _, of_source in by_source(target, budget_s=budget_s):
-        for candidate in of_source:
-            if len(chosen) < limit:
-                chosen.setdefault(candidate.key, candidate)
-        if len(chosen) >= limit:
+    """Candidates for a target, the most promising first: of each motif, the most expensive first, the NEAREST sizes to
+    its own share of the time; then their other sizes. Its times must have been measured on the machine that makes the
+    proxy."""
+    nearest, others = [], []
+    for _, share, of_source in by_source(target, budget_s=budget_s):
+        by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
+        nearest += by_distance[:NEAREST]
+        others += by_distance[NEAREST:]
+        if len({c.key for c in nearest}) >= limit:
             break
+    chosen: dict[str, Candidate] = {}
+    for candidate in [*nearest, *others]:
+        if len(chosen) < limit:
+            chosen.setdefault(candidate.key, candidate)
     return list(chosen.values())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from statistics import median
+from typing import Any
 
 from statsnet import workloads
 from statsnet.environment import fingerprint
@@ -90,18 +91,18 @@ class LiveMembers:
         if not _at_hand(pinned):
             return None
         with written(self.speed.reference_network) as reference:
+            is_large = member.weight >= LARGE_SHARE
             least_s, most_s = PROFILED_S
             task = ProfileWorkload(
                 model=self._model_of(pinned),
                 device=setup.device,
                 min_time_s=min(max(least_s, setup.effort.profiled_s * member.weight), most_s),
-                repeats=LEAST_REPEATS[member.weight >= LARGE_SHARE],
+                repeats=LEAST_REPEATS[is_large],
                 reference_network=reference,
             )
             measured = {"profile": pinned.id, "profiled_s": setup.effort.profiled_s}
-            key = setup.key(**measured, reference_network=self.speed.reference_id)
             try:
-                profile = setup.cache.remember(key, Profile, lambda: setup.run(task, stage))
+                profile = self._kept(measured, is_large) or self._measured(measured, task, stage)
             except _NOT_MEASURED:
                 return None
             if not same_work(profile.signature, pinned):
@@ -116,6 +117,18 @@ class LiveMembers:
 
             speed = {"reference_network": self.speed.reference_id, "reference_s": self.speed.reference_latency_s}
             return setup.count_once(setup.key(**measured, **speed, counters=True), Signature, count)
+
+    def _kept(self, measured: dict[str, Any], is_large: bool) -> Profile | None:
+        """A profile of this member from an earlier mix, in as many steps as its share of this one asks for, or more."""
+        found = (self.setup.cache.get(self._profile_key(measured, n), Profile) for n in LEAST_REPEATS[is_large:])
+        return next((profile for profile in found if profile is not None), None)
+
+    def _measured(self, measured: dict[str, Any], task: ProfileWorkload, stage: str) -> Profile:
+        key = self._profile_key(measured, task.repeats)
+        return self.setup.cache.remember(key, Profile, lambda: self.setup.run(task, stage))
+
+    def _profile_key(self, measured: dict[str, Any], repeats: int) -> str:
+        return self.setup.key(**measured, repeats=repeats, reference_network=self.speed.reference_id)
 
     def _at_speed(self, profile: Profile) -> Signature:
         """The signature, with its times at this speed."""
@@ -191,6 +204,8 @@ class LiveMembers:
 
     def _time_once(self, task: TimeWorkload, signature: Signature, run: int, stage: str) -> TimedStep:
         setup = self.setup
+        if self._retimed_s() < setup.effort.retimed_s:  # another run may have the time that this one lacks
+            return setup.run(task, stage)
         timed = {"timed": signature.id, "run": run, "retimed_s": setup.effort.retimed_s}
         key = setup.key(**timed, reference_network=self.speed.reference_id)
         return setup.cache.remember(key, TimedStep, lambda: setup.run(task, stage))

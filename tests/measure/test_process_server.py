@@ -76,11 +76,12 @@ def test_random_numbers_are_drawn_anew() -> None:
     assert len({*by_python}) == len({*by_numpy}) == 2
 
 
-@pytest.mark.usefixtures("new_server")
 class TestModules:
+    @pytest.mark.usefixtures("new_server")
     def test_what_a_task_needed_is_there_for_the_next_of_its_class(self) -> None:
         assert [run(Importing(LIBRARY)) for _ in range(3)] == [False, True, True]
 
+    @pytest.mark.usefixtures("new_server")
     def test_other_tasks_do_not_wait_for_it(self) -> None:
         run(Importing(LIBRARY))
         assert not run(ImportingAsWell(LIBRARY))
@@ -98,12 +99,12 @@ class TestModules:
         model.write_text("def make():\n    return 1 + 1\n")
         assert run(Calling(f"{model}:make")) == 2
 
+    @pytest.mark.usefixtures("new_server")
     def test_what_changes_a_setting_is_not_shared(self) -> None:
         assert [run(ChangingASetting(LIBRARY)) for _ in range(2)] == [False, False]
         assert not run(ImportingAsWell(LIBRARY))
 
 
-@pytest.mark.usefixtures("new_server")
 class TestSurroundings:
     def test_a_change_for_once_makes_a_fresh_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         server = server_pid()
@@ -113,6 +114,7 @@ class TestSurroundings:
         assert (seen["parent"], seen["EXTRA"]) == (os.getpid(), "yes")
         assert server_pid() == server
 
+    @pytest.mark.usefixtures("new_server")
     def test_a_change_that_lasts_makes_a_new_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         server = server_pid()
         monkeypatch.setenv("EXTRA", "yes")
@@ -120,6 +122,7 @@ class TestSurroundings:
         assert run(Environment())["EXTRA"] == "yes"
         assert server_pid() != server
 
+    @pytest.mark.usefixtures("new_server")
     def test_a_server_in_use_is_not_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with MeasuringProcess(Environment()) as process:
             monkeypatch.setenv("EXTRA", "yes")
@@ -127,6 +130,7 @@ class TestSurroundings:
             assert process.result()["EXTRA"] is None
         assert is_forked()
 
+    @pytest.mark.usefixtures("new_server")
     @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
     def test_other_cores(self) -> None:
         cores = os.sched_getaffinity(0)

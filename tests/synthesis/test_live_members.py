@@ -77,6 +77,21 @@ def test_a_member_of_a_large_share_is_profiled_longer(
     assert first > second > 0
 
 
+def test_a_kept_profile_serves_shares_that_ask_for_no_more_steps(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a small share does not serve a large one; that of a large one serves both."""
+    tasks: list[Any] = play(monkeypatch, benches, answers(profile))
+    mix = mix_of(moved(profile))
+    (member,) = mix.members
+    repeats = []
+    for weight in (0.01, 0.5, 0.02, 0.6):
+        bench.measure_members(replace(mix, members=(replace(member, weight=weight),)), SPEED)
+        repeats.append([task.repeats for task in tasks])
+    fewer, more = live_members.LEAST_REPEATS
+    assert repeats == [[fewer], [fewer, more], [fewer, more], [fewer, more]]
+
+
 @pytest.mark.parametrize("factor", [0.7, 1.6])
 def test_members_take_as_long_as_at_the_speed(
     factor: float, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
