@@ -53,7 +53,7 @@ class Design:
     """
 
     size: float = 1.0
-    max_distinct: int = 44
+    max_distinct: int = 64
     order: int = 0
     seed: int = 0
 
