@@ -26,7 +26,7 @@ SIZES = (0.6, 1.0, 1.6)
 SHARES = (0.5, 0.7, 1.0)
 """Shares of the budget: a shorter step that fits as well makes a better proxy."""
 
-DISTINCT = (24, 34, 44, 60)
+DISTINCT = (24, 34, 44, 64)
 ORDERS = 6
 SEEDS = 3
 FINAL_ROUNDS = 4
