@@ -12,7 +12,15 @@ from __future__ import annotations
 import functools
 import re
 
-from statsnet.profiling.kernel_names import KernelName, dtype_in, dtypes_in, parse, public_words, transposes_in
+from statsnet.profiling.kernel_names import (
+    KernelName,
+    dtype_in,
+    dtypes_in,
+    has_unknown_word,
+    parse,
+    public_words,
+    transposes_in,
+)
 from statsnet.profiling.kernel_rules import BASES, NAMESPACES, Owner
 from statsnet.signatures.vocabulary import OPAQUE_KERNEL
 
@@ -113,7 +121,9 @@ def _tensile(text: str) -> str:
     if operands is None:
         return "tensile:postprocess" if re.match(r"(?:Custom_)?Cijk?_[A-Z0-9]+_", text) else "tensile:other"
     a, b, types = operands[1], operands[2], operands[3]
-    transposes = ("t" if a.startswith("l") or a.find("l") < a.find("i") else "n") + ("t" if b.find("j") < b.find("l") else "n")
+    transposes = ("t" if a.startswith("l") or a.find("l") < a.find("i") else "n") + (
+        "t" if b.find("j") < b.find("l") else "n"
+    )
     if types.startswith(("F8", "B8", "f8", "b8")):
         dtype: str | None = "f8"
     elif types.startswith(("I8", "4xi8", "i8")):
@@ -135,7 +145,9 @@ def _nvjet(text: str) -> str:
 
 
 _KINDS = (("wgrad", r"wgrad"), ("dgrad", r"dgrad"), ("fprop", r"fprop|cudnn"), ("gemv", r"gemv"), ("gemm", r"gemm"))
-_MATH = re.compile(r"(?:^|_)(?:fp16_|bf16_|int32_|tf32_)?(?P<type>[shdicz]|gc)(?P<size>\d+)?(?:x\d+)*(?=gemm|fprop|dgrad|wgrad|cudnn|scudnn)")
+_MATH = re.compile(
+    r"(?:^|_)(?:fp16_|bf16_|int32_|tf32_)?(?P<type>[shdicz]|gc)(?P<size>\d+)?(?:x\d+)*(?=gemm|fprop|dgrad|wgrad|cudnn|scudnn)"
+)
 
 
 def _precision(code: str) -> str | None:
@@ -165,10 +177,14 @@ def _kind(code: str) -> str:
 def _xmma(text: str) -> str:
     code = text.split("(")[0].split("<")[0]
     kind, library = _kind(code), "cudnn" if "cudnn" in code or _kind(code) != "gemm" else "cublas"
-    implicit = "_implicit_gemm" if "implicit_gemm" in code else "_warp_specialized" if "warp_specialized" in code else ""
+    implicit = (
+        "_implicit_gemm" if "implicit_gemm" in code else "_warp_specialized" if "warp_specialized" in code else ""
+    )
     indexed = "_indexed" if "_indexed_" in code else ""
     types = re.sub(r"tensor\d+x\d+x\d+|tilesize\w*?_", "_", code)
-    return _family(library, f"xmma_{kind}{implicit}{indexed}", _precision(types), transposes_in(code) if kind == "gemm" else None)
+    return _family(
+        library, f"xmma_{kind}{implicit}{indexed}", _precision(types), transposes_in(code) if kind == "gemm" else None
+    )
 
 
 def _classic(text: str) -> str:
@@ -198,7 +214,9 @@ def _cutlass_code(text: str) -> str:
 def _trtllm_bmm(text: str) -> str:
     """`bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_..._TN_...`: output, weights, inputs (TensorRT-LLM, FlashInfer)."""
     found = list(dtypes_in(re.sub(r"(?<=[a-z0-9])(?=Mx|E\d)", " ", text.replace("Mx", " ")).replace("_", " ")))
-    return _family("trtllm", "bmm" if text.startswith("bmm") else "gemm", found[1] if len(found) > 1 else None, transposes_in(text))
+    return _family(
+        "trtllm", "bmm" if text.startswith("bmm") else "gemm", found[1] if len(found) > 1 else None, transposes_in(text)
+    )
 
 
 def _matmul_ogs(text: str) -> str:
@@ -226,7 +244,15 @@ def _fmha(text: str) -> str:
     code = text.split("(")[0].split("<")[0]
     is_backward = re.search(r"cutlassB|bprop|bwd|backward|dgrad", code) is not None
     spaced = re.sub(r"(Qkv|Q|K|V|O)(?=E\d|B[Ff]|F[Pp]|H\d?)", " ", code).replace("_", " ")
-    library = "cudnn" if "cudnn" in code else "trtllm" if code.startswith("fmhaSm") else "xformers" if "cutlass" in code else "fmha"
+    library = (
+        "cudnn"
+        if "cudnn" in code
+        else "trtllm"
+        if code.startswith("fmhaSm")
+        else "xformers"
+        if "cutlass" in code
+        else "fmha"
+    )
     return _family(library, "attention_backward" if is_backward else "attention", dtype_in(spaced))
 
 
@@ -255,7 +281,11 @@ _CODES = tuple(
 def _wrapped(name: str) -> str | None:
     parts = parse(name)
     root = parts.path[0] if parts.path else ""
-    if root.startswith("cutlass") and parts.base in ("Kernel", "Kernel2", "device_kernel") or parts.base == "cutlass_kernel":
+    if (
+        root.startswith("cutlass")
+        and parts.base in ("Kernel", "Kernel2", "device_kernel")
+        or parts.base == "cutlass_kernel"
+    ):
         return _cutlass(parts, root)
     if root == "ck_tile" and parts.base == "kentry":
         return _family("ck_tile", _composable(parts.template), dtype_in(parts.template))
@@ -283,7 +313,11 @@ def _cutlass(parts: KernelName, root: str) -> str:
     dtype = dtype_in(inner)
     for library, pattern in _CUTLASS_OWNERS:
         if re.search(pattern, inner):
-            kind = "gemm" if re.search(r"[Gg]emm", inner.split("<")[0]) else public_words(inner.split("<")[0].split("::")[-1])
+            kind = (
+                "gemm"
+                if re.search(r"[Gg]emm", inner.split("<")[0])
+                else public_words(inner.split("<")[0].split("::")[-1])
+            )
             if library == "flash_attn":
                 backward = re.search(r"Bwd|bwd", inner) is not None
                 step = "preprocess_" if "Preprocess" in inner else "postprocess_" if "Postprocess" in inner else ""
@@ -338,5 +372,5 @@ def _owner(parts: KernelName) -> Owner | None:
     base = re.sub(r"_0d(?:\d|d|c|e)*$", "", parts.base)
     for pattern, owner in BASES:
         if pattern.fullmatch(base):
-            return owner
+            return None if owner.only_known_words and has_unknown_word(base) else owner
     return None

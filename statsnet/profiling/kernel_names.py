@@ -69,7 +69,7 @@ def _split_templates(name: str) -> tuple[str, str]:
     return "".join(outside), "".join(template)
 
 
-_MANGLED_PART = re.compile(r"L[a-z]n?\d+E|S[0-9A-Z]*_|(?P<length>\d+)|(?P<end>[IE])|.", re.DOTALL)
+_MANGLED_PART = re.compile(r"L[a-z]n?\d+E|DF\d+[b_x]?|S[0-9A-Z]*_|(?P<length>\d+)|(?P<end>[IE])|.", re.DOTALL)
 _BUILT_IN = {"f": "float", "d": "double", "t": "bf16"}  # AMD's libraries keep bfloat16 in unsigned shorts
 
 
@@ -118,9 +118,17 @@ def public_words(identifier: str) -> str:
     return "_".join(telling) or "other"
 
 
+def has_unknown_word(identifier: str) -> bool:
+    """Whether a word of four letters or more is not in the vocabulary."""
+    return any(len(w) > 3 and w not in KERNEL_WORDS and w not in _SAY_NOTHING for w in words(identifier))
+
+
 _DTYPES = (
     ("bf16", r"bfloat16(?:_t)?|BFloat16|__nv_bfloat162?|__hip_bfloat16|nv_bfloat16|hip_bfloat16|Bfloat16|bf16|BF16"),
-    ("f8", r"Float8_\w+|float_e[45]m[23]_t|float_ue8m0_t|__nv_fp8\w*|__hip_fp8\w*|[eE][45][mM][23]\w*|fp8\w*|FP8\w*|f8"),
+    (
+        "f8",
+        r"Float8_\w+|float_e[45]m[23]_t|float_ue8m0_t|__nv_fp8\w*|__hip_fp8\w*|[eE][45][mM][23]\w*|fp8\w*|FP8\w*|f8",
+    ),
     ("f4", r"float_e2m1_t|__nv_fp4\w*|E2m1|e2m1|mxfp4|nvfp4|fp4"),
     ("f16", r"Half|__half2?|half_t|half2?|fp16|FP16|f16|_Float16|float16"),
     ("tf32", r"tf32|tfloat32_t|TF32"),

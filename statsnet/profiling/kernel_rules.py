@@ -14,11 +14,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The library, and the name of the kernel if the function's own words would not tell it. `path_tells`: if they tell
-    nothing, the namespaces do."""
+    nothing, the namespaces do. `only_known_words`: a name with a longer word that is not in the vocabulary is somebody
+    else's, as the pattern alone is not the library's mark."""
 
     library: str
     kernel: str | None = None
     path_tells: bool = False
+    only_known_words: bool = False
 
 
 _NAMESPACES: dict[str, str] = {
@@ -26,7 +28,7 @@ _NAMESPACES: dict[str, str] = {
     "cub": r"(?:at_cuda_detail|at::cuda|at::native|thrust)?(?:::)?(?:\w+::)?(?:hip)?cub::",
     "rocprim": r"(?:\w+::)?(?:rocprim|hipcub)::",
     "thrust": r"(?:at_cuda_detail::)?(?:thrust|rocthrust|cuda_cub)::",
-    "aten": r"(?:at|c10|caffe2)::|torch::(?!.*custom)",
+    "aten": r"(?:at|c10|caffe2)::|torch::",
     "symm_mem": r"c10d::",
     "cudnn": r"cudnn|cask_cudnn\w*::|cask_plugin_cudnn|cutlass\w*_cudnn\w*::|xmma_cudnn",
     "cublas": r"cublas(?:Lt|Xt)?::|internal::cublas|cask_cublas|xmma_new::",
@@ -38,8 +40,8 @@ _NAMESPACES: dict[str, str] = {
     "flash_attn": r"(?:\w*_)?flash(?:_attn\w*|attn\w*)?::|FLASH_NAMESPACE::|sm90::flash|(?:\w+::)*flash::(?:flash|compute)",
     "flash_mla": r"(?:flash_mla|flashmla)::|sm\d+::(?:decode|prefill|fwd|bwd)",
     "xformers": r"xformers::|PyTorchMemEffAttention::|gemm_kernel_utils::",
-    "fbgemm": r"fbgemm(?:_gpu|_genai)?::|nbit::|asmjit::",
-    "trtllm": r"tensorrt_llm::|trtllm\w*::|moe::dev::|batchedGemm::|gemmGatedAct::|trt_llm::|torch_ext::",
+    "fbgemm": r"fbgemm(?:_gpu|_genai)?::",
+    "trtllm": r"tensorrt_llm::|trtllm\w*::|moe::dev::|batchedGemm::|gemmGatedAct::|trt_llm::",
     "flashinfer": r"flashinfer::",
     "vllm": r"vllm(?:_\w+)?::|(?:gptq_)?marlin(?:_\w+|24)?::|machete::|allspark::|vllm_flash_attn::|hadacore::|moe_permute",
     "sglang": r"sgl(?:_\w+)?::|sglang::",
@@ -51,9 +53,9 @@ _NAMESPACES: dict[str, str] = {
     "deepgemm": r"deep_gemm::",
     "deepep": r"deep_ep::|dpsk::ep::",
     "deepseek": r"dpsk::",
-    "transformer_engine": r"transformer_engine::|nvte::|te::",
+    "transformer_engine": r"transformer_engine::|nvte::",
     "apex": r"apex::|layer_norm::ln_|multi_tensor_apply::|fused_adam::|group_norm_v2::|fmha::",
-    "deepspeed": r"deepspeed::|ds_\w+::",
+    "deepspeed": r"deepspeed::",
     "bitsandbytes": r"bitsandbytes::|bnb::",
     "torchao": r"torchao::",
     "torchvision": r"vision::ops::|torchvision::",
@@ -122,7 +124,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "cudnn": (
         r"(?:implicit|explicit|precomputed)_convolve\w*|(?:wgrad|dgrad)_?(?:alg\d|engine|nd|depthwise)\w*|(?:wgrad|dgrad|fprop)_alg\w*|(?:dgrad|wgrad|fprop)\w*_engine\w*",
         r"(?:nchw|nhwc|nchwTo|nhwcTo|NCHW)\w*To?(?:Nhwc|Nchw|nhwc|nchw)\w*Kernel\w*|(?:nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw)\w*",
-        r"fft2d_[cr]2[cr]\w*|fft1d_\w*|compute_gemm_pointers|flip_filter|transpose_filter|im2col4d_kernel|cgemm\w*_kernel|gcgemm\w*|conv2d_c1_k1\w*",
+        r"fft2d_[cr]2[cr]\w*|fft1d_\w*|compute_gemm_pointers|flip_filter|transpose_filter|im2col4d_kernel|cgemm\w*_kernel|gcgemm\w*|(?:conv|dgrad|wgrad)2d_c1_k1\w*",
         r"winograd\w*|generateWinogradTiles\w*|(?:bn_(?:fw|bw)_(?:tr|inf)?|bn_\w*?_1C11)\w*|batchNorm\w*|bnfw\w*|bnbw\w*|op_tensor\w*|op_generic_tensor\w*",
         r"pooling_(?:fw|bw)_\w*|softmax_(?:fw|bw)_\w*|activation_(?:fw|bw)_\w*|lrn\w*_(?:fw|bw)\w*|add_tensor_kernel\w*|scale_?(?:Packed|_packed)?_?[Tt]ensor_?\w*|scalePackedTensor_kernel",
         r"(?:RNN|rnn|LSTM|GRU)_(?:block|elementWise|elemWise|persist)\w*|(?:elemWiseRNN|persistRNN|LSTM_elementWise|GRU_elementWise)\w*|persistRNN\w*|dropout_(?:fp|bp)\w*",
@@ -141,7 +143,7 @@ _BASES: dict[str, tuple[str, ...]] = {
         r"(?:split|dense|ssd)_embedding\w*|(?:split_)?(?:batch_|weighted_)?(?:un)?weighted_embedding\w*|\w*_embedding_(?:nobag_|vbe_)?(?:codegen|backward|forward)_\w+",
         r"(?:split_)?embedding_(?:nobag_|vbe_)?(?:backward|forward|codegen)\w*|bounds_check_indices_kernel\w*|linearize_(?:cache_)?(?:index|indices)\w*|permute_(?:1D|2D|pooled|sparse|embs|lengths|indices|multi|duplicate)\w*",
         r"(?:int_)?nbit_\w*|\w*int_nbit_split_embedding\w*|recat_copy_async_kernel|(?:_)?(?:block_)?bucketize_\w*|lru_\w*cache\w*|lfu_\w*cache\w*|lxu_cache\w*|direct_mapped_\w*cache\w*|emulate_cache\w*|masked_index_put\w*",
-        r"jagged_(?:to|dense|index|softmax|1d|2d|jagged|slice|flash)\w*|dense_to_jagged\w*|stacked_jagged\w*|keyed_jagged\w*|group_index_select\w*|batched_(?:unary|dense_vec|complete_cumsum)\w*|reorder_batched_\w*|cat_reorder_\w*|generate_vbe_metadata\w*",
+        r"jagged_(?:to|dense|index|softmax|1d|2d|jagged|slice|flash)\w*|dense_to_jagged\w*|stacked_jagged\w*|keyed_jagged\w*|group_index_select\w*|batch_index_select_dim0\w*|batched_(?:unary|dense_vec|complete_cumsum)\w*|reorder_batched_\w*|cat_reorder_\w*|generate_vbe_metadata\w*",
         r"grad_mean\w*_kernel|find_long_segments|_?(?:get_FP8_qparam|compute_FP8_quantize|compute_8bit)\w*|_?(?:float|half|bfloat16|fused8bitrowwise|fusednbitrowwise|FP8rowwise|paddedFP8rowwise|hfp8)_to_\w*|_offsets_range_cuda_kernel|offsets_range\w*|pack_segments\w*|invert_permute\w*|pruned_\w*lookup\w*|histogram_binning\w*|segment_sum_csr\w*|split_(?:lookup|backward|forward)\w*|zipf\w*|block_bucketize\w*|f8f8bf16\w*|f8i4\w*|bf16i4\w*|quantize_fp8\w*|_kernel_(?:quantize|dequantize|matmul|scale)_fp8\w*|_fbgemm_grouped_gemm\w*",
     ),
     "triton_kernels": (
@@ -166,7 +168,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "deepgemm": (r"(?:sm\d+_)?(?:m_grouped_|k_grouped_)?(?:fp8|bf16|fp4|tf32)_(?:\w*_)?(?:gemm|einsum|mqa_logits|hc_prenorm)\w*|(?:transpose_)?(?:and_)?pack_fp32_into_ue8m0|transpose_fp32|smxx_\w*|fp8_(?:paged_)?mqa_logits\w*",),
     "deepep": (r"(?:internode|intranode|low_latency)_?(?:dispatch|combine|notify)\w*|(?:cached_)?notify_(?:dispatch|combine)\w*|get_dispatch_layout|clean_low_latency_buffer",),
     "fla": (
-        r"(?:chunk|fused_recurrent|fused_chunk|parallel|naive|recompute|prepare|solve_tril|merge_\d+x\d+_to|fwd_recompute|attn|path|nsa|bsa|kda|gla|gdn|rwkv\w*|delta_?net|gated_delta\w*|fused_sigmoid_gating\w*|fused_gdn_gating|fused_kda)_\w*(?:kernel|fwd|bwd)\w*",
+        r"(?:chunk|fused_recurrent|fused_chunk|parallel|recompute|prepare|solve_tril|merge_\d+x\d+_to|fwd_recompute|attn|path|nsa|bsa|kda|gla|gdn|rwkv\w*|delta_?net|gated_delta\w*|fused_sigmoid_gating\w*|fused_gdn_gating|fused_kda)_\w*(?:kernel|fwd|bwd)\w*",
         r"l2norm_(?:fwd|bwd)_kernel\d?|(?:layer_norm|rms_norm|group_norm)_(?:gated_)?(?:fwd|bwd)_(?:1pass_)?kernel\d*|fused_gdn_gating_kernel|logsigmoid_(?:fwd|bwd)_kernel|softmax_(?:fwd|bwd)_kernel|fused_(?:cross_entropy|kl_div|layer_norm|norm_gate)\w*",
     ),
     "mamba": (r"_(?:bmm_chunk|chunk_cumsum|chunk_state|chunk_scan|state_passing|selective_scan_update|selective_state_update|causal_conv1d)\w*kernel\w*|_?causal_conv1d_\w*kernel\w*|selective_scan_(?:fwd|bwd)_kernel|_layer_norm_fwd_1pass_kernel|chunk_scan\w*|ssd_\w*kernel",),
@@ -204,6 +206,9 @@ _BASES: dict[str, tuple[str, ...]] = {
     "spconv": (r"(?:spconv|cumm|tv)_\w*",),
 }  # fmt: skip
 
+_MARKED = frozenset({"nccl", "magma", "miopen", "rocblas", "nvshmem", "natten", "quack", "spconv", "lmdeploy"})
+"""Libraries whose functions begin with a mark of their own, such as `MIOpen` or `rocblas_`."""
+
 _DEEPSEEK = (
     "aux_fi_impl", "batched_transpose", "cast_back_impl", "clean_and_count_expert", "expand_to_fused_with_scales_impl",
     "expand_to_fused_impl", "get_fused_mapping", "per_channel_cast_and_transpose", "per_token_cast_back_special_fmt_impl",
@@ -223,5 +228,6 @@ NAMESPACES: tuple[tuple[re.Pattern[str], Owner], ...] = (
 )
 
 BASES: tuple[tuple[re.Pattern[str], Owner], ...] = tuple(
-    (re.compile("|".join(f"(?:{p})" for p in patterns)), Owner(library)) for library, patterns in _BASES.items()
+    (re.compile("|".join(f"(?:{p})" for p in patterns)), Owner(library, only_known_words=library not in _MARKED))
+    for library, patterns in _BASES.items()
 )

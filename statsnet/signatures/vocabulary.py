@@ -30,87 +30,104 @@ OPAQUE_KERNEL = "opaque"
 
 KERNEL_WORDS = frozenset(
     """
-    accum accumulate accumulated activation activations adafactor adagrad adam adamw adaptive addition addmm
-    addrms adjust advance affine agent aiter alibi align aligned alignment allgather alloc allocate allreduce
-    alpha amax ampere anchors angle anonymous aotriton apex append apply arange arch argmax argmin array asum
-    asymmetric aten atoh atomic attention attn autotune average avgpool axpy backpropagation backward
-    backwards balance banded barrier batch batched batchnorm batchnormalization bernoulli beta bfloat bgemm
-    bgmv bias bicubic bidirectional bilateral bilinear binary binop bins bitmatrix bitonic bitsandbytes
-    blackwell blend block blockscale blockwise bnorm bool boolean bounds bprop brdgmm brgconv brgemm broadcast
-    broadcasting bucket bucketize buckets buffer bytes cache calculate calib carry cascade cast casting causal
-    ceil cell cgemm cgemv channel channels channelwise check chol cholesky chunk chunked chunkwise cijk clamp
-    class classification clean clip cluster coalesced codebook codegen codes collect collective collnet column
-    columns colwise combine combined compact compaction comparator compare complex compressed compressor
-    compute concat concatenate cond conj conjugate constant context contig contiguous conv convd convert
-    convolution convolve cooperative coords copy copybuffer core corr correlation cosine count counting
-    covariance cpasync criterion cross cublas cublaslt cuda cudnn cumprod cumsum cumulative cunn cutlass
-    cutlassb cutlassf cyclic data decode decoder decoding deconv deconvolution deepep deepgemm deepspeed
-    deformable delta dense depthwise dequant dequantize desc descriptor deterministic device dgelu dgemm dgemv
-    dgrad dgradw diag diagonal diff dilated direct direction directional dispatch dispatched distance
-    distributed distribution distributions divide dkdv doublequant downcast dqkv drop dropadd dropout dropped
-    dtod dtoh dtrsm dual dump dwconv dynamic eagle edge elect elem element elements elementwise elemwise embed
-    embedding embeddings embs encode encoded encoder engine engines entropy epilogue erfc erfinv estimate
-    exact exchange exclusive execute expand expanded expert experts explicit exponential extend extended extra
-    factor fast features fence fetch fill fillbuffer filter filters final finalize find finder finish first
-    fixed flag flags flash flashattention flashattn flashattnfwd flashinfer flashmla flatten flex flip float
-    floor flops fmha focal fold foreach forward fprop frac fragment frame frequencies fully funcs function
-    functor fuse fused fusion fwdspatial gamma gated gates gather gaussian geglu gelu gelutanh gemm gemmbf
-    gemmk gemv gemvx generalized generate generation generic geqrf getrf getrs global grad gradient gradients
-    gram grid group grouped grouping groupnorm groups groupwise gumbel hadamard half hardshrink hardsigmoid
-    hardswish hardtanh hash head heads heap helper hgemm hidden hinge hipcub hist histogram hmma hopper hswish
-    htoa htod htoh hybrid hyper identity igemm image imcol imma impl implicit implicitgemm include inclusive
-    increment increments index indexed indexer indice indices inductor inference infinity init initialize
+    able absmax accepted accum accumulate accumulated activation activations adafactor adagrad adam adamw
+    adaptive addition additive addmm addr addrms adjacent adjust advance affine agent aiter alibi align
+    aligned alignment allgather alloc allocate allreduce alpha amax ampere anchors angle anonymous aotriton
+    apex append apply approx arange arch argmax argmin arlin array assign asum asymmetric async aten atoh
+    atomic atoms attention attn autotune average avgpool axpby axpy back backpropagation backward backwards
+    balance balancing banded barrier batch batched batchnorm batchnormalization bernoulli beta bfloat bgemm
+    bgmv bgrad bias biased bicubic bidirectional bilateral bilinear binary bincount binning binop bins bitmask
+    bitmatrix bitonic bitsandbytes blackwell blend block blockdim blocked blocks blockscale blockwise
+    bluestein bnbw bnfw bnorm bool boolean bounds bprop brdgmm brgconv brgemm broadcast broadcasting bucket
+    bucketize buckets buffer build bytes cache cached calculate calib carry cascade cast casting causal cdist
+    ceil cell cgemm cgemv channel channels channelwise check chol cholesky choose chunk chunked chunkwise cijk
+    clamp class classification clean cleanup clear clip cluster cnhw coalesce coalesced codebook codegen codes
+    collect collective collnet column columns colwise combine combined compact compaction comparator compare
+    compile complete complex composite compress compressed compressor compute concat concatenate cond conj
+    conjugate constant context contig contiguous conv convd convert convolution convolve cooperative coords
+    copy copybuffer core corr correct correlation cosine count counting covariance cpasync create criterion
+    cross cublas cublaslt cuda cudnn cufft cumm cumprod cumsum cumulate cumulative cunn curand cusolver
+    cusparse cutlass cutlassb cutlassf cyclic dact data dbias decode decoder decoding deconv deconvolution
+    deepep deepgemm deepseek deepspeed deform deformable delta dense depthwise dequant dequantize desc
+    desciptor descriptor deterministic device dgated dgelu dgemm dgemv dgrad dgradw diag diagonal diff dilated
+    direct direction directional dispatch dispatched dist distance distributed distribution distributions
+    divide dkdv double doublequant down downcast dqkv draft drop dropadd dropout dropped dtod dtoh dtrsm dual
+    dump duplicate dwconv dynamic eagle edge einsum elect elem element elements elementwise elemwise embed
+    embedding embeddings embs empty emulate encode encoded encoder engine engines entropy entry epilogue erfc
+    erfinv estimate evict exact exchange exclusive execute exllama expand expanded expert experts explicit
+    exponential expt extend extended extra extract factor fast fatrelu fbgemm feature features fence fetch
+    fill fillbuffer filter filters final finalize find finder finish finished first fixed flag flags flash
+    flashattention flashattn flashattnfwd flashinfer flashmla flatmm flatten flex flip float floor flops fmha
+    fmoe focal fold foreach forward fprop frac fractional fragment frame frequencies fully func funcs function
+    functor fuse fused fusednbitrowwise fusion future fwdspatial gamma gate gated gates gateup gather gating
+    gaussian gcgemm geglu gelu gelutanh gemm gemmbf gemmk gemv gemvx general generalized generate generated
+    generation generic geometric geqr geqrf gesvdj getrf getri getrs global gptq grad gradient gradients gram
+    greedy grid gridwise group grouped grouping groupnorm groups groupwise grpo gtsv gumbel hadamard half
+    hardshrink hardsigmoid hardswish hardtanh hash head heads heap helper hemm herk hermitian hgemm hidden
+    hinge hipblas hipblaslt hipcub hist histogram hmma hopper host hswish htoa htod htoh hybrid hyper iamax
+    identity ifft igemm image imcol imma impl implicit implicitgemm include inclusive increment increments
+    index indexed indexer indexing indice indices indptr inductor indx inference infinity init initialize
     inner innermost inplace input inputs insert instance instancenorm integer integral intensity interior
-    internal internode interpolate intersect intranode inverse invoke invoked iota iter iteration jagged join
-    kdequantize kepler kernel kernels kldiv kquantize kreduce krnl kvcache labels lambda laplace large lars
-    last latency launch launcher layer layered layernorm layernormd layers layerscale layout leaky leftover
-    legacy length lengths lerp less level liger lightning limits linear linearize linspace lion list load
-    local logical logit logits logsoftmax logsumexp long lookahead lookback lookup loop lora loss lowbit lower
-    lowlatency lstm machete magma main make mamba manual mapping marlin mask masked masks match matmul
-    matrices matrix matvec maxblock maximum maxpool maxwell mbtopk mean medium memcpy memeffattention memory
-    memset merge merged message metadata microscaling minimum minmax mish mixed mixer mixture mkldnn mlops
-    mode modulate moment moments momentum monolithic mrope mscclpp mtgp multi multiblock multicast multihead
-    multimem multinomial multiplicative multiply multiprocess mxfp naive namespace native nccl nchw nchwc
-    nchwtonhwc ncsp nearest negate negative neighbor newton nhwc nhwctonchw node nodim noncontiguous none
-    nonfused nonpersistent nonzero norm normal normalization normalize normalized notify nspc nvfp nvjet nvls
-    nvlstree nvshmem objective offset offsets onednn oneshot onesweep opaque operator optimized optimizer
-    ordered other others outer outermost output overflow overlap pack packed padded padding page pageable
-    paged pages pair pairwise parallel params partial partials partition partitioned pascal pass path peer
-    percol permutation permutations permute permuted permutes permuting persist persistent phase philox
-    pingpong pinned pipe pipeline pipelined pivot pixel place plain planar pointer pointwise policy pool
-    pooled pooler pooling population position positional positions post postfix postgsu postprocess potrf
-    power precision precomputed prefill prefix prelu premulsum prepare preprocess preprocessing presort
-    previous prior probs process processing prod product project projection propagate proposal pruning ptop
-    pull push pytorch qgemm quant quantization quantize quantized quantizer queue quick radix radixsort ragged
-    randn random range ranges rank rasterize rearrange recat reciprocal recompute record recover recovered
-    recurrent recv redistribute reduce reduced reducescatter reduct reduction reference refill reflection
-    region register regs rejection relative release relu remap remove renorm renormalize reorder repack repeat
-    replication reset reshape residual resize resolution resolve results retrieve reverse reversed revert ring
-    rmsd rmsnorm rmsnormd rocblas rocclr rocprim roialign roipool roll rope rotary rotate round rounding route
-    router routing rows rowwise rrelu rsqrt runlength running safe sample sampled sampler sampling saxpy
-    sbtopk scal scalar scalars scale scaled scales scaling scan scatter score scores scudnn sdot sdpa
-    searchsorted segment segmented select selected selection selective selfattn selu semi send sequence serial
-    series sgemm sgemv sgemvx sgmv shadow shapes shard shared shift shifted shrink shuffle sigmoid sign signal
-    silu silumul simple simplified simt sincos single singleblock singleread singletile sinh size skinny skip
-    slice sliced slide sliding slot slots small smem smooth smoothed smoothl smoothquant snapshot soft softcap
-    softmax softmaxbackward softmaxforward softmin softplus softshrink solve solver sort sorted sorting source
-    sparse sparsemax sparsity spatial spatialconv speculative spherical split splitk splitkreduce splitkv
-    splits splitting spmm spmv sqrt square ssyrk stack stage staged stages staggered standalone starts static
-    statistics stats status step steps stochastic stop storage store straight strategy stream streamk stride
-    strided stridedb strsm subgroup subtile subtiles subtract subwarp summation sums sumsq superblock swap
-    sweep swiglu swish switch swizzle symbolic symm symmetric sync syncbn syrk system table tables tail tall
-    tanh target targets task temp temperature template tensile tensor tensormap tensormaps tensorop tensors
-    tensorwise term terminate thread threads threshold tile tiled tiles tilesize timestep timesteps token
-    tokens topk topp topped total tracking train training trampoline transform transformed transformer
-    translate transpose transposed traverse tree treeattn triangle triangular tril trilinear triton triu trsm
-    trsv trtllm trunc truncate tuned turing twiddle twoshot type typed types uint unaligned unary unbatched
-    unbiased undo unfold unfused unidirectional unified uniform uniforms union unique universal unnamed unpack
-    unpadded unpermute unpermuted unpool unroll unrolled unscale unsorted unstable upcast update updated upper
-    upsample using valid value values variable variance varlen varseq vecload vector vectorised vectorize
-    vectorized verify view views virtual vllm volta volume vote wait warp warped warpgroup warpgroupsize warps
-    warpspecialized wave weight weighted weights welford wgmma wgrad where whole wide width window windows
-    winner winograd winogradforward wise with without wmma workgroup workspace wrap write xdlops xlogy xmma
-    xnor xsoftmax zero zeropoint zeros zgemm zipped
+    internal internode interpolate intersect intranode inverse invert invoke invoked iota item iter iteration
+    jagged join joint kdequantize kepler kernel kernels keyed kgemm kldiv kquantize kreduce krnl kuserbuffers
+    kvcache label labels lacpy lamb lambda lamport laplace larf larfg larft large largek lars laset last
+    lastdim laswp latency launch launcher layer layered layernorm layernormd layers layerscale layout leaky
+    left leftover legacy length lengths lerp less level liger lightning limits linear linearize linspace lion
+    list lmdeploy lngamma load local logical logit logits logsigmoid logsoftmax logsumexp long lookahead
+    lookback lookup loop lora loss lowbit lower lowlatency lpnorm lstm machete magma magmablas main make mamba
+    manual mapped mapping margin mark marlin mask masked masks match matmul matrices matrix matvec maxblock
+    maximum maxpool maxwell mbtopk mean median medium memcpy memeffattention memory memset merge merged
+    message metadata mfma microscaling minimum minmax miopen mish mixed mixer mixture mkldnn mlopen mlops mode
+    modern modifier modulate moment moments momentum monolithic moving mrope msccl mscclpp mtgp multi
+    multiblock multicast multihead multimem multinomial multiplicative multiply multiprocess mxfp naive
+    namespace native natten nbit nccl ncell nchw nchwc nchwtonhwc ncsp nearest negate negative neighbor
+    neighborhood nested newton nhwc nhwctonchw nobag node nodim noncontiguous none nonfused nonpersistent
+    nonzero noquant norm normal normalization normalize normalized notify novograd nspc nvfp nvjet nvls
+    nvlstree nvshmem nvte objective offset offsets onednn oneshot onesweep opaque operator optimized
+    optimizer ordered other others outer outermost outliers output outputs overflow overlap pack packed padded
+    padding page pageable paged pages pair pairwise parallel params part partial partials partition
+    partitioned pascal pass passing path pdist peer penalties percentile percol permutation permutations
+    permute permuted permutes permuting persist persistent phase philox pingpong pinned pipe pipeline
+    pipelined pivot pixel place plain planar pointer pointers pointwise poisson policy poly pool pooled pooler
+    pooling population position positional positions post postfix postgsu postprocess potf potrf power
+    precision precompute precomputed precondition prefill prefix prelu premulsum prenorm prepare preprocess
+    preprocessing presort previous prior probs process processing prod product profile project projection
+    propagate proposal pruned pruning pseudo psroi ptop pull push pytorch qgemm qparam quack quant
+    quantization quantize quantized quantizer queue quick radius radix radixsort ragged randn random randperm
+    range ranges rank ranks rasterize read real rearrange recat reciprocal recompute reconstruct record
+    recover recovered recurrent recv redistribute reduce reduced reducescatter reduct reduction reference
+    refill reflection region register regs regular rejection relative release relu remap remove renorm
+    renormalize reorder repack repeat repetition replication representation rescale reset reshape residual
+    resize resolution resolve results retrieve reverse reversed revert right ring rmsd rmsnorm rmsnormd
+    rocblas rocclr rocprim rocsolver roialign roipool roll rope rotary rotate round rounding route router
+    routing rows rowspace rowwise rrelu rsqrt rule runlength running safe sample sampled sampler sampling
+    saxpy sbtopk scal scalar scalars scale scaled scales scaling scan scatter score scores scudnn sdot sdpa
+    searchsorted seed seeded seek segment segmented segments select selected selection selective selfattn selu
+    semi send sequence sequenced sequential serial series setmatrix sgemm sgemv sgemvx sglang sgmv shadow
+    shapes shard shared shift shifted shot shrink shuffle sigmoid sign signal silu silumul simple simplified
+    simt simulate sincos single singleblock singleread singletile sinh size sizes skinny skip slice sliced
+    slide sliding slot slots slow small smallk smem smooth smoothed smoothl smoothquant smxx snapshot soft
+    softcap softmax softmaxbackward softmaxforward softmin softplus softshrink solve solver sort sorted
+    sorting source sparse sparsemax sparsity spatial spatialconv spconv speculative spherical split splitk
+    splitkreduce splitkv splits splitting spmm spmv spspmm sqrt square ssyrk stack stacked stage staged stages
+    staggered standalone starts state states static statistics stats status step steps stochastic stop storage
+    store straight strategy stream streamk stride strided stridedb strides strsm subgroup subtile subtiles
+    subtract subwarp summation sums sumsq superblock swap sweep swiglu swish switch swizzle swizzled syevj
+    symbolic symm symmetric symv sync syncbn syrk system table tables tail tall tanh target targets task tbsv
+    temp temperature template templated tensile tensor tensormap tensormaps tensorop tensors tensorwise term
+    terminate thnn thread threads threshold thrust tile tiled tiles tilesize timestep timesteps tinygemm token
+    tokens topk topp topped torch torchao torchvision total tpsv tracking train training trampoline trans
+    transducer transfer transform transformed transformer translate transpose transposed traverse tree
+    treeattn triang triangle triangular tril trilinear triton tritonflashattn triu trmm trmv trsm trsv trtllm
+    trunc truncate tuned tuple turbomind turing twiddle twoshot type typed types uint unaligned unary
+    unbatched unbiased undo unfold unfused unidirectional unified uniform uniforms union unique universal
+    unnamed unpack unpadded unpadding unpermute unpermuted unpool unroll unrolled unscale unsloth unsorted
+    unstable unweighted upcast update updated upper upsample userbuffers using valid value values varargs
+    variable variance varlen varseq vecload vector vectorised vectorize vectorized verified verify view views
+    virtual vllm volta volume vote wait warp warped warpgroup warpgroupsize warps warpspecialized wave weight
+    weighted weights welford wgmma wgrad where whole wide width window windows winner winograd winogradforward
+    wise with without wmma workgroup workspace wrap write writeback xdlops xform xformers xlogy xmma xnor
+    xorwow xsoftmax zero zeropoint zeros zgemm zipf zipped
     """.split()  # noqa: SIM905 (a list of quoted words is unreadable)
 )
 """Words of four letters and more in the kernel names of torch, NVIDIA's and AMD's libraries, oneDNN, Triton's and of
@@ -118,7 +135,7 @@ serving and training libraries. Names of kernels are made of these, of SHORT_KER
 
 SHORT_KERNEL_WORDS = frozenset(
     """
-    a abs acc act add alg all amp amx and any asm aux avg avx awq b bag bce bin bit bmm bn bw bwd c cam cat
+    a abs acc act brg add alg all amp amx and any asm aux avg avx awq b bag bce bin bit bmm bn bw bwd c cam cat
     cdf cel cgh cnn col cos cpu crf csr cta ctc cub d db dim div dk dot dq dv dw dx elu end ep eq erf exp f
     fft fma fp fw fwd gcn ge gn gqa gru gsu gt h hwc ids idx im in ind inf int inv iou ipc ir isa ixs jit k
     key kkt kv kvs l le ll ln log lr lrn lse lt lu lut m map mat max mha min mix mla mlp mm moe mqa mse mul mv
