@@ -157,3 +157,8 @@ def transposes_in(text: str) -> str | None:
     """`ampere_sgemm_128x64_nt` -> `nt`: whether the first and the second operand are read transposed."""
     match = re.search(r"_(nn|nt|tn|tt)(?=_|$|\d|[nt]_)", text, re.IGNORECASE)
     return match[1].lower() if match else None
+
+
+def family_name(library: str, kernel: str, dtype: str | None = None, transposes: str | None = None) -> str:
+    """`library:kernel`, with the tags that are known."""
+    return ":".join(part for part in (library, kernel, dtype, transposes) if part)

@@ -152,8 +152,8 @@ def trace_argument(value: Any, shape: Any, kind: str, strides: Any = None, depth
     """One encoded argument or output of an execution trace's node. A tensor's value is [tensor, storage, offset,
     elements, bytes of an element, device].
 
-    A tensor whose number of elements contradicts its shape (symbolic sizes are written as shape []) is None: its size is
-    not known. Lists of lists of tensors are flattened.
+    A tensor whose number of elements contradicts its shape is None, as its size is not known: symbolic sizes are
+    written as shape []. Lists of lists of tensors are flattened.
     """
     if kind.startswith("Tensor("):
         dtype = dtype_of_type(kind)
@@ -196,7 +196,7 @@ def split_list_type(kind: str) -> list[str] | None:
 def operator_name(name: str, args: Sequence[Any], schema: str = "") -> str:
     """`aten::add` -> `aten.add.Tensor`, as torch's dispatcher names it.
 
-    The overload comes from the operator's `schema` if the recording has it (`aten::add.Tensor(Tensor self, ...) -> ...`),
+    The overload comes from the operator's `schema` if the recording has it (`aten::add.Tensor(Tensor self, ...)`),
     else from torch's own schemas: the first that takes these encoded arguments. `default` if torch knows none.
     """
     library, _, base = name.partition("::")

@@ -150,8 +150,8 @@ SHORT_KERNEL_WORDS = frozenset(
 KERNEL_FAMILY_LIBRARIES = frozenset(
     {"aiter", "aotriton", "apex", "aten", "bitsandbytes", "ck", "ck_tile", "cub", "cublas", "cuda", "cudnn", "cufft",
      "curand", "cusolver", "cusparse", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed", "exllama",
-     "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "liger", "lmdeploy", "magma",
-     "mamba", "migraphx", "miopen", "natten", "nccl", "nvshmem", "onnxruntime", "quack", "raft", "rocblas", "rocclr",
+     "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "liger", "lmdeploy",
+     "magma", "mamba", "migraphx", "miopen", "natten", "nccl", "nvshmem", "onnxruntime", "quack", "raft", "rocblas", "rocclr",
      "rocprim", "sglang", "spconv", "symm_mem", "tensile", "thrust", "thunderkittens", "torch_geometric", "torchao",
      "torchaudio", "torchvision", "transformer_engine", "triton", "triton_kernels", "trtllm", "unsloth", "vllm",
      "xformers"}
