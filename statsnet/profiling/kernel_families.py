@@ -1,4 +1,4 @@
-"""Families of GPU kernels: `library:kernel`, then the type of elements and a product's transposes where a name has them.
+"""Families of GPU kernels: `library:kernel`, then the type of elements and a product's transposes if a name has them.
 
 For example `cublas:nvjet_gemm:bf16:tn`, `nccl:all_reduce_ring_ll:f32`, `triton:pointwise`, `aten:reduce:f32`. A public
 library owns the names that match its rules (kernel_rules.py); a name that no library owns is `opaque`. Of an owned name
@@ -181,6 +181,8 @@ def _owned(parts: KernelName) -> str:
 
 
 def _owner(parts: KernelName) -> Owner | None:
+    if parts.base == "kernel" and re.search(r"\bcublasGemv", parts.template):
+        return Owner("cublas", "gemv")  # Nsight Compute leaves out its namespace
     qualified = parts.qualified
     for pattern, owner in NAMESPACES:
         if pattern.match(qualified):

@@ -128,9 +128,11 @@ def test_private_names_are_opaque(first: str, second: str, form: str) -> None:
     assert kernel_family(form.format(first, second)) == "opaque"
 
 
-FORMS = ("void at::native::{}_kernel<{}>(int)", "void cutlass::Kernel2<{}::{}>", "triton_red_fused_{}_{}",
-         "nvjet_tst_{}_{}",         "ncclDevKernel_{}_{}", "sm90_xmma_gemm_{}_{}", "Cijk_Ailk_Bljk_{}_{}", "fmha_{}_{}", "void vllm::{}<{}>()",
-         "_ZN4vllm8{}E{}", "MIOpen{}{}", "igemm_fwd_{}_{}", "volta_sgemm_{}_{}", "bmm_E4m3_{}_t128x16_{}")  # fmt: skip
+FORMS = (
+    "void at::native::{}_kernel<{}>(int)", "void cutlass::Kernel2<{}::{}>", "triton_red_fused_{}_{}", "nvjet_tst_{}_{}",
+    "ncclDevKernel_{}_{}", "sm90_xmma_gemm_{}_{}", "Cijk_Ailk_Bljk_{}_{}", "fmha_{}_{}", "void vllm::{}<{}>()",
+    "_ZN4vllm8{}E{}", "MIOpen{}{}", "igemm_fwd_{}_{}", "volta_sgemm_{}_{}", "bmm_E4m3_{}_t128x16_{}",
+)  # fmt: skip
 
 
 @given(PRIVATE, PRIVATE, st.sampled_from(FORMS))
