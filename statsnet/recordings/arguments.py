@@ -222,7 +222,9 @@ def _overload(name: str, kinds: tuple[str, ...]) -> str:
 
     fitting = []
     for place, schema in enumerate(torch._C._jit_get_schemas_for_operator(name)):
-        if len(schema.arguments) == len(kinds):
+        full = f"{name}.{schema.overload_name}".removesuffix(".")
+        # TorchScript has overloads of its own, for lists and the like, which the dispatcher does not know.
+        if len(schema.arguments) == len(kinds) and torch._C._dispatch_has_kernel(full):
             misfits = [_misfit(kind, str(a.type)) for kind, a in zip(kinds, schema.arguments, strict=True)]
             writes_result = any(getattr(a, "is_out", False) for a in schema.arguments)
             fitting.append((sum(misfits), writes_result, place, schema.overload_name or "default"))
