@@ -81,7 +81,7 @@ def read_execution_trace(
             hint="give one of these, or none for the busiest",
         )
     called = [n for n in nodes if n.is_operator and not places[n.id].inside and not _is_composite(n)]
-    chosen = [step] if step is not None else (list(steps) or [None])
+    chosen: list[int | None] = [step] if step is not None else [*steps] or [None]
     signatures = [
         _signature([n for n in called if number is None or places[n.id].step == number], places, known, path)
         for number in chosen
@@ -152,9 +152,7 @@ def _tell_oddities(nodes: list[Node], known: dict[int, Node], note: Callable[[st
     cycles = sum(1 for n in nodes if n.parent in known and n.parent != n.id and _is_in_cycle(n, known))
     generated = sum(1 for n in nodes if n.name.startswith("triton_"))
     if generated:
-        note(
-            f"{generated} kernels that a compiler generated are no operators: they have no arguments and are not counted"
-        )
+        note(f"{generated} kernels that a compiler generated are no operators and are not counted")
     if cycles:
         note(f"{cycles} nodes hang on each other in a circle; each is read as if it began there")
 
@@ -285,8 +283,9 @@ def _storages(side: tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[
             continue
         for tensor in [value] if str(kind).startswith("Tensor(") else _tensors(value):
             if isinstance(tensor, list) and len(tensor) >= 5 and tensor[1]:
+                floating = re.search(r"float|double|[hH]alf|BFloat", str(kind)) is not None
                 yield TensorUse(storage=int(tensor[1]), place=place, elements=int(tensor[3]), item_bytes=int(tensor[4]),
-                                is_floating=re.search(r"float|double|[hH]alf|BFloat", str(kind)) is not None)  # fmt: skip
+                                is_floating=floating)  # fmt: skip
 
 
 def _tensors(value: Any) -> Iterable[Any]:

@@ -1,7 +1,7 @@
 """ONNX models → signatures: one inference, counted from shapes. Nothing runs and nothing is timed.
 
-Symbolic sizes (a dynamic batch) need a number: `dims`, else 1. Of an If, the branch with more nodes is counted, as if it
-were taken; the body of a Loop or Scan is counted once, as its trips depend on values.
+Symbolic sizes (a dynamic batch) need a number: `dims`, else 1. Of an If, the branch with more nodes is counted, as if
+it were taken; the body of a Loop or Scan is counted once, as its trips depend on values.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from statsnet.signatures.vocabulary import OPAQUE_OP
 
 Shapes = dict[str, Tensor]
 
-_DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
-           11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
+_DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+           10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
            17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz"}  # fmt: skip
 """TensorProto.DataType -> dtype."""
 
@@ -74,7 +74,9 @@ def _onnx() -> Any:
         import onnx.shape_inference
     except ImportError as error:
         raise UsageError(
-            "the package onnx is not installed", cause="ONNX models are read with it", hint="pip install 'statsnet[onnx]'"
+            "the package onnx is not installed",
+            cause="ONNX models are read with it",
+            hint="pip install 'statsnet[onnx]'",
         ) from error
     return onnx
 

@@ -1,7 +1,7 @@
 """Operators of ONNX → ATen's, with arguments in ATen's order, so that its cost formulas fit.
 
-What an ONNX operator does is in its attributes and shapes. Operators that only arrange (Reshape, Transpose of a view) and
-those that compute shapes are metadata or nothing. An operator that is not in the table is opaque: counted, without cost.
+What an ONNX operator does is in its attributes and shapes. Operators that only change a tensor's shape are views, and
+those that compute shapes are nothing. An operator that is not in the table is opaque: counted, without cost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class OnnxCall:
 Translated = tuple[str, list[Any]]
 _NOTHING = frozenset({"Constant", "Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan", "SequenceEmpty"})
 _VIEWS = {"Reshape": "view", "Flatten": "view", "Squeeze": "view", "Unsqueeze": "view", "Identity": "alias",
-          "Transpose": "permute", "Slice": "slice", "Split": "split_with_sizes", "Expand": "expand", "Dropout": "alias"}  # fmt: skip
+          "Transpose": "permute", "Slice": "slice", "Split": "split_with_sizes",
+          "Expand": "expand", "Dropout": "alias"}  # fmt: skip
 _UNARY = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Neg": "neg",
     "Abs": "abs", "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Reciprocal": "reciprocal",
@@ -50,10 +51,12 @@ _BINARY = {
     "Or": "logical_or", "Xor": "logical_xor", "Mod": "remainder", "PRelu": "_prelu_kernel",
 }  # fmt: skip
 _REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
-               "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int", "ReduceL2": "linalg_vector_norm.default"}  # fmt: skip
+               "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
+               "ReduceL2": "linalg_vector_norm.default"}  # fmt: skip
 _COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
            "SpaceToDepth": "pixel_unshuffle", "ScatterND": "index_put", "Range": "arange", "Trilu": "tril",
-           "OneHot": "one_hot", "NonZero": "nonzero", "Where": "where", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
+           "OneHot": "one_hot", "NonZero": "nonzero", "Where": "where", "CumSum": "cumsum",
+           "EyeLike": "eye"}  # fmt: skip
 
 
 def translate(call: OnnxCall) -> list[Translated] | None:

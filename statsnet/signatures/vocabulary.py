@@ -153,8 +153,8 @@ KERNEL_FAMILY_LIBRARIES = frozenset(
      "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "liger", "lmdeploy",
      "magma", "mamba", "migraphx", "miopen", "natten", "nccl", "nvshmem", "onnxruntime", "quack", "raft", "rocblas",
      "rocclr", "rocprim", "sglang", "spconv", "symm_mem", "tensile", "thrust", "thunderkittens", "torch_geometric",
-     "torchao", "torchaudio", "torchvision", "transformer_engine", "triton", "triton_kernels", "trtllm", "unsloth", "vllm",
-     "xformers"}
+     "torchao", "torchaudio", "torchvision", "transformer_engine", "triton", "triton_kernels",
+     "trtllm", "unsloth", "vllm", "xformers"}
 )  # fmt: skip
 """What a family of kernels may begin with: the library that owns them (profiling/kernel_rules.py)."""
 

@@ -57,7 +57,8 @@ def step_nodes(first: int, number: int, products: int) -> list[dict[str, Any]]:
 
 
 def write(path: Path, nodes: list[dict[str, Any]], schema: str = "1.1.1-chakra.0.0.4") -> Path:
-    roots = [node(1, "[pytorch|profiler|execution_trace|process]", 1), node(2, "[pytorch|profiler|execution_trace|thread]", 1),
+    roots = [node(1, "[pytorch|profiler|execution_trace|process]", 1),
+             node(2, "[pytorch|profiler|execution_trace|thread]", 1),
              node(3, "[pytorch|profiler|execution_trace|thread]", 1)]  # fmt: skip
     text = json.dumps({"schema": schema, "pid": 1, "nodes": [*nodes, *reversed(roots)]})
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
@@ -123,7 +124,8 @@ def test_depth_beyond_pythons_recursion(tmp_path: Path) -> None:
     [
         ("", "is empty"), ('{"schema": "1.1.1", "nodes": [', "no JSON"), ("[1, 2]", "no execution trace"),
         ('{"schemaVersion": 1, "traceEvents": []}', "timeline"), ('{"schema": "9.0", "nodes": []}', "schema '9.0'"),
-        ('{"schema": "1.1.1", "nodes": [{"id": 1}]}', "cannot be read"), ('{"schema": "1.1.1", "nodes": [7]}', "cannot be read"),
+        ('{"schema": "1.1.1", "nodes": [{"id": 1}]}', "cannot be read"),
+        ('{"schema": "1.1.1", "nodes": [7]}', "cannot be read"),
         ('{"schema": "1.1.1", "nodes": []}', "no operators"), ("\x1f\x8bxx", "is not an execution trace"),
     ],
 )  # fmt: skip
