@@ -19,7 +19,7 @@ LAYERS = (
     {"workloads"},
     {"measure"},
     {"profiling", "blocks"},
-    {"proxy"},
+    {"proxy", "recordings"},
     {"synthesis", "analysis"},
     {"devices", "evaluation"},
     {"reporting"},

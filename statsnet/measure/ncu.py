@@ -1,13 +1,11 @@
-"""Nsight Compute's command line, `ncu`: which counters are asked for, and how its tables are read.
+"""Nsight Compute's command line, `ncu`: which counters are asked for, and a task run under it.
 
 Under ncu, kernels run one by one, many times each. So its times are not those of the step; only its counters are used.
-This file has not run on a GPU yet. It follows Nsight Compute's documentation (command line interface; profiling guide;
-the comparison with nvprof's metrics, whose stall reasons AIBench reports).
+This file has not run on a GPU yet. It follows Nsight Compute's documentation of the command line.
 """
 
 from __future__ import annotations
 
-import csv
 import functools
 import os
 import re
@@ -15,16 +13,22 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.errors import FileFormatError, MeasurementError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control
+from statsnet.measure.ncu_csv import METRICS, CountedKernel, CountedKernels, read_table
 from statsnet.measure.process import run
 from statsnet.measure.task import CountableTask, UnderNcu
 from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.gpu import COUNTERS, CounterName, Reason
+
+__all__ = [
+    "METRICS", "CountedKernel", "CountedKernels", "NotCounted", "command", "find_ncu", "known_metrics", "read_table",
+    "run_in_range", "under_ncu", "wanted",
+]  # fmt: skip
 
 RANGE = "statsnet_step"
 """The NVTX range around the step that is counted. It is a start/end range, which covers all threads: autograd launches
@@ -33,62 +37,10 @@ the backward kernels from threads of its own."""
 WARM_UPS = 3
 """Steps before the one that is counted: libraries choose their kernels in the first steps."""
 
-THREADS_IN_A_WARP = 32
-PERCENT = 1 / 100
-
-METRICS: dict[CounterName, tuple[float, tuple[str, ...]]] = {
-    "achieved_occupancy": (PERCENT, ("sm__warps_active.avg.pct_of_peak_sustained_active",)),
-    "ipc": (1.0, ("sm__inst_executed.avg.per_cycle_active",)),
-    "issue_slot_utilization": (PERCENT, ("sm__inst_issued.avg.pct_of_peak_sustained_active",)),
-    "sm_utilization": (PERCENT, ("sm__throughput.avg.pct_of_peak_sustained_elapsed",)),
-    "tensor_core_utilization": (PERCENT, ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",)),
-    "dram_utilization": (PERCENT, ("dram__throughput.avg.pct_of_peak_sustained_elapsed",)),
-    "global_load_efficiency": (PERCENT, ("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",)),
-    "global_store_efficiency": (PERCENT, ("smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct",)),
-    "warp_execution_efficiency": (
-        1 / THREADS_IN_A_WARP,
-        ("smsp__thread_inst_executed_per_inst_executed.ratio",),
-    ),
-    "warp_nonpredicated_execution_efficiency": (
-        1 / THREADS_IN_A_WARP,
-        ("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio",),
-    ),
-    "l2_hit_rate": (PERCENT, ("lts__t_sector_hit_rate.pct",)),
-    "dram_bytes": (1.0, ("dram__bytes_read.sum", "dram__bytes_write.sum")),
-    **{
-        cast(CounterName, f"stall_{name}"): (
-            PERCENT,
-            tuple(f"smsp__warp_issue_stalled_{reason}_per_warp_active.pct" for reason in reasons),
-        )
-        for name, reasons in {
-            "instruction_fetch": ("no_instruction",),
-            "execution_dependency": ("short_scoreboard", "wait"),
-            "memory_dependency": ("long_scoreboard",),
-            "texture": ("tex_throttle",),
-            "synchronization": ("barrier", "membar"),
-            "constant_memory_dependency": ("imc_miss",),
-            "pipe_busy": ("math_pipe_throttle", "mio_throttle"),
-            "memory_throttle": ("drain", "lg_throttle"),
-        }.items()
-    },
-}
-"""For each of COUNTERS: ncu's metrics, which are added up, and the factor that makes them a share, a rate or bytes."""
-
-assert METRICS.keys() == {*COUNTERS}
-
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 """ncu's message if the driver gives counters to administrators only."""
 
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
-_COLUMNS = ("ID", "Kernel Name")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedKernel:
-    """A kernel's full name, and its counters by name; None if the device gives no value."""
-
-    name: str
-    values: dict[CounterName, float | None]
 
 
 class NotCounted(MeasurementError):
@@ -97,14 +49,6 @@ class NotCounted(MeasurementError):
     def __init__(self, why: Reason, message: str, *, cause: str, hint: str) -> None:
         super().__init__(message, cause=cause, hint=hint)
         self.why = why
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedKernels:
-    """What ncu counted, kernels in their order, and ncu's version."""
-
-    kernels: Sequence[CountedKernel]
-    tool: str
 
 
 def run_in_range(step: Callable[[], object], device: str) -> None:
@@ -159,42 +103,6 @@ def command(ncu: str, counters: Sequence[CounterName], log: str) -> list[str]:
     ]  # fmt: skip
 
 
-def read_table(text: str, counters: Sequence[CounterName]) -> list[CountedKernel]:
-    """The kernels in ncu's raw page as CSV: a line of names, a line of units, then a line for each kernel.
-
-    Lines that begin with `==` are ncu's own messages. Raises ValueError if there is no such table.
-    """
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("==")]
-    rows = csv.reader(lines)
-    names = next(rows, [])
-    units = dict(zip(names, next(rows, []), strict=False))
-    missing = [name for name in _COLUMNS if name not in names]
-    if missing:
-        raise ValueError(f"ncu's table has no column {missing[0]!r}")
-    return [_counted(dict(zip(names, row, strict=True)), units, counters) for row in rows]
-
-
-def _counted(row: dict[str, str], units: dict[str, str], counters: Sequence[CounterName]) -> CountedKernel:
-    values: dict[CounterName, float | None] = {}
-    for name in counters:
-        factor, metrics = METRICS[name]
-        parts = [_number(row.get(metric, ""), units.get(metric, "")) for metric in metrics]
-        known = [part for part in parts if part is not None]
-        values[name] = factor * sum(known) if len(known) == len(parts) else None
-    return CountedKernel(name=row["Kernel Name"], values=values)
-
-
-_BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
-
-
-def _number(text: str, unit: str) -> float | None:
-    """`1,205.00` -> 1205.0; None for `n/a` and the like."""
-    try:
-        return float(text.replace(",", "")) * _BYTES.get(unit, 1.0)
-    except ValueError:
-        return None
-
-
 def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: Report = silent) -> CountedKernels:
     """The kernels of the task, counted in a process under ncu. Raises NotCounted if ncu is missing, not allowed, or
     fails."""
@@ -228,12 +136,12 @@ def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: R
     if NO_PERMISSION in text:
         raise _refused(text, None)
     try:
-        kernels = read_table(text, counters)
-    except ValueError as error:
+        kernels = read_table(text)
+    except FileFormatError as error:
         raise NotCounted(
             "failed",
             "ncu wrote no table of kernels",
-            cause=f"{error}: {_last_words(text)}",
+            cause=f"{error.cause}: {_last_words(text)}",
             hint="run it by hand on a small program, or give --counters off",
         ) from error
     return CountedKernels(kernels=kernels, tool=f"ncu {_version(ncu)}")

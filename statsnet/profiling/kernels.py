@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from statsnet.measure.device_kernels import Kernel
+from statsnet.profiling.kernel_families import kernel_family
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
-from statsnet.signatures.privacy import safe_kernel
+
+__all__ = ["cpu_implementation", "cuda_implementation", "kernel_class", "kernel_family"]
 
 _KIND = {
     "mm": "gemm", "addmm": "gemm", "linear": "gemm", "mkldnn_linear": "gemm", "_mkl_linear": "gemm",
@@ -50,18 +51,4 @@ def cuda_implementation(kernels: Sequence[Kernel]) -> str:
     time_by_family: Counter[str] = Counter()
     for kernel in kernels:
         time_by_family[kernel_family(kernel.name)] += kernel.elapsed_s  # type: ignore[assignment]
-    # The name of a customer's own kernel may be confidential.
-    return safe_kernel(time_by_family.most_common(1)[0][0])
-
-
-def kernel_family(name: str) -> str:
-    """A CUDA kernel's name without template arguments, parameters and tile sizes."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    if inner := re.match(r"cutlass::Kernel\d*<(\w+)", name):  # the wrapper says nothing, its argument does
-        name = inner[1]
-    previous = None
-    while previous != name:  # innermost template arguments first
-        previous, name = name, re.sub(r"<[^<>]*>", "", name)
-    name = name.split("(", 1)[0].strip()
-    name = re.sub(r"[^A-Za-z0-9_:]+", "_", name.replace("at::native::", ""))
-    return re.sub(r"\d+x\d+(x\d+)?", "N", name)[:80] or "unnamed"
+    return time_by_family.most_common(1)[0][0]

@@ -21,6 +21,8 @@ from statsnet.signatures.gpu import COUNTERS, POWER_FIELDS, THROTTLE_REASONS, WH
 from statsnet.signatures.model import Mode, Phase, SignatureFile
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS, EncodedGroup, EncodedTensor
 from statsnet.signatures.vocabulary import (
+    KERNEL_FAMILY_LIBRARIES,
+    KERNEL_FAMILY_TAGS,
     KERNEL_LIBRARIES,
     KERNEL_NAMES,
     KERNEL_WORDS,
@@ -28,6 +30,7 @@ from statsnet.signatures.vocabulary import (
     OPAQUE_KERNEL,
     OPAQUE_OP,
     OPTIMIZERS,
+    SHORT_KERNEL_WORDS,
 )
 
 Rule = Callable[[str], bool]
@@ -180,14 +183,23 @@ _CLASS_WORDS = frozenset(
 
 
 def _is_public_kernel(text: str, words: frozenset[str]) -> bool:
-    """Names joined by `+`: each from a library's log, or made of known words, numbers and short words."""
-    return all(_is_public_name(part, words) for part in text.split("+"))
+    """Names joined by `+`: each a family, from a library's log, or made of known words and numbers."""
+    return all(_is_family(part) or _is_public_name(part, words) for part in text.split("+"))
+
+
+def _is_family(text: str) -> bool:
+    """`library:kernel`, then tags, as `profiling.kernel_families` makes them."""
+    library, *kernel = text.split(":")
+    if library not in KERNEL_FAMILY_LIBRARIES or not 1 <= len(kernel) <= 3:
+        return False
+    known = all(word in KERNEL_WORDS or word in SHORT_KERNEL_WORDS for word in kernel[0].split("_"))
+    return known and all(tag in KERNEL_FAMILY_TAGS for tag in kernel[1:])
 
 
 def _is_public_name(name: str, words: frozenset[str]) -> bool:
     if name in KERNEL_NAMES or re.fullmatch(rf"({'|'.join(KERNEL_LIBRARIES)}):[a-z0-9_:.]{{1,100}}", name):
         return True
     parts = _words(name)
-    known = [w for w in parts if w in words or w in KERNEL_WORDS]
-    unknown = [w for w in parts if len(w) > 3 and w not in words and w not in KERNEL_WORDS]
-    return bool(re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", name)) and bool(known) and not unknown
+    telling = [w for w in parts if w in words or w in KERNEL_WORDS]
+    known = all(w in words or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in parts)
+    return re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", name) is not None and bool(telling) and known

@@ -30,44 +30,135 @@ OPAQUE_KERNEL = "opaque"
 
 KERNEL_WORDS = frozenset(
     """
-    accumulate activation adagrad adam adamw adaptive addmm advance affine agent align aligned allgather
-    allreduce ampere anonymous apply arange argmax argmin array aten atomic attention average backward bag
-    batch batched batchnorm bernoulli beta bfloat bgemm bias bicubic bilinear binary binop bitonic block
-    blockwise bnorm bool boolean box bprop brdgmm brgconv brgemm broadcast bucketize cache cast cat causal
-    ceil cell cgemm channel channels clamp class cluster coalesced collective column colwise combine
-    compact compare complex compute concat constant contig contiguous conv convert convolution convolve
-    cooperative copy core cosine count cross cublas cublaslt cuda cudnn cumprod cumsum cunn cutlass data
-    decode deconv deconvolution dense depthwise desc device dgemm dgemv dgrad dgradw diag dim direct
-    dispatch distance distribution divide dot dropout dtrsm dual dwconv dynamic elem elementwise elemwise
-    embedding engine entropy epilogue erfinv exclusive execute expand exponential fast fill filter find
-    first flash flashattn flatten flip float floor flops fmha foreach forward fprop frac frame function
-    functor fused gamma gather geglu gelu gemm gemmk gemv generic grad gram grid group grouped groupnorm
-    half hardsigmoid hardswish hardtanh head helper hgemm histogram hmma hopper hswish hyper igemm image
-    imma impl implicit inclusive index indexed indices inference infinity init initialize inner innermost
-    input instance int integer interior interpolate invoke iter iteration kernel kernels kreduce krnl kth
-    large lars last latency launch layer layernorm layers layout ldg leaky legacy lerp less linear
-    linspace list load local logical logsoftmax logsumexp long lookback lookup loop loss lower lstm main
-    manual mask masked matmul matrix matvec maximum maxpool mean medium memcpy memset merge minimum mkldnn
-    moments multi multimem multinomial multiply multiprocess namespace native nccl nchw nchwc nchwtonhwc
-    ncsp nearest nhwc nhwctonchw node nodim noncontiguous none nonzero norm normal normalization nspc
-    nvjet offset offsets onednn onesweep opaque operator optimized optimizer outer outermost output pack
-    packed padding pageable paged parallel partial partition permutation permute persist persistent philox
-    pingpong pinned pixel place plain pointwise policy pool pooled pooling position power precomputed
-    prefill prefix preprocess prod product pytorch quantize quantized radix random range rcp reciprocal
-    record recurrent reduce reduced reducescatter reduction reflection region register regs relu renorm
-    reorder repeat replication reshape resize reverse rms rmsnorm rnn roll rope rotary round rowwise rsqrt
-    sample sampling saxpy scal scalar scale scaled scan scatter scudnn sdot searchsorted segment segmented
-    select selu send sequence sgemm sgemv sgemvx shared shift shuffle sigmoid sign silu simple simt sincos
-    single size slice sliced small smem smooth soft softmax softmin softplus softshrink sort sorted sparse
-    spatial split splitk splitkreduce sqrt square stack staged static statistics store strategy stream
-    streamk stride strided strsm sub subtract sum sumsq swap sweep swiglu swish swizzle sync tanh target
-    template tensor tensorop tensors threshold tile tiled tilesize topk train training transform
-    transformer transpose transposed triangular tril triton triu trsv turing type types uint unary unfold
-    uniform union unique universal unnamed unpack unpadded unpermute unrolled update upper upsample value
-    values varlen vector vectorized volta volume warp warpgroup warpgroupsize warpspecialized weight
-    weights welford wgmma wgrad where winograd wise with without workspace wrap write xmma xnor zero zeros
-    zgemm
+    able absmax accepted accum accumulate accumulated activation activations adafactor adagrad adam adamw
+    adaptive addition additive addmm addr addrms adjacent adjust advance affine agent aiter alibi align
+    aligned alignment allgather alloc allocate allreduce alpha amax ampere anchors angle anonymous aotriton
+    apex append apply approx arange arch argmax argmin arlin array assign asum asymmetric async aten atoh
+    atomic atoms attention attn autotune average avgpool axpby axpy back backpropagation backward backwards
+    balance balancing banded barrier batch batched batchnorm batchnormalization bernoulli beta bfloat bgemm
+    bgmv bgrad bias biased bicubic bidirectional bilateral bilinear binary bincount binning binop bins bitmask
+    bitmatrix bitonic bitsandbytes blackwell blend block blockdim blocked blocks blockscale blockwise
+    bluestein bnbw bnfw bnorm bool boolean bounds bprop brdgmm brgconv brgemm broadcast broadcasting bucket
+    bucketize buckets buffer build bytes cache cached calculate calib carry cascade cast casting causal cdist
+    ceil cell cgemm cgemv channel channels channelwise check chol cholesky choose chunk chunked chunkwise cijk
+    clamp class classification clean cleanup clear clip cluster cnhw coalesce coalesced codebook codegen codes
+    collect collective collnet column columns colwise combine combined compact compaction comparator compare
+    compile complete complex composite compress compressed compressor compute concat concatenate cond conj
+    conjugate constant context contig contiguous conv convd convert convolution convolve cooperative coords
+    copy copybuffer core corr correct correlation cosine count counting covariance cpasync create criterion
+    cross cublas cublaslt cuda cudnn cufft cumm cumprod cumsum cumulate cumulative cunn curand cusolver
+    cusparse cutlass cutlassb cutlassf cyclic dact data dbias decode decoder decoding deconv deconvolution
+    deepep deepgemm deepseek deepspeed deform deformable delta dense depthwise dequant dequantize desc
+    desciptor descriptor deterministic device dgated dgelu dgemm dgemv dgrad dgradw diag diagonal diff dilated
+    direct direction directional dispatch dispatched dist distance distributed distribution distributions
+    divide dkdv double doublequant down downcast dqkv draft drop dropadd dropout dropped dtod dtoh dtrsm dual
+    dump duplicate dwconv dynamic eagle edge einsum elect elem element elements elementwise elemwise embed
+    embedding embeddings embs empty emulate encode encoded encoder engine engines entropy entry epilogue erfc
+    erfinv estimate evict exact exchange exclusive execute exllama expand expanded expert experts explicit
+    exponential expt extend extended extra extract factor fast fatrelu fbgemm feature features fence fetch
+    fill fillbuffer filter filters final finalize find finder finish finished first fixed flag flags flash
+    flashattention flashattn flashattnfwd flashinfer flashmla flatmm flatten flex flip float floor flops fmha
+    fmoe focal fold foreach forward fprop frac fractional fragment frame frequencies fully func funcs function
+    functor fuse fused fusednbitrowwise fusion future fwdspatial gamma gate gated gates gateup gather gating
+    gaussian gcgemm geglu gelu gelutanh gemm gemmbf gemmk gemv gemvx general generalized generate generated
+    generation generic geometric geqr geqrf gesvdj getrf getri getrs global gptq grad gradient gradients gram
+    greedy grid gridwise group grouped grouping groupnorm groups groupwise grpo gtsv gumbel hadamard half
+    hardshrink hardsigmoid hardswish hardtanh hash head heads heap helper hemm herk hermitian hgemm hidden
+    hinge hipblas hipblaslt hipcub hist histogram hmma hopper host hswish htoa htod htoh hybrid hyper iamax
+    identity ifft igemm image imcol imma impl implicit implicitgemm include inclusive increment increments
+    index indexed indexer indexing indice indices indptr inductor indx inference infinity init initialize
+    inner innermost inplace input inputs insert instance instancenorm integer integral intensity interior
+    internal internode interpolate intersect intranode inverse invert invoke invoked iota item iter iteration
+    jagged join joint kdequantize kepler kernel kernels keyed kgemm kldiv kquantize kreduce krnl kuserbuffers
+    kvcache label labels lacpy lamb lambda lamport laplace larf larfg larft large largek lars laset last
+    lastdim laswp latency launch launcher layer layered layernorm layernormd layers layerscale layout leaky
+    left leftover legacy length lengths lerp less level liger lightning limits linear linearize linspace lion
+    list lmdeploy lngamma load local logical logit logits logsigmoid logsoftmax logsumexp long lookahead
+    lookback lookup loop lora loss lowbit lower lowlatency lpnorm lstm machete magma magmablas main make mamba
+    manual mapped mapping margin mark marlin mask masked masks match matmul matrices matrix matvec maxblock
+    maximum maxpool maxwell mbtopk mean median medium memcpy memeffattention memory memset merge merged
+    message metadata mfma microscaling minimum minmax miopen mish mixed mixer mixture mkldnn mlopen mlops mode
+    modern modifier modulate moment moments momentum monolithic moving mrope msccl mscclpp mtgp multi
+    multiblock multicast multihead multimem multinomial multiplicative multiply multiprocess mxfp naive
+    namespace native natten nbit nccl ncell nchw nchwc nchwtonhwc ncsp nearest negate negative neighbor
+    neighborhood nested newton nhwc nhwctonchw nobag node nodim noncontiguous none nonfused nonpersistent
+    nonzero noquant norm normal normalization normalize normalized notify novograd nspc nvfp nvjet nvls
+    nvlstree nvshmem nvte objective offset offsets onednn oneshot onesweep opaque operator optimized
+    optimizer ordered other others outer outermost outliers output outputs overflow overlap pack packed padded
+    padding page pageable paged pages pair pairwise parallel params part partial partials partition
+    partitioned pascal pass passing path pdist peer penalties percentile percol permutation permutations
+    permute permuted permutes permuting persist persistent phase philox pingpong pinned pipe pipeline
+    pipelined pivot pixel place plain planar pointer pointers pointwise poisson policy poly pool pooled pooler
+    pooling population position positional positions post postfix postgsu postprocess potf potrf power
+    precision precompute precomputed precondition prefill prefix prelu premulsum prenorm prepare preprocess
+    preprocessing presort previous prior probs process processing prod product profile project projection
+    propagate proposal pruned pruning pseudo psroi ptop pull push pytorch qgemm qparam quack quant
+    quantization quantize quantized quantizer queue quick radius radix radixsort ragged randn random randperm
+    range ranges rank ranks rasterize read real rearrange recat reciprocal recompute reconstruct record
+    recover recovered recurrent recv redistribute reduce reduced reducescatter reduct reduction reference
+    refill reflection region register regs regular rejection relative release relu remap remove renorm
+    renormalize reorder repack repeat repetition replication representation rescale reset reshape residual
+    resize resolution resolve results retrieve reverse reversed revert right ring rmsd rmsnorm rmsnormd
+    rocblas rocclr rocprim rocsolver roialign roipool roll rope rotary rotate round rounding route router
+    routing rows rowspace rowwise rrelu rsqrt rule runlength running safe sample sampled sampler sampling
+    saxpy sbtopk scal scalar scalars scale scaled scales scaling scan scatter score scores scudnn sdot sdpa
+    searchsorted seed seeded seek segment segmented segments select selected selection selective selfattn selu
+    semi send sequence sequenced sequential serial series setmatrix sgemm sgemv sgemvx sglang sgmv shadow
+    shapes shard shared shift shifted shot shrink shuffle sigmoid sign signal silu silumul simple simplified
+    simt simulate sincos single singleblock singleread singletile sinh size sizes skinny skip slice sliced
+    slide sliding slot slots slow small smallk smem smooth smoothed smoothl smoothquant smxx snapshot soft
+    softcap softmax softmaxbackward softmaxforward softmin softplus softshrink solve solver sort sorted
+    sorting source sparse sparsemax sparsity spatial spatialconv spconv speculative spherical split splitk
+    splitkreduce splitkv splits splitting spmm spmv spspmm sqrt square ssyrk stack stacked stage staged stages
+    staggered standalone starts state states static statistics stats status step steps stochastic stop storage
+    store straight strategy stream streamk stride strided stridedb strides strsm subgroup subtile subtiles
+    subtract subwarp summation sums sumsq superblock swap sweep swiglu swish switch swizzle swizzled syevj
+    symbolic symm symmetric symv sync syncbn syrk system table tables tail tall tanh target targets task tbsv
+    temp temperature template templated tensile tensor tensormap tensormaps tensorop tensors tensorwise term
+    terminate thnn thread threads threshold thrust tile tiled tiles tilesize timestep timesteps tinygemm token
+    tokens topk topp topped torch torchao torchvision total tpsv tracking train training trampoline trans
+    transducer transfer transform transformed transformer translate transpose transposed traverse tree
+    treeattn triang triangle triangular tril trilinear triton tritonflashattn triu trmm trmv trsm trsv trtllm
+    trunc truncate tuned tuple turbomind turing twiddle twoshot type typed types uint unaligned unary
+    unbatched unbiased undo unfold unfused unidirectional unified uniform uniforms union unique universal
+    unnamed unpack unpadded unpadding unpermute unpermuted unpool unroll unrolled unscale unsloth unsorted
+    unstable unweighted upcast update updated upper upsample userbuffers using valid value values varargs
+    variable variance varlen varseq vecload vector vectorised vectorize vectorized verified verify view views
+    virtual vllm volta volume vote wait warp warped warpgroup warpgroupsize warps warpspecialized wave weight
+    weighted weights welford wgmma wgrad where whole wide width window windows winner winograd winogradforward
+    wise with without wmma workgroup workspace wrap write writeback xdlops xform xformers xlogy xmma xnor
+    xorwow xsoftmax zero zeropoint zeros zgemm zipf zipped
     """.split()  # noqa: SIM905 (a list of quoted words is unreadable)
 )
-"""Words of four letters and more in the kernel names of torch, cuBLAS, cuDNN, CUTLASS, oneDNN and Triton's
-own templates. Shorter words and numbers (tile sizes, layouts, architectures) pass beside a known word."""
+"""Words of four letters and more in the kernel names of torch, NVIDIA's and AMD's libraries, oneDNN, Triton's and of
+serving and training libraries. Names of kernels are made of these, of SHORT_KERNEL_WORDS and of numbers."""
+
+SHORT_KERNEL_WORDS = frozenset(
+    """
+    a abs acc act brg add alg all amp amx and any asm aux avg avx awq b bag bce bin bit bmm bn bw bwd c cam cat
+    cdf cel cgh cnn col cos cpu crf csr cta ctc cub d db dim div dk dot dq dv dw dx elu end ep eq erf exp f
+    fft fma fp fw fwd gcn ge gn gqa gru gsu gt h hwc ids idx im in ind inf int inv iou ipc ir isa ixs jit k
+    key kkt kv kvs l le ll ln log lr lrn lse lt lu lut m map mat max mha min mix mla mlp mm moe mqa mse mul mv
+    n nan nd ne neg nk nll nms nn not ns nt nz of off one op ops opt or out pad per pos pow pre ptr put q qk
+    qkv qr qv r rd ref rho rms rng rnn roi rot row rs s sdp seq set sgd shm sin sm sp sqr ssd ssm std sub sum
+    svd swa sym t tan tma tn to top tr tt tv two up upd use val var vec wgt wkv wrw ws wt wu wx wy xdl xor zip
+    zp
+    """.split()  # noqa: SIM905
+)
+"""Shorter ones, which may stand beside a word of KERNEL_WORDS."""
+
+KERNEL_FAMILY_LIBRARIES = frozenset(
+    {"aiter", "aotriton", "apex", "aten", "bitsandbytes", "ck", "ck_tile", "cub", "cublas", "cuda", "cudnn", "cufft",
+     "curand", "cusolver", "cusparse", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed", "exllama",
+     "fastertransformer", "fbgemm", "fla", "flash_attn", "flash_mla", "flashinfer", "fmha", "liger", "lmdeploy",
+     "magma", "mamba", "migraphx", "miopen", "natten", "nccl", "nvshmem", "onnxruntime", "quack", "raft", "rocblas",
+     "rocclr", "rocprim", "sglang", "spconv", "symm_mem", "tensile", "thrust", "thunderkittens", "torch_geometric",
+     "torchao", "torchaudio", "torchvision", "transformer_engine", "triton", "triton_kernels",
+     "trtllm", "unsloth", "vllm", "xformers"}
+)  # fmt: skip
+"""What a family of kernels may begin with: the library that owns them (profiling/kernel_rules.py)."""
+
+KERNEL_FAMILY_TAGS = frozenset(
+    {"f64", "f32", "tf32", "bf16", "f16", "f8", "f4", "i8", "c64", "c128", "nn", "nt", "tn", "tt"}
+)
+"""What may follow: types of elements, and which operands of a product are transposed."""

@@ -10,12 +10,14 @@ from statsnet.errors import MeasurementError
 from statsnet.measure.ncu import CountedKernel
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import assign_to_clusters, by_place
+from statsnet.profiling.kernel_families import kernel_family
 
 TOOL = "ncu 2025.3"
+GEMM, RELU, SUM, FILL = "ampere_sgemm_64x32_nn", "elementwise_kernel", "reduce_kernel", "customers_own_kernel"
 
 
-def launch(cluster: int | None, family: str, time_s: float, weight: float = 1.0) -> Launch:
-    return Launch(cluster=cluster, family=family, time_s=time_s, weight=weight)
+def launch(cluster: int | None, name: str, time_s: float, weight: float = 1.0) -> Launch:
+    return Launch(cluster=cluster, family=kernel_family(name), time_s=time_s, weight=weight)
 
 
 def counted(name: str, **values: float | None) -> CountedKernel:
@@ -25,14 +27,14 @@ def counted(name: str, **values: float | None) -> CountedKernel:
 def test_a_mean_is_over_time_and_bytes_are_added_up() -> None:
     counters = assign_to_clusters(
         [
-            launch(0, "gemm", 3e-6), launch(0, "reduce_kernel", 1e-6), launch(None, "fill", 9e-6),
-            launch(1, "relu", 1e-6),
+            launch(0, GEMM, 3e-6), launch(0, SUM, 1e-6), launch(None, FILL, 9e-6),
+            launch(1, RELU, 1e-6),
         ],
         [
-            counted("gemm", achieved_occupancy=0.2, dram_bytes=100.0),
-            counted("void reduce_kernel<512>(float)", achieved_occupancy=0.6, dram_bytes=20.0),
-            counted("fill", achieved_occupancy=1.0, dram_bytes=5.0),
-            counted("relu", achieved_occupancy=None, dram_bytes=7.0),
+            counted(GEMM, achieved_occupancy=0.2, dram_bytes=100.0),
+            counted("void at::native::reduce_kernel<512>(int)", achieved_occupancy=0.6, dram_bytes=20.0),
+            counted(FILL, achieved_occupancy=1.0, dram_bytes=5.0),
+            counted(RELU, achieved_occupancy=None, dram_bytes=7.0),
         ],
         clusters=3,
         tool=TOOL,
@@ -47,8 +49,8 @@ def test_a_mean_is_over_time_and_bytes_are_added_up() -> None:
 
 def test_steps_of_several_shapes_weigh_by_how_often_they_occur() -> None:
     counters = assign_to_clusters(
-        [launch(0, "gemm", 1e-6, 0.75), launch(0, "gemm", 3e-6, 0.25)],
-        [counted("gemm", ipc=1.0, dram_bytes=8.0), counted("gemm", ipc=2.0, dram_bytes=4.0)],
+        [launch(0, GEMM, 1e-6, 0.75), launch(0, GEMM, 3e-6, 0.25)],
+        [counted(GEMM, ipc=1.0, dram_bytes=8.0), counted(GEMM, ipc=2.0, dram_bytes=4.0)],
         clusters=1,
         tool=TOOL,
     )
@@ -59,13 +61,13 @@ def test_steps_of_several_shapes_weigh_by_how_often_they_occur() -> None:
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["gemm", "relu"], "3 were timed and 2 counted; number 3 was sum and then none"),
-        (["gemm", "sum", "relu"], "number 2 was relu and then sum"),
-        (["gemm", "relu", "sum", "sum"], "number 4 was none and then sum"),
+        ([GEMM, RELU], "3 were timed and 2 counted; number 3 was aten:reduce and then none"),
+        ([GEMM, SUM, RELU], "number 2 was aten:elementwise and then aten:reduce"),
+        ([GEMM, RELU, SUM, SUM], "number 4 was none and then aten:reduce"),
     ],
 )
 def test_other_kernels_than_were_timed_are_refused_not_shifted(names: list[str], said: str) -> None:
-    launches = [launch(i, family, 1e-6) for i, family in enumerate(["gemm", "relu", "sum"])]
+    launches = [launch(i, family, 1e-6) for i, family in enumerate([GEMM, RELU, SUM])]
     with pytest.raises(MeasurementError) as error:
         assign_to_clusters(launches, [counted(name, ipc=1.0) for name in names], clusters=3, tool=TOOL)
     assert said in error.value.cause
@@ -76,8 +78,8 @@ kernels = st.lists(st.tuples(st.floats(1e-7, 1e-2), st.floats(0, 1)), min_size=1
 
 @given(kernels)
 def test_a_mean_lies_between_its_kernels(samples: list[tuple[float, float]]) -> None:
-    launches = [launch(0, "k", time_s) for time_s, _ in samples]
-    counters = assign_to_clusters(launches, [counted("k", l2_hit_rate=v) for _, v in samples], clusters=1, tool=TOOL)
+    launches = [launch(0, GEMM, time_s) for time_s, _ in samples]
+    counters = assign_to_clusters(launches, [counted(GEMM, l2_hit_rate=v) for _, v in samples], clusters=1, tool=TOOL)
     (mean,) = counters.clusters["l2_hit_rate"]
     values = [value for _, value in samples]
     assert mean is not None

@@ -57,7 +57,7 @@ def trace_of(records: list[Record]) -> StepTrace:
     return StepTrace(
         device="cuda",
         calls=calls,
-        implementations=["ampere_sgemm_N_nn", "vectorized_elementwise_kernel"],
+        implementations=["cublas:gemm:f32:nn", "aten:vectorized_elementwise"],
         step_latency_s=[100 * US],
         profiled_latency_s=[100 * US],
         kernels_launched=4,
@@ -85,7 +85,7 @@ def test_kernels_are_joined_to_the_clusters_that_launched_them() -> None:
         "aten.mm.default", "aten.mm.default", "aten.relu.default", None,
     ]  # fmt: skip
     first, copy, relu, own = gpu.kernels
-    assert (first.family, first.grid, first.block) == ("ampere_sgemm_N_nn", (80, 2, 1), (128, 1, 1))
+    assert (first.family, first.grid, first.block) == ("cublas:gemm:f32:nn", (80, 2, 1), (128, 1, 1))
     assert (copy.grid, copy.block) == (None, None)
     assert relu.time_s == pytest.approx(4 * US)
     assert own.family == "opaque"  # it may be a customer's
@@ -102,7 +102,7 @@ def test_busy_time_streams_and_pauses() -> None:
 def test_steps_of_several_shapes_count_by_how_often_they_occur() -> None:
     gpu = activity(signature_of([trace_of(RECORDS), trace_of(RECORDS[:6])], shares=[3.0, 1.0]))
     launches = {k.family: k.launches for k in gpu.kernels}
-    assert launches["ampere_sgemm_N_nn"] == pytest.approx(1.0)
+    assert launches["cublas:gemm:f32:nn"] == pytest.approx(1.0)
     assert launches["opaque"] == pytest.approx(0.75)
     assert gpu.busy_time_s == pytest.approx(0.75 * 37 * US + 0.25 * 30 * US)
 
@@ -128,7 +128,7 @@ def test_launches_are_in_order_and_without_copies() -> None:
     signature_of([trace])
     launches = launches_of([trace], [1.0])
     assert [(x.cluster, x.family) for x in launches] == [
-        (0, "ampere_sgemm_N_nn"), (1, "vectorized_elementwise_kernel"), (None, "customers_own_secret_kernel"),
+        (0, "cublas:gemm:f32:nn"), (1, "aten:vectorized_elementwise"), (None, "opaque"),
     ]  # fmt: skip
 
 

@@ -48,8 +48,8 @@ else:
 """
 KERNELS = ["ampere_sgemm_128x64_nn", "void at::native::reduce_kernel<512>(int)"]
 LAUNCHES = [
-    Launch(cluster=0, family="ampere_sgemm_N_nn", time_s=3e-6),
-    Launch(cluster=1, family="reduce_kernel", time_s=1e-6),
+    Launch(cluster=0, family="cublas:gemm:f32:nn", time_s=3e-6),
+    Launch(cluster=1, family="aten:reduce", time_s=1e-6),
 ]
 
 

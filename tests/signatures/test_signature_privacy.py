@@ -129,27 +129,25 @@ def test_saving_checks(tmp_path: Path, dense_signature: Signature) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "vectorized_elementwise_kernel",
-        "ampere_sgemm_N_tn",
-        "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesizeN_warpgroupsizeN_execute_segment_k_off_kernel__5x_cublas",
-        "cudnn::bn_fw_tr_1C11_kernel_NCHW",
-        "cutlass::Kernel2",
-        "_anonymous_namespace_::softmax_warp_forward",
-        "splitKreduce_kernel",
-        "pytorch_flash::flash_fwd_kernel",
-        "fmha_cutlassF_f32_aligned_N_rf_sm80",
-        "CatArrayBatchedCopy_aligned16_contig",
-        "triton_poi_fused_add_relu_0",
-        "nvjet_tst_N_N_h_bz_TNT",
-        "DeviceRadixSortOnesweepKernel",
-        "multi_tensor_apply_kernel",
+        "aten:vectorized_elementwise:bf16",
+        "cublas:nvjet_gemm:bf16:tn",
+        "cudnn:xmma_fprop_implicit_gemm:tf32",
+        "triton:pointwise",
+        "vllm:other",
+        "onednn:brg_deconv:avx2+brgconv_strided:avx2",
+        "softmax_warp_forward",
+        "opaque",
     ],
 )
 def test_public_kernels_keep_their_name(name: str) -> None:
     assert safe_kernel(name) == name
 
 
-@pytest.mark.parametrize("name", ["acme_ranker_kernel", "MyModel::forward", "foo", "", "gemm kernel", "gemm/x"])
+@pytest.mark.parametrize(
+    "name",
+    ["acme_ranker_kernel", "MyModel::forward", "foo", "", "gemm kernel", "gemm/x",
+     "acme:gemm", "cublas:acme_gemm", "cublas:gemm:acme", "cublas:gemm:f32:nn:x", "acm_gemm"],
+)  # fmt: skip
 def test_other_kernels_are_opaque(name: str) -> None:
     assert safe_kernel(name) == "opaque"
 

@@ -1,0 +1,279 @@
+"""Tables of Nsight Compute: hardware counters by kernel, from `ncu --csv` (details page or raw page).
+
+Both pages are read in any version's columns and in any units. Follows Nsight Compute's documentation (command line
+interface; profiling guide; the comparison with nvprof's metrics, whose stall reasons AIBench reports).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from statsnet.errors import FileFormatError
+from statsnet.signatures.gpu import COUNTERS, CounterName
+
+THREADS_IN_A_WARP = 32
+PERCENT = 1 / 100
+
+METRICS: dict[CounterName, tuple[float, tuple[str, ...]]] = {
+    "achieved_occupancy": (PERCENT, ("sm__warps_active.avg.pct_of_peak_sustained_active",)),
+    "ipc": (1.0, ("sm__inst_executed.avg.per_cycle_active",)),
+    "issue_slot_utilization": (PERCENT, ("sm__inst_issued.avg.pct_of_peak_sustained_active",)),
+    "sm_utilization": (PERCENT, ("sm__throughput.avg.pct_of_peak_sustained_elapsed",)),
+    "tensor_core_utilization": (PERCENT, ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",)),
+    "dram_utilization": (PERCENT, ("dram__throughput.avg.pct_of_peak_sustained_elapsed",)),
+    "global_load_efficiency": (PERCENT, ("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",)),
+    "global_store_efficiency": (PERCENT, ("smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct",)),
+    "warp_execution_efficiency": (
+        1 / THREADS_IN_A_WARP,
+        ("smsp__thread_inst_executed_per_inst_executed.ratio",),
+    ),
+    "warp_nonpredicated_execution_efficiency": (
+        1 / THREADS_IN_A_WARP,
+        ("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio",),
+    ),
+    "l2_hit_rate": (PERCENT, ("lts__t_sector_hit_rate.pct",)),
+    "dram_bytes": (1.0, ("dram__bytes_read.sum", "dram__bytes_write.sum")),
+    **{
+        cast(CounterName, f"stall_{name}"): (
+            PERCENT,
+            tuple(f"smsp__warp_issue_stalled_{reason}_per_warp_active.pct" for reason in reasons),
+        )
+        for name, reasons in {
+            "instruction_fetch": ("no_instruction",),
+            "execution_dependency": ("short_scoreboard", "wait"),
+            "memory_dependency": ("long_scoreboard",),
+            "texture": ("tex_throttle",),
+            "synchronization": ("barrier", "membar"),
+            "constant_memory_dependency": ("imc_miss",),
+            "pipe_busy": ("math_pipe_throttle", "mio_throttle"),
+            "memory_throttle": ("drain", "lg_throttle"),
+        }.items()
+    },
+}
+"""For each of COUNTERS: ncu's metrics, which are added up, and the factor that makes them a share, a rate or bytes."""
+
+assert METRICS.keys() == {*COUNTERS}
+
+OTHER_NAMES: dict[CounterName, tuple[tuple[float, str], ...]] = {
+    "achieved_occupancy": ((PERCENT, "Achieved Occupancy"),),
+    "ipc": ((1.0, "Executed Ipc Active"),),
+    "issue_slot_utilization": ((PERCENT, "Issue Slots Busy"),),
+    "sm_utilization": ((PERCENT, "Compute (SM) Throughput"), (PERCENT, "SM Throughput"), (PERCENT, "SOL SM")),
+    "tensor_core_utilization": ((PERCENT, "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"),),
+    "dram_utilization": (
+        (PERCENT, "DRAM Throughput"), (PERCENT, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
+    ),
+    "warp_execution_efficiency": ((1 / THREADS_IN_A_WARP, "Avg. Active Threads Per Warp"),),
+    "warp_nonpredicated_execution_efficiency": (
+        (1 / THREADS_IN_A_WARP, "Avg. Not Predicated Off Threads Per Warp"),
+    ),
+    "l2_hit_rate": ((PERCENT, "L2 Hit Rate"),),
+    "dram_bytes": ((1.0, "dram__bytes.sum"),),
+}  # fmt: skip
+"""Where METRICS are not in the table: labels of the details page, and metrics of other versions or devices."""
+
+Dims = tuple[int, int, int]
+NO_COLUMNS = "no line names the columns ID and Kernel Name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedKernel:
+    """A kernel's full name, and its counters by name; None if the device gives no value.
+
+    `metrics` holds all numbers of the table by ncu's own names, in base units: bytes, seconds, hertz; percent stay
+    percent. `without_number` names those that the device does not know (`n/a`) or that are words. `grid` and `block`
+    are None where the table does not say them.
+    """
+
+    name: str
+    values: Mapping[CounterName, float | None]
+    grid: Dims | None = None
+    block: Dims | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    without_number: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float | None:
+        """How long the kernel took alone, under ncu; None if the table does not say."""
+        known = (self.metrics.get(name) for name in ("gpu__time_duration.sum", "Duration"))
+        return next((value for value in known if value is not None), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedKernels:
+    """What ncu counted, kernels in their order, and ncu's version (`ncu 0` if it is not known)."""
+
+    kernels: Sequence[CountedKernel]
+    tool: str
+
+
+def read_counters(path: Path) -> CountedKernels:
+    """The kernels in a table that `ncu --csv` wrote, in their order, with their counters; `.gz` is unpacked.
+
+    Raises FileFormatError for what is no such table.
+    """
+    kernels = read_table(_text(path), place=str(path))
+    if not kernels:
+        raise FileFormatError(
+            f"{path} holds no kernel",
+            cause="the table has its columns, but no rows",
+            hint="look at ncu's messages: a filter (--kernel-name, --nvtx-include) may have left all kernels out",
+        )
+    return CountedKernels(kernels=kernels, tool="ncu 0")
+
+
+def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]:
+    """The kernels in ncu's table, which may stand among its messages and the program's own output.
+
+    Counters that the table lacks are None. Raises FileFormatError, which names `place`, if there is no table.
+    """
+    lines = text.removeprefix("\ufeff").splitlines()
+    begin = next((i for i, line in enumerate(lines) if _is_header(line)), None)
+    if begin is None:
+        raise _no_table(text, place)
+    rows = csv.reader(line for line in lines[begin:] if line.strip() and not line.startswith("=="))
+    names = [name.strip() for name in next(rows)]
+    if "Metric Name" in names:
+        return list(_details_page(names, rows))
+    return list(_raw_page(names, rows))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileFormatError(
+            f"{path} cannot be read", cause=str(error), hint="check the path; export the table anew if it is damaged"
+        ) from error
+    return data.decode("utf-8", errors="replace")
+
+
+def _is_header(line: str) -> bool:
+    if "Kernel Name" not in line or line.startswith("=="):
+        return False
+    columns = {name.strip().strip('"') for name in line.split(",")}
+    return {"ID", "Kernel Name"} <= columns
+
+
+def _no_table(text: str, place: str) -> FileFormatError:
+    again = "ncu --csv --page raw ... on the program, or ncu --import REPORT --csv --page raw on a report"
+    if not text.strip():
+        return FileFormatError(f"{place} is empty", cause="ncu wrote nothing into it", hint=again)
+    if "\0" in text[:4096]:
+        return FileFormatError(
+            f"{place} is no table", cause="it is binary, like ncu's own reports (.ncu-rep)", hint=again
+        )
+    if re.search(r"^\s*Section: |^==PROF== Profiling", text, re.MULTILINE):
+        return FileFormatError(
+            f"{place} is ncu's text output, not its table",
+            cause="no line names the columns ID and Kernel Name",
+            hint=again,
+        )
+    return FileFormatError(
+        f"{place} is no table of Nsight Compute", cause="no line names the columns ID and Kernel Name", hint=again
+    )
+
+
+def _details_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
+    """A line for each metric of each kernel; lines of rules have no metric."""
+    key: tuple[str, str] | None = None
+    first: dict[str, str] = {}
+    metrics: dict[str, float | None] = {}
+    for row in rows:
+        cells = dict(zip(names, row, strict=False))
+        if not cells["ID"].strip().isdigit():
+            continue  # the program's own output
+        if (cells.get("Process ID", ""), cells["ID"]) != key:
+            if key is not None:
+                yield _kernel(first, metrics)
+            key, first, metrics = (cells.get("Process ID", ""), cells["ID"]), cells, {}
+        _keep(metrics, cells.get("Metric Name", ""), cells.get("Metric Value", ""), cells.get("Metric Unit", ""))
+    if key is not None:
+        yield _kernel(first, metrics)
+
+
+def _raw_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
+    """A line of units, then a line for each kernel."""
+    units: dict[str, str] = {}
+    for row in rows:
+        cells = dict(zip(names, row, strict=False))
+        if not cells["ID"].strip():
+            units = cells
+        elif cells["ID"].strip().isdigit():
+            metrics: dict[str, float | None] = {}
+            for name, text in cells.items():
+                if name not in _PLACES and "Push/Pop_Range" not in name:
+                    _keep(metrics, name, text, units.get(name, ""))
+            yield _kernel(cells, metrics)
+
+
+_PLACES = frozenset({
+    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Block Size",
+    "Grid Size", "Device", "CC", "Section Name",
+})  # fmt: skip
+
+
+def _keep(metrics: dict[str, float | None], name: str, text: str, unit: str) -> None:
+    """Keep a number, or that there is none.
+
+    The details page has two numbers named `Memory Throughput`: the second gets its unit behind.
+    """
+    value = _number(text, unit)
+    if name:
+        metrics.setdefault(name if metrics.get(name) is None else f"{name} [{unit}]", value)
+
+
+def _kernel(cells: Mapping[str, str], found: Mapping[str, float | None]) -> CountedKernel:
+    metrics = {name: value for name, value in found.items() if value is not None}
+    return CountedKernel(
+        name=cells.get("Kernel Name", ""),
+        values={name: _counter(name, metrics) for name in COUNTERS},
+        grid=_dims(cells.get("Grid Size", "")),
+        block=_dims(cells.get("Block Size", "")),
+        metrics=metrics,
+        without_number=tuple(name for name, value in found.items() if value is None),
+    )
+
+
+def _counter(name: CounterName, metrics: Mapping[str, float]) -> float | None:
+    factor, parts = METRICS[name]
+    known = [metrics[part] for part in parts if part in metrics]
+    if len(known) == len(parts):
+        return factor * sum(known)
+    return next((f * metrics[other] for f, other in OTHER_NAMES.get(name, ()) if other in metrics), None)
+
+
+def _dims(text: str) -> Dims | None:
+    numbers = [int(n) for n in re.findall(r"\d+", text)]
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+
+
+_PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_UNIT = re.compile(r"(?P<prefix>[numKkMGTP]?)(?P<unit>byte|second|sec|s|hz|inst|cycle|bit|flop)s?", re.IGNORECASE)
+
+
+def _scale(unit: str) -> float:
+    """Factor to base units: `Kbyte` 1e3, `usecond` and `us` 1e-6, `Ghz` 1e9, `cycle/nsecond` 1e9, `%` 1."""
+    above, _, below = unit.strip().partition("/")
+    match_above, match_below = _UNIT.fullmatch(above), _UNIT.fullmatch(below)
+    factor = _PREFIXES[match_above["prefix"]] if match_above else 1.0
+    return factor / _PREFIXES[match_below["prefix"]] if match_below else factor
+
+
+def _number(text: str, unit: str) -> float | None:
+    """`1,205.00` -> 1205.0, in base units; None for `n/a` and the like."""
+    if not re.fullmatch(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|[-+]?[\d,]+\.?", text.strip()):
+        return None
+    try:
+        return float(text.replace(",", "")) * _scale(unit)
+    except ValueError:
+        return None

@@ -1,0 +1,125 @@
+"""Which public library owns a kernel: by its namespace, or by the function's whole name.
+
+Names are from the libraries' own sources and from public recordings. A pattern of NAMESPACES is matched at the
+beginning of the qualified name (no template arguments, no anonymous namespaces), one of BASES against the whole of the
+name of the function: `acme_splitKreduce_kernel` is nobody's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from statsnet.profiling.kernel_functions import FUNCTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The library, and the name of the kernel if the function's own words would not tell it. `path_tells`: if they tell
+    nothing, the namespaces do. `only_known_words`: a name with a longer word that is not in the vocabulary is somebody
+    else's, as the pattern alone is not the library's mark."""
+
+    library: str
+    kernel: str | None = None
+    path_tells: bool = False
+    only_known_words: bool = False
+
+
+_NAMESPACES: dict[str, str] = {
+    # In this order: inner namespaces of other libraries come first.
+    "cub": r"(?:at_cuda_detail|at::cuda|at::native|thrust)?(?:::)?(?:\w+::)?(?:hip)?cub::",
+    "rocprim": r"(?:\w+::)?(?:rocprim|hipcub)::",
+    "thrust": r"(?:at_cuda_detail::)?(?:thrust|rocthrust|cuda_cub)::",
+    "aten": r"(?:at|c10|caffe2):: torch::",
+    "symm_mem": r"c10d::",
+    "cudnn": r"""
+        cudnn cask_cudnn\w*:: cask_plugin_cudnn cutlass\w*_cudnn\w*:: xmma_cudnn
+        """,
+    "cublas": r"""
+        cublas(?:Lt|Xt)?:: internal::cublas cask_cublas xmma_new::
+        """,
+    "cusparse": r"cusparse\w*::",
+    "cusolver": r"cusolver\w*::",
+    "cufft": r"""
+        cufft\w*:: (?:dp|sp)?[Rr]eal(?:Radix|Complex) (?:dp|sp|half)Radix\d+\w*:: (?:dp|sp|half)(?:Vector|Vec)\w*::
+        """,
+    "nccl": r"""
+        nccl:: rccl:: mscclpp:: msccl::
+        """,
+    "nvshmem": r"nvshmem\w*:: nvshmemi\w*::",
+    "flash_attn": r"""
+        (?:\w*_)?flash(?:_attn\w*|attn\w*)?:: FLASH_NAMESPACE:: sm90::flash (?:\w+::)*flash::(?:flash|compute)
+        """,
+    "flash_mla": r"(?:flash_mla|flashmla):: sm\d+::(?:decode|prefill|fwd|bwd)",
+    "xformers": r"xformers:: PyTorchMemEffAttention:: gemm_kernel_utils::",
+    "fbgemm": r"fbgemm(?:_gpu|_genai)?::",
+    "trtllm": r"""
+        tensorrt_llm:: trtllm\w*:: moe::dev:: batchedGemm:: gemmGatedAct:: trt_llm::
+        """,
+    "flashinfer": r"flashinfer::",
+    "vllm": r"""
+        vllm(?:_\w+)?:: (?:gptq_)?marlin(?:_\w+|24)?:: machete:: allspark:: vllm_flash_attn:: hadacore:: moe_permute
+        """,
+    "sglang": r"sgl(?:_\w+)?:: sglang::",
+    "lmdeploy": r"turbomind::",
+    "fastertransformer": r"faster_?transformer::",
+    "aiter": r"aiter\w*::",
+    "ck_tile": r"ck_tile::",
+    "ck": r"ck::",
+    "deepgemm": r"deep_gemm::",
+    "deepep": r"deep_ep:: dpsk::ep::",
+    "deepseek": r"dpsk::",
+    "transformer_engine": r"transformer_engine:: nvte::",
+    "apex": r"""
+        apex:: layer_norm::ln_ multi_tensor_apply:: fused_adam:: group_norm_v2:: fmha::
+        """,
+    "deepspeed": r"deepspeed::",
+    "bitsandbytes": r"bitsandbytes:: bnb::",
+    "torchao": r"torchao::",
+    "torchvision": r"vision::ops:: torchvision::",
+    "torchaudio": r"torchaudio:: warp_rnnt::",
+    "mamba": r"mamba\w*:: causal_conv1d::",
+    "natten": r"natten::",
+    "quack": r"quack::",
+    "thunderkittens": r"kittens::",
+    "onnxruntime": r"onnxruntime::",
+    "exllama": r"exllama\w*:: vllm::gptq::",
+    "cutlass": r"cutlass\w*:: cute:: cutlass_\w+::",
+    "migraphx": r"migraphx::",
+    "miopen": r"miopen::",
+    "rocblas": r"rocblas\w*:: Tensile::",
+    "raft": r"raft:: cuvs:: cuco::",
+}
+
+_MARKED = frozenset({"nccl", "magma", "miopen", "rocblas", "nvshmem", "natten", "quack", "spconv", "lmdeploy"})
+"""Libraries whose functions begin with a mark of their own, such as `MIOpen` or `rocblas_`."""
+
+_DEEPSEEK = """
+    aux_fi_impl batched_transpose cast_back_impl clean_and_count_expert expand_to_fused_with_scales_impl
+    expand_to_fused_impl get_fused_mapping per_channel_cast_and_transpose per_token_cast_back_special_fmt_impl
+    per_token_cast_back_impl per_channel_cast_back per_token_cast_to_fp8_with_channels per_block_cast_to_fp8
+    per_token_cast_to_fp8_with_fp8_special_fmt reduce_fused_impl swiglu_and_per_channel_cast_and_transpose
+    swiglu_backward swiglu_forward swiglu_forward_backward_with_weight_impl
+    swiglu_weight_backward_with_weight_impl
+    swiglu_forward_with_weight_and_per_token_cast_to_fp8_with_channels_impl topk_sum_and_topk_idx
+    unique_group_indices_impl swiglu_forward_and_per_token_cast_to_fp8_impl topk_gate normalize_weight
+    """.split()  # noqa: SIM905 (a list of quoted words is unreadable)
+"""Kernels of DeepSeek's published training profile, whose namespace `cuda` anyone may use: by their whole names."""
+
+
+def _any_of(patterns: str) -> re.Pattern[str]:
+    """One pattern from several that are separated by white space."""
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns.split()))
+
+
+NAMESPACES: tuple[tuple[re.Pattern[str], Owner], ...] = (
+    (re.compile(r"epilogue::impl::"), Owner("cublas", "epilogue")),
+    (re.compile(r"(?:internal::)?gemvx::"), Owner("cublas", "gemv")),
+    (re.compile(rf"cuda::(?:{'|'.join(_DEEPSEEK)})$"), Owner("deepseek")),
+    *((_any_of(patterns), Owner(library, path_tells=True)) for library, patterns in _NAMESPACES.items()),
+)
+
+BASES: tuple[tuple[re.Pattern[str], Owner], ...] = tuple(
+    (_any_of(patterns), Owner(library, only_known_words=library not in _MARKED))
+    for library, patterns in FUNCTIONS.items()
+)

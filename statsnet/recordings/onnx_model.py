@@ -1,0 +1,261 @@
+"""ONNX models → signatures: one inference, counted from shapes. Nothing runs and nothing is timed.
+
+Symbolic sizes (a dynamic batch) need a number: `dims`, else 1. Of an If, the branch with more nodes is counted, as if
+it were taken; the body of a Loop or Scan is counted once, as its trips depend on values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.trace import StepTrace
+from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
+from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.model import Signature
+from statsnet.signatures.operators import ITEM_SIZE
+from statsnet.signatures.vocabulary import OPAQUE_OP
+
+Shapes = dict[str, Tensor]
+
+_DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+           10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
+           17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz"}  # fmt: skip
+"""TensorProto.DataType -> dtype."""
+
+
+def read_onnx(
+    path: Path, *, dims: Mapping[str, int] | None = None, note: Callable[[str], object] = lambda _: None
+) -> Signature:
+    """The signature of one inference of an ONNX model (.onnx or .onnx.gz); it has no measurement.
+
+    `dims` gives the sizes of symbolic dimensions by name; those that are not named are 1. `note` is called with a
+    sentence for each assumption. Weights in files beside the model are not needed. Raises UsageError if the package
+    onnx is missing or `dims` names a dimension that the model does not have, FileFormatError for what is no model.
+    """
+    model = _load(path)
+    set_dims = _set_dims(model.graph, dict(dims or {}), path, note)
+    model = _with_shapes(model, path)
+    reader = _Reader(note)
+    reader.read(model.graph, {}, {})
+    if not reader.calls:
+        raise FileFormatError(
+            f"{path.name} computes nothing", cause="its graph has no operators", hint="export the whole model"
+        )
+    reader.tell()
+    weights = [_tensor(t.data_type, t.dims) for t in model.graph.initializer]
+    names = {t.name for t in model.graph.initializer}
+    inputs = [_of_type(v.type) for v in model.graph.input if v.name not in names]
+    batch = next((t["shape"][0] for t in inputs if t and t["shape"]), None)
+    return build_signature(
+        [StepTrace(device="cpu", calls=reader.calls, implementations=["unknown"] * len(reader.calls))],
+        mode="inference",
+        dtype=_dtype(weights + inputs),
+        memory={
+            "parameter_count": sum(_numel(t) for t in weights), "parameter_bytes": sum(_bytes(t) for t in weights),
+            "buffer_bytes": 0, "input_bytes": sum(_bytes(t) for t in inputs), "optimizer_bytes": None,
+            "activation_bytes": None, "peak_bytes": None,
+        },
+        environment=None,
+        batch=batch if set_dims and batch else None,
+    )  # fmt: skip
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.shape_inference
+    except ImportError as error:
+        raise UsageError(
+            "the package onnx is not installed",
+            cause="ONNX models are read with it",
+            hint="pip install 'statsnet[onnx]'",
+        ) from error
+    return onnx
+
+
+def _load(path: Path) -> Any:
+    onnx = _onnx()
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        model = onnx.load_model_from_string(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{path} cannot be read", cause=str(error), hint="check the path") from error
+    except Exception as error:  # protobuf's DecodeError is of a package that is not ours
+        raise FileFormatError(
+            f"{path.name} is no ONNX model", cause=f"{type(error).__name__}: {error}", hint="export it with torch.onnx"
+        ) from error
+    if not model.HasField("graph") or not model.graph.node:
+        raise FileFormatError(
+            f"{path.name} is no ONNX model", cause="it holds no graph of operators", hint="export it with torch.onnx"
+        )
+    return model
+
+
+def _set_dims(graph: Any, dims: dict[str, int], path: Path, note: Callable[[str], object]) -> bool:
+    """Give every symbolic size of the inputs a number; returns whether there was one."""
+    names = {t.name for t in graph.initializer}
+    symbolic: set[str] = set()
+    for value in graph.input:
+        for dim in value.type.tensor_type.shape.dim if value.name not in names else ():
+            if not dim.HasField("dim_value") or dim.dim_value < 1:
+                symbolic.add(dim.dim_param)
+                dim.dim_value = dims.get(dim.dim_param, 1)
+    if unknown := dims.keys() - symbolic:
+        raise UsageError(
+            f"{path.name} has no dimension {sorted(unknown)[0]!r}",
+            cause=f"its symbolic dimensions are {', '.join(sorted(symbolic - {''})) or 'none'}",
+            hint="name one of these",
+        )
+    if free := len(symbolic - dims.keys()):
+        note(f"{free} symbolic dimensions of the inputs are counted as 1")
+    return bool(symbolic)
+
+
+def _with_shapes(model: Any, path: Path) -> Any:
+    onnx = _onnx()
+    graph = model.graph
+    del graph.value_info[:]  # they would keep the symbolic names
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:  # its errors have no common type
+        raise FileFormatError(
+            f"shapes of {path.name} cannot be inferred", cause=str(error).splitlines()[0][:200],
+            hint="check the sizes that were given, and the model with onnx.checker",
+        ) from error  # fmt: skip
+
+
+class _Reader:
+    """Collects the calls of a graph and its subgraphs."""
+
+    def __init__(self, note: Callable[[str], object]) -> None:
+        self.calls: list[OpCall] = []
+        self.note = note
+        self.branches = self.bodies = self.unsized = 0
+        self.opaque: Counter[str] = Counter()
+
+    def read(self, graph: Any, outer: Shapes, outer_producers: dict[str, int]) -> None:
+        shapes, producers = dict(outer), dict(outer_producers)
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            shapes[value.name] = _of_type(value.type)
+        for weight in graph.initializer:
+            shapes[weight.name] = _tensor(weight.data_type, weight.dims)
+        for node in graph.node:
+            if node.op_type == "Constant":
+                self._constant(node, shapes)
+            self._subgraphs(node, shapes, producers)
+            self._node(node, shapes, producers)
+
+    def _constant(self, node: Any, shapes: Shapes) -> None:
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                shapes[node.output[0]] = _tensor(attribute.t.data_type, attribute.t.dims)
+
+    def _subgraphs(self, node: Any, shapes: Shapes, producers: dict[str, int]) -> None:
+        graphs = [a.g for a in node.attribute if a.HasField("g")]
+        if not graphs:
+            return
+        if node.op_type == "If":
+            self.branches += 1
+        else:
+            self.bodies += 1
+        self.read(max(graphs, key=_nodes_within), shapes, producers)
+
+    def _node(self, node: Any, shapes: Shapes, producers: dict[str, int]) -> None:
+        call = OnnxCall(
+            op=node.op_type if node.domain in ("", "ai.onnx") else "",
+            inputs=[shapes.get(name) if name else None for name in node.input],
+            outputs=[shapes.get(name) if name else None for name in node.output],
+            attributes={a.name: _attribute(a) for a in node.attribute},
+        )
+        translated = translate(call)
+        if translated is None:
+            self.opaque[call.op or "of other domains"] += 1
+            translated = [opaque(call)]
+        self.unsized += bool(translated) and any(o is None for o in call.outputs)
+        read = tuple(sorted({producers[name] for name in node.input if name in producers}))
+        for op, args in translated:
+            outputs = _outputs(op, args, list(call.outputs))
+            metadata = is_metadata(op) and op != OPAQUE_OP
+            producers.update((name, len(self.calls)) for name in node.output)
+            self.calls.append(
+                OpCall(op=op, phase="forward", args=args, outputs=outputs, producers=read, metadata=metadata, event=op)
+            )
+
+    def tell(self) -> None:
+        if self.branches:
+            self.note(f"of {self.branches} If the branch with more operators is counted")
+        if self.bodies:
+            self.note(f"the bodies of {self.bodies} Loop or Scan are counted once")
+        if self.unsized:
+            self.note(f"{self.unsized} operators have an output whose shape depends on values: their cost is not known")
+        if self.opaque:
+            self.note(f"{self.opaque.total()} operators have no counterpart in ATen: their cost is not known")
+
+
+def _outputs(op: str, args: list[Any], outputs: list[Any]) -> list[Any]:
+    """A product's output in the shape of its flattened operands."""
+    if op in ("aten.mm.default", "aten.bmm.default") and all(args):
+        shape = [*args[0]["shape"][:-1], args[1]["shape"][-1]]
+        return [{"shape": shape, "dtype": args[0]["dtype"]}]
+    return outputs
+
+
+def _nodes_within(graph: Any) -> int:
+    inner = (a.g for node in graph.node for a in node.attribute if a.HasField("g"))
+    return len(graph.node) + sum(_nodes_within(g) for g in inner)
+
+
+def _attribute(attribute: Any) -> Any:
+    kind = attribute.type  # AttributeProto.AttributeType
+    if kind == 1:
+        return attribute.f
+    if kind == 2:
+        return attribute.i
+    if kind == 3:
+        return attribute.s
+    return list(attribute.ints) if kind == 7 else list(attribute.floats) if kind == 6 else None
+
+
+def _of_type(type_: Any) -> Tensor:
+    if not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+        return None
+    dims = type_.tensor_type.shape.dim
+    if any(not d.HasField("dim_value") for d in dims):
+        return None
+    return _tensor(type_.tensor_type.elem_type, [d.dim_value for d in dims])
+
+
+def _tensor(data_type: int, dims: Any) -> Tensor:
+    dtype = _DTYPES.get(data_type)
+    return None if dtype is None else {"shape": [int(d) for d in dims], "dtype": dtype}
+
+
+def _numel(tensor: Tensor) -> int:
+    count = 1
+    for size in tensor["shape"] if tensor else (0,):
+        count *= size
+    return count
+
+
+def _bytes(tensor: Tensor) -> int:
+    return _numel(tensor) * ITEM_SIZE[tensor["dtype"]] if tensor else 0
+
+
+def _dtype(tensors: list[Tensor]) -> str:
+    elements: Counter[str] = Counter()
+    for tensor in tensors:
+        if tensor and tensor["dtype"].startswith(("float", "bfloat")):
+            elements[tensor["dtype"]] += _numel(tensor)
+    return elements.most_common(1)[0][0] if elements else "float32"

@@ -1,0 +1,203 @@
+"""Operators of ONNX → ATen's, with arguments in ATen's order, so that its cost formulas fit.
+
+What an ONNX operator does is in its attributes and shapes. Operators that only change a tensor's shape are views, and
+those that compute shapes are nothing. An operator that is not in the table is opaque: counted, without cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statsnet.signatures.vocabulary import OPAQUE_OP
+
+Tensor = dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxCall:
+    """One node: its inputs and outputs as encoded tensors (None: absent or of unknown shape) and its attributes."""
+
+    op: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    attributes: Mapping[str, Any]
+
+    def input(self, index: int) -> Tensor:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def rank(self) -> int:
+        first = self.input(0)
+        return len(first["shape"]) if first else 0
+
+
+Translated = tuple[str, list[Any]]
+_NOTHING = frozenset({"Constant", "Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan", "SequenceEmpty"})
+_VIEWS = {"Reshape": "view", "Flatten": "view", "Squeeze": "view", "Unsqueeze": "view", "Identity": "alias",
+          "Transpose": "permute", "Slice": "slice", "Split": "split_with_sizes",
+          "Expand": "expand", "Dropout": "alias"}  # fmt: skip
+_UNARY = {
+    "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Neg": "neg",
+    "Abs": "abs", "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Reciprocal": "reciprocal",
+    "Sin": "sin", "Cos": "cos", "Tan": "tan", "Sign": "sign", "Not": "logical_not", "LeakyRelu": "leaky_relu",
+    "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Gelu": "gelu",
+    "Softplus": "softplus", "Clip": "clamp", "IsNaN": "isnan", "Mish": "mish", "Celu": "celu",
+}  # fmt: skip
+_BINARY = {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Max": "maximum", "Min": "minimum",
+    "Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le", "And": "logical_and",
+    "Or": "logical_or", "Xor": "logical_xor", "Mod": "remainder", "PRelu": "_prelu_kernel",
+}  # fmt: skip
+_REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
+               "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
+               "ReduceL2": "linalg_vector_norm.default"}  # fmt: skip
+_COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
+           "SpaceToDepth": "pixel_unshuffle", "ScatterND": "index_put", "Range": "arange", "Trilu": "tril",
+           "OneHot": "one_hot", "NonZero": "nonzero", "Where": "where", "CumSum": "cumsum",
+           "EyeLike": "eye"}  # fmt: skip
+
+
+def translate(call: OnnxCall) -> list[Translated] | None:
+    """The ATen calls that stand for a node; an empty list if it does nothing on a device; None if it is not known."""
+    op = call.op
+    if op in _NOTHING:
+        return []
+    if op in _VIEWS:
+        return [(f"aten.{_VIEWS[op]}.default", [call.input(0)])]
+    if op in _UNARY:
+        return [(f"aten.{_UNARY[op]}.default", [call.input(0)])]
+    if op in _BINARY:
+        return [(f"aten.{_BINARY[op]}.Tensor", [call.input(0), call.input(1), *([1] if op in ("Add", "Sub") else [])])]
+    if op in _REDUCTIONS:
+        return [(f"aten.{_REDUCTIONS[op]}", [call.input(0), None, None])]
+    if op in _COPIES:
+        return [(f"aten.{_COPIES[op]}.default", list(call.inputs))]
+    special = _SPECIAL.get(op)
+    return special(call) if special else None
+
+
+def opaque(call: OnnxCall) -> Translated:
+    """An operator that is counted, but whose kind is not known."""
+    return OPAQUE_OP, list(call.inputs)
+
+
+def _spatial(call: OnnxCall, name: str, default: int) -> list[int]:
+    given = call.attributes.get(name)
+    return [int(n) for n in given] if given else [default] * max(call.rank() - 2, 1)
+
+
+def _paddings(call: OnnxCall) -> list[int]:
+    """ONNX pads at the begin and at the end of each axis; ATen alike on both sides: the begin stands for both."""
+    pads = call.attributes.get("pads")
+    half = max(call.rank() - 2, 1)
+    return [int(n) for n in pads[:half]] if pads else [0] * half
+
+
+def _convolution(call: OnnxCall) -> list[Translated]:
+    transposed = call.op == "ConvTranspose"
+    args = [call.input(0), call.input(1), call.input(2), _spatial(call, "strides", 1), _paddings(call),
+            _spatial(call, "dilations", 1), transposed, [0] * max(call.rank() - 2, 1),
+            int(call.attributes.get("group", 1))]  # fmt: skip
+    return [("aten.convolution.default", args)]
+
+
+def _swapped(tensor: Tensor, swap: bool) -> Tensor:
+    """A matrix, read transposed."""
+    if tensor is None or not swap or len(tensor["shape"]) != 2:
+        return tensor
+    rows, columns = tensor["shape"]
+    return {"shape": [columns, rows], "dtype": tensor["dtype"], "strides": [1, columns]}
+
+
+def _gemm(call: OnnxCall) -> list[Translated]:
+    left = _swapped(call.input(0), bool(call.attributes.get("transA", 0)))
+    right = _swapped(call.input(1), bool(call.attributes.get("transB", 0)))
+    if call.input(2) is None:
+        return [("aten.mm.default", [left, right])]
+    return [("aten.addmm.default", [call.input(2), left, right, 1, 1])]
+
+
+def _matmul(call: OnnxCall) -> list[Translated]:
+    """Matrices as they are; with leading axes, one batched product, or one of all rows if the right side has none."""
+    left, right = call.input(0), call.input(1)
+    if left is None or right is None or min(len(left["shape"]), len(right["shape"])) < 2:
+        return [("aten.matmul.default", [left, right])]
+    a, b = left["shape"], right["shape"]
+    if len(b) == 2:
+        rows = math.prod(a[:-1])
+        return [("aten.mm.default", [{"shape": [rows, a[-1]], "dtype": left["dtype"]}, right])]
+    batch = max(math.prod(a[:-2]), math.prod(b[:-2]))
+    shapes = [{"shape": [batch, *s[-2:]], "dtype": left["dtype"]} for s in (a, b)]
+    return [("aten.bmm.default", list(shapes))]
+
+
+def _batch_norm(call: OnnxCall) -> list[Translated]:
+    training = bool(call.attributes.get("training_mode", 0))
+    return [("aten.native_batch_norm.default", [*call.inputs[:5], training, 0.1, 1e-5])]
+
+
+def _layer_norm(call: OnnxCall) -> list[Translated]:
+    axis = int(call.attributes.get("axis", -1))
+    first = call.input(0)
+    normalized = first["shape"][axis:] if first else None
+    return [("aten.native_layer_norm.default", [first, normalized, call.input(1), call.input(2), 1e-5])]
+
+
+def _pool(call: OnnxCall) -> list[Translated]:
+    axes = max(call.rank() - 2, 1)
+    name = f"max_pool{axes}d_with_indices" if call.op == "MaxPool" else f"avg_pool{axes}d"
+    kernel = _spatial(call, "kernel_shape", 1)
+    return [(f"aten.{name}.default", [call.input(0), kernel, _spatial(call, "strides", 1), _paddings(call)])]
+
+
+def _global_pool(call: OnnxCall) -> list[Translated]:
+    axes = list(range(2, call.rank()))
+    name = "amax.default" if call.op == "GlobalMaxPool" else "mean.dim"
+    return [(f"aten.{name}", [call.input(0), axes, True])]
+
+
+def _softmax(call: OnnxCall) -> list[Translated]:
+    name = "_softmax" if call.op == "Softmax" else "_log_softmax"
+    return [(f"aten.{name}.default", [call.input(0), int(call.attributes.get("axis", -1)), False])]
+
+
+def _concat(call: OnnxCall) -> list[Translated]:
+    return [("aten.cat.default", [{"tensors": list(call.inputs)}, int(call.attributes.get("axis", 0))])]
+
+
+def _gather(call: OnnxCall) -> list[Translated]:
+    table, axis = call.input(0), int(call.attributes.get("axis", 0))
+    if table is not None and len(table["shape"]) == 2 and axis == 0 and table["dtype"].startswith(("float", "bfloat")):
+        return [("aten.embedding.default", [table, call.input(1)])]
+    return [("aten.index_select.default", [table, axis, call.input(1)])]
+
+
+def _resize(call: OnnxCall) -> list[Translated]:
+    mode = call.attributes.get("mode", b"nearest")
+    axes = max(call.rank() - 2, 1)
+    kind = {b"linear": {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}, b"cubic": {2: "bicubic2d"}}.get(mode, {})
+    return [(f"aten.upsample_{kind.get(axes, f'nearest{axes}d')}.default", [call.input(0)])]
+
+
+def _recurrent(call: OnnxCall) -> list[Translated]:
+    """X, W [directions, gates·hidden, in], R [directions, gates·hidden, hidden], B: one layer as ATen's."""
+    weights = [{"shape": list(w["shape"][1:]), "dtype": w["dtype"]} for w in (call.input(1), call.input(2)) if w]
+    first, recurrent = call.input(0), call.input(2)
+    if first is None or recurrent is None or len(first["shape"]) != 3:
+        return [("aten.lstm.input", [None])]
+    directions, hidden = recurrent["shape"][0], recurrent["shape"][2]
+    state = {"shape": [directions, first["shape"][1], hidden], "dtype": first["dtype"]}
+    name = {"LSTM": "lstm.input", "GRU": "gru.input", "RNN": "rnn_tanh.input"}[call.op]
+    states = {"tensors": [state, state]} if call.op == "LSTM" else state
+    return [(f"aten.{name}", [first, states, {"tensors": weights * directions}])]
+
+
+_SPECIAL: dict[str, Callable[[OnnxCall], list[Translated]]] = {
+    "Conv": _convolution, "ConvTranspose": _convolution, "Gemm": _gemm, "MatMul": _matmul,
+    "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": _pool, "AveragePool": _pool,
+    "GlobalAveragePool": _global_pool, "GlobalMaxPool": _global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
+    "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": _recurrent,
+    "GRU": _recurrent, "RNN": _recurrent,
+}  # fmt: skip

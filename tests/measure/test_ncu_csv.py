@@ -1,0 +1,170 @@
+"""Nsight Compute's tables: both pages, their units and their oddities.
+
+`ncu_raw.csv` is written from the tool's documentation (raw page, CSV, base units), not recorded on a GPU.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import statistics
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from statsnet.errors import FileFormatError
+from statsnet.measure.ncu_csv import CountedKernel, read_counters, read_table
+
+TABLE = Path(__file__).with_name("ncu_raw.csv").read_text(encoding="utf-8")
+
+DETAILS = """==PROF== Connected to process 7 (/usr/bin/python3.11)
+the program's own words
+"ID","Process ID","Kernel Name","Context","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value","Rule Name"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","Speed Of Light","Memory Throughput","%","61.84",
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","Speed Of Light","Duration","us","21,058.50"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","Memory","Memory Throughput","Gbyte/s","196.50"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","","dram__bytes_read.sum","Mbyte","1.5"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","","dram__bytes_write.sum","Kbyte","250"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","Occupancy","Achieved Occupancy","%","96.26"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","","flop_count_sp.sum","","n/a"
+"0","7","void f<int, (int)4>(T1)","1","(256, 1, 1)","(1024, 2, 1)","Occupancy","","","","A rule"
+==WARNING== something
+"1","7","g","1","(32, 1, 1)","(1, 1, 1)","","SM Frequency","cycle/nsecond","1.25"
+"""  # noqa: E501
+
+
+def test_values_are_parts_of_one_rates_and_bytes() -> None:
+    gemm, relu = read_table(TABLE)
+    assert gemm.name == "ampere_sgemm_128x64_nn"
+    expected = {"achieved_occupancy": 0.375, "ipc": 2.25, "l2_hit_rate": 0.805, "warp_execution_efficiency": 1.0,
+                "dram_bytes": 3e6, "stall_synchronization": 0.13}  # fmt: skip
+    assert {name: gemm.values[name] for name in expected} == pytest.approx(expected)
+    assert relu.values["warp_execution_efficiency"] == 0.5
+    assert relu.values["dram_bytes"] is None  # a part of the sum is n/a
+    assert relu.values["sm_utilization"] is None  # the table has no such column
+
+
+def test_the_details_page_with_mixed_units_rules_and_short_rows() -> None:
+    first, second = read_table(DETAILS)
+    assert (first.name, first.grid, first.block) == ("void f<int, (int)4>(T1)", (1024, 2, 1), (256, 1, 1))
+    assert first.duration_s == pytest.approx(0.0210585)
+    assert first.metrics["Memory Throughput"] == 61.84
+    assert first.metrics["Memory Throughput [Gbyte/s]"] == pytest.approx(196.5e9)
+    assert first.values["dram_bytes"] == pytest.approx(1.75e6)
+    assert first.values["achieved_occupancy"] == pytest.approx(0.9626)
+    assert "flop_count_sp.sum" not in first.metrics
+    assert second.metrics == {"SM Frequency": pytest.approx(1.25e9)}
+    assert second.duration_s is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [("nsecond", 1e-9), ("ns", 1e-9), ("usecond", 1e-6), ("ms", 1e-3), ("second", 1.0), ("s", 1.0), ("byte", 1.0),
+     ("Kbyte", 1e3), ("Tbyte", 1e12), ("hz", 1.0), ("Mhz", 1e6), ("Gbyte/second", 1e9), ("byte/us", 1e6), ("%", 1.0),
+     ("", 1.0), ("register/thread", 1.0), ("inst/cycle", 1.0), ("msecond", 1e-3), ("Kbyte/block", 1e3)],
+)  # fmt: skip
+def test_units(unit: str, factor: float) -> None:
+    (kernel,) = read_table(
+        f'"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","k","m","{unit}","1,000"\n'
+    )
+    assert kernel.metrics["m"] == pytest.approx(1000 * factor)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b'==PROF== Profiling "f" - 0: 0%\n  f (1, 1, 1)\n    Section: GPU Speed Of Light\n', "text output"),
+        (b"a,b\n1,2\n", "no table of Nsight Compute"),
+        (b"\x00\x01\x02" * 9, "binary"),
+        (b"\x1f\x8bxx", "cannot be read"),
+        (b'"ID","Kernel Name","Metric Name"\n', "holds no kernel"),
+        (b'{"traceEvents": []}', "no table of Nsight Compute"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "counters.csv").write_bytes(content)
+    with pytest.raises(FileFormatError) as error:
+        read_counters(tmp_path / "counters.csv")
+    assert said in f"{error.value.message} {error.value.cause}"
+    assert error.value.hint
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        read_counters(tmp_path / "missing.csv")
+
+
+def recordings() -> Path:
+    folder = os.environ.get("STATSNET_SHARED_DATA")
+    if not folder:
+        pytest.skip("STATSNET_SHARED_DATA names no folder of recordings")
+    return Path(folder, "traces", "ncu")
+
+
+def added(kernels: list[CountedKernel], metric: str) -> float:
+    return sum(k.metrics[metric] for k in kernels)
+
+
+def names_of(kernels: list[CountedKernel]) -> set[str]:
+    """Metrics by name, and the empty name of the lines of rules, which the recorded figures count as one."""
+    return {""} | {name.partition(" [")[0] for k in kernels for name in (*k.metrics, *k.without_number)}
+
+
+def mean_occupancy(kernels: list[CountedKernel]) -> float:
+    return 100 * statistics.mean(k.values["achieved_occupancy"] or 0.0 for k in kernels)
+
+
+SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+TENSOR = "sm__inst_executed_pipe_tensor.sum"
+
+
+def flops(kernels: list[CountedKernel]) -> float:
+    return sum(
+        k.metrics[SASS.format("fadd")] + 2 * k.metrics[SASS.format("ffma")] + k.metrics[SASS.format("fmul")]
+        for k in kernels
+    )
+
+
+def test_recorded_details_pages() -> None:
+    folder = recordings()
+    bert = list(read_counters(folder / "leleucas-bert_torch_nsight.csv.gz").kernels)
+    assert (len(bert), len({k.name for k in bert}), len(names_of(bert))) == (26, 12, 61)
+    assert added(bert, "dram__bytes.sum") == 2_406_400
+    assert added(bert, "sm__cycles_elapsed.avg") == pytest.approx(171_636.29)
+    assert mean_occupancy(bert) == pytest.approx(11.8285, abs=5e-5)
+    assert added(bert, TENSOR) == 15_427
+    assert flops(bert) == 68_457_856
+    flash = list(read_counters(folder / "leleucas-bert_flashattn_nsight.csv.gz").kernels)
+    assert (len(flash), added(flash, "dram__bytes.sum"), added(flash, TENSOR)) == (10, 712_192, 12_545)
+    assert mean_occupancy(flash) == pytest.approx(16.761, abs=5e-4)
+    sam = list(read_counters(folder / "leleucas-sam_decoder.csv.gz").kernels)
+    assert (len(sam), len({k.name for k in sam})) == (72, 17)
+    assert (added(sam, "dram__bytes.sum"), flops(sam)) == (7_877_676_544, 164_536_619_264)
+    assert mean_occupancy(sam) == pytest.approx(34.7465, abs=5e-5)
+
+
+def test_a_recorded_table_in_base_units() -> None:
+    (kernel,) = read_counters(recordings() / "nsightful-copy_blocked.csv.gz").kernels
+    assert kernel.duration_s == pytest.approx(21_058_944e-9)
+    assert kernel.values["achieved_occupancy"] == pytest.approx(0.9626)
+    assert (len(names_of([kernel])), kernel.grid, kernel.block) == (72, (1024, 1, 1), (256, 1, 1))
+
+
+def test_recorded_tables_whose_units_change_from_kernel_to_kernel(tmp_path: Path) -> None:
+    kernels: list[CountedKernel] = []
+    with tarfile.open(recordings() / "codegandee-rtx5090-deepseek-ocr-details.tar.gz") as packed:
+        for member in packed.getmembers():
+            if (file := packed.extractfile(member)) and member.name.endswith(".csv"):
+                kernels += read_table(io.TextIOWrapper(file, "utf-8").read())
+    assert (len(kernels), len(names_of(kernels))) == (20, 44)
+    assert all(len([name for name in k.without_number if "__" in name or "flop" in name]) == 3 for k in kernels)
+    assert sum(k.duration_s or 0.0 for k in kernels) == pytest.approx(915.03e-6)
+    assert mean_occupancy(kernels) == pytest.approx(39.513, abs=5e-4)
+    assert 100 * statistics.mean(k.values["sm_utilization"] or 0.0 for k in kernels) == pytest.approx(15.753, abs=5e-4)
+
+
+def test_recorded_text_output_is_refused(tmp_path: Path) -> None:
+    text = gzip.decompress((recordings() / "gpumode-lecture1-ncu-text.txt.gz").read_bytes())
+    (tmp_path / "ncu_logs").write_bytes(text)
+    with pytest.raises(FileFormatError, match="text output, not its table"):
+        read_counters(tmp_path / "ncu_logs")

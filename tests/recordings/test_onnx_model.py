@@ -1,0 +1,131 @@
+"""ONNX models: operators and FLOPs from shapes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings.onnx_model import read_onnx
+from statsnet.signatures.model import Signature
+from statsnet.signatures.privacy import assert_clean
+
+onnx = pytest.importorskip("onnx")
+helper = onnx.helper
+FLOAT, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
+
+
+def weight(name: str, *shape: int) -> onnx.TensorProto:
+    count = 1
+    for size in shape:
+        count *= size
+    return helper.make_tensor(name, FLOAT, shape, [0.0] * count)
+
+
+def save(path: Path, nodes: list, inputs: list, weights: list, outputs: tuple[str, ...] = ("y",)) -> Path:
+    results = [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
+    graph = helper.make_graph(nodes, "secret_ranker", inputs, results, weights)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), path)
+    return path
+
+
+def calls(signature: Signature) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for cluster in signature.clusters:
+        found[cluster.op.split(".")[1]] += cluster.calls  # type: ignore[assignment]
+    return dict(found)
+
+
+def test_products_and_convolutions_have_atens_costs(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3, 16, 16])
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]), helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "g", "h"], ["q"], transB=1),
+        helper.make_node("MatMul", ["q", "m"], ["y"]),
+    ]  # fmt: skip
+    weights = [weight("w", 8, 3, 3, 3), weight("b", 8), weight("g", 10, 8), weight("h", 10), weight("m", 10, 4)]
+    path = save(tmp_path / "m.onnx", nodes, [x], weights)
+    said: list[str] = []
+    one, four = read_onnx(path, note=said.append), read_onnx(path, dims={"batch": 4})
+    assert calls(one) == {"convolution": 1, "relu": 1, "mean": 1, "addmm": 1, "mm": 1}
+    flops = {c.op.split(".")[1]: c.flops for c in four.clusters}
+    assert flops["convolution"] == 2 * (8 * 3 * 3 * 3) * 4 * 8 * 8
+    assert (flops["addmm"], flops["mm"]) == (2 * 4 * 8 * 10, 2 * 4 * 10 * 4)
+    assert flops["relu"] == 4 * 8 * 8 * 8
+    assert (one.batch, four.batch, one.memory.parameter_count) == (1, 4, 216 + 8 + 80 + 10 + 40)
+    assert four.memory.input_bytes == 4 * 4 * 3 * 16 * 16
+    assert (one.mode, one.dtype, one.measurements) == ("inference", "float32", ())
+    assert said == ["1 symbolic dimensions of the inputs are counted as 1"]
+    assert_clean(one.to_dict())
+    assert "secret" not in str(one.to_dict())
+
+
+def test_the_larger_branch_of_an_if_and_an_operator_of_ones_own(tmp_path: Path) -> None:
+    def branch(name: str, *ops: str) -> onnx.GraphProto:
+        names = ["x", *(f"{name}{i}" for i in range(len(ops)))]
+        nodes = [helper.make_node(op, [names[i]], [names[i + 1]]) for i, op in enumerate(ops)]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(names[-1], FLOAT, [4, 4])])
+
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [4, 4]), helper.make_tensor_value_info("flag", BOOL, [])]
+    choice = helper.make_node(
+        "If", ["flag"], ["z"], then_branch=branch("t", "Relu"), else_branch=branch("e", "Exp", "Tanh")
+    )
+    own = helper.make_node("SecretRank", ["z"], ["y"], domain="com.acme")
+    said: list[str] = []
+    signature = read_onnx(save(tmp_path / "m.onnx", [choice, own], inputs, []), note=said.append)
+    assert calls(signature) == {"exp": 1, "tanh": 1, "opaque": 1}
+    assert any("If the branch" in text for text in said) and any("no counterpart" in text for text in said)
+    assert not any("Secret" in text for text in said)
+    assert_clean(signature.to_dict())
+
+
+def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for content in (b"", b"{}", b"\x00" * 9, b"\x1f\x8bxx"):
+        (tmp_path / "m.onnx").write_bytes(content)
+        with pytest.raises(FileFormatError) as refused:
+            read_onnx(tmp_path / "m.onnx")
+        assert refused.value.hint
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        read_onnx(tmp_path / "missing.onnx")
+    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
+    with pytest.raises(UsageError) as unknown:
+        read_onnx(path, dims={"sequence": 2})
+    assert "batch" in unknown.value.cause
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UsageError, match="onnx is not installed"):
+        read_onnx(path)
+
+
+def recorded(name: str) -> Path:
+    folder = os.environ.get("STATSNET_SHARED_DATA")
+    if not folder:
+        pytest.skip("STATSNET_SHARED_DATA names no folder of recordings")
+    return Path(folder, "traces", "onnx", f"{name}.onnx.gz")
+
+
+def test_recorded_models() -> None:
+    detector = read_onnx(recorded("FastestDet"))
+    assert {op: calls(detector)[op] for op in ("convolution", "relu", "index_select", "cat")} == {
+        "convolution": 70, "relu": 48, "index_select": 26, "cat": 20,
+    }  # fmt: skip
+    assert (detector.memory.parameter_count, detector.uncosted_calls_per_step) == (241_309, 0)
+    assert detector.memory.input_bytes == 4 * 3 * 352 * 352
+    upscaling = read_onnx(recorded("pytorch_super_resolution"), dims={"batch_size": 2})
+    assert calls(upscaling) == {"convolution": 4, "relu": 3, "pixel_shuffle": 1}
+    assert (upscaling.memory.parameter_count, upscaling.batch) == (59_657, 2)
+    weights = 64 * 25 + 64 * 64 * 9 + 32 * 64 * 9 + 9 * 32 * 9
+    products = sum(c.calls * (c.flops or 0) for c in upscaling.clusters if c.op == "aten.convolution.default")
+    assert products == 2 * 2 * 224 * 224 * weights
+    dense = read_onnx(recorded("light_densenet121"))
+    assert {op: calls(dense)[op] for op in ("convolution", "native_batch_norm")} == {
+        "convolution": 121, "native_batch_norm": 121,
+    }  # fmt: skip
+    speech = read_onnx(recorded("silero_vad_16k_op15"))
+    assert (calls(speech)["convolution"], speech.memory.parameter_count) == (6, 309_633)
