@@ -20,7 +20,7 @@ LAYERS = (
     {"measure"},
     {"profiling", "blocks"},
     {"proxy"},
-    {"synthesis", "analysis"},
+    {"synthesis", "analysis", "recordings"},
     {"devices", "evaluation"},
     {"reporting"},
     {"cli"},

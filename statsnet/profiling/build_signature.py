@@ -25,8 +25,14 @@ from statsnet.signatures.model import Signature
 class _Cluster:
     call: OpCall
     calls: float = 0.0
-    time_s: float | None = None
+    timed_calls: float = 0.0
+    timed_s: float = 0.0
     implementation: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def time_s(self) -> float | None:
+        """Calls whose times are not known take as long as the others; None if none is known."""
+        return self.timed_s * (self.calls / self.timed_calls) if self.timed_calls else None
 
 
 def coarse_number(value: float) -> float:
@@ -112,13 +118,14 @@ def build_signature(
 def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:
     cluster.calls += share
     if call.time_s is not None:
-        cluster.time_s = (cluster.time_s or 0.0) + call.time_s * share
+        cluster.timed_calls += share
+        cluster.timed_s += call.time_s * share
     cluster.implementation[implementation] += 1
 
 
 def _cluster_row(cluster: _Cluster) -> dict[str, Any]:
     call = cluster.call
-    cost = cost_of(call.op, call.args, call.outputs)
+    cost = cost_of(call.op, call.args, call.outputs) if call.is_counted or call.metadata else None
     return {
         "op": call.op,
         "phase": call.phase,

@@ -1,0 +1,1 @@
+"""Recordings that others made: profiler traces of any device, read into signatures."""
