@@ -136,6 +136,7 @@ def _nest(events: list[Event]) -> list[Event]:
     outermost: list[Event] = []
     around: list[Event] = []
     for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
+        event.children = []
         while around and (event.start_ns >= around[-1].end_ns or event.end_ns > around[-1].end_ns):
             around.pop()
         (around[-1].children if around else outermost).append(event)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
 from statsnet.recordings.chrome_trace import RecordedEvent
-from statsnet.recordings.operators import Describer, is_composite, is_operator_name
+from statsnet.recordings.operators import Describer, is_collective, is_composite, is_operator_name
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.vocabulary import OPAQUE_OP, OPTIMIZERS
 
@@ -38,22 +38,23 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
     events: dict[int, Event] = {}
     optimizer: str | None = None
     uncounted = 0
-    stack = [(event, "forward") for event in reversed(step.roots)]
+    stack = [(event, "forward", False) for event in reversed(step.roots)]
     while stack:
-        event, outer = stack.pop()
+        event, outer, is_inside = stack.pop()
         if not isinstance(event, RecordedEvent):
             continue
         phase = phase_of(event.name, outer)
         if phase == "optimizer" and (match := _OPTIMIZER.match(event.name)):
             optimizer = match[1]
-        is_call, goes_on = _role(event, device)
+        is_call, goes_on = _role(event, device, is_inside)
         if is_call:
             call, complete = _call(event, phase, describer)
             uncounted += not complete and not call.metadata
             events[len(calls)] = event
             calls.append(call)
         if goes_on:
-            stack.extend((child, phase) for child in reversed(event.children))
+            is_inside = is_inside or event.kind == "operator"
+            stack.extend((child, phase, is_inside) for child in reversed(event.children))
     return RecordedCalls(calls=calls, events=events, optimizer=_public(optimizer), uncounted=uncounted)
 
 
@@ -66,19 +67,20 @@ def phase_of(name: str, outer: str) -> str:
     return "backward" if outer == "forward" and _BACKWARD.fullmatch(name) else outer
 
 
-def _role(event: RecordedEvent, device: str) -> tuple[bool, bool]:
-    """Whether the event is a call, and whether there may be calls inside it."""
+def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, bool]:
+    """Whether the event is a call, and whether there may be calls inside it. `is_inside`: it is within an operator."""
     if event.kind == "launch":
         # A graph's kernels belong to the operators of its capture, which are then inside.
         return event.is_graph and event.has_work and not event.children, True
-    if event.kind == "annotation":
-        return False, True
-    composite = is_composite(event.name)
+    composite = is_composite(event.name) if event.kind == "operator" else None
     if composite is False:
         return True, False
     launches = [c for c in event.children if isinstance(c, RecordedEvent) and c.kind == "launch" and not c.is_graph]
     if any(launch.has_work for launch in launches):
-        return True, True
+        # What a user's range launched outside any operator belongs to none, as in a live profile.
+        return event.kind == "operator" or is_inside or is_collective(event.name), True
+    if event.kind == "annotation":
+        return False, True
     if composite is None and is_operator_name(event.name):
         return not any(isinstance(c, RecordedEvent) and c.kind == "operator" for c in event.children), True
     compiled = device == "cpu" and not event.children and "cpp_fused" in event.name

@@ -169,7 +169,7 @@ class _Text:
 
     def _refuse(self, why: str) -> NoReturn:
         line = self._line + self._text.count("\n", 0, self._at)
-        ended = self._ended and self._at >= len(self._text.rstrip()) or "ends in the middle" in why
+        ended = "ends in the middle" in why or (self._ended and self._at >= len(self._text.rstrip()))
         cause = f"it ends in line {line}, before its list of events does" if ended else f"line {line}: {why}"
         kind = "is cut short" if ended else "is not JSON"
         hint = "copy or record it once more" if ended else HINT

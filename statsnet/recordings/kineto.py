@@ -17,7 +17,7 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
-from statsnet.profiling.timeline import Timeline, times_of
+from statsnet.profiling.timeline import times_of
 from statsnet.profiling.trace import StepTrace, placed_kernels
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
@@ -76,8 +76,8 @@ def import_recording(
         notes.append(f"{given} of {total} kernels of graphs have operators, from their capture")
     elif graphs:
         notes.append(
-            f"{sum(len(g.kernels) for g in graphs)} kernels ran in graphs, without operators: give the recording of the "
-            "capture with --capture"
+            f"{sum(len(g.kernels) for g in graphs)} kernels ran in graphs, without operators: give the recording in "
+            "which the graphs were captured with --capture"
         )
     arguments = [e.arguments for e in events.inside if isinstance(e, RecordedEvent)]
     found = calls_of(events, Describer(common_dtype(arguments)), device=device)
@@ -116,7 +116,7 @@ def choose_step(recording: Recording, name: str, number: int | None) -> Recorded
     spent = [0] * len(steps)
     for event in recording.events:
         if event.kernels:
-            own_ns = sum(k.end_ns - k.start_ns for k in event.kernels)
+            own_ns = sum(k.end_ns - k.start_ns for k in event.kernels if not k.is_copy)
             for i, (_, step) in enumerate(steps):
                 spent[i] += own_ns if step.start_ns <= event.start_ns < step.end_ns else 0
     return max(
@@ -153,17 +153,11 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
         step_latency_s=[step_s],
         profiled_latency_s=[step_s],
         framework_time_s=line.framework_s if has_kernels or device == "cpu" else None,
-        idle_time_s=max(step_s - busy_s(events.on_device), 0.0)
-        if device == "cuda" and has_kernels
-        else _idle(line, device),
+        idle_time_s=step_s - busy_s(events.on_device) if has_kernels else 0.0 if device == "cpu" else None,
         kernels_launched=len(events.on_device),
         unexplained_share=None,
         on_device=placed_kernels(line),
     )
-
-
-def _idle(line: Timeline, device: str) -> float | None:
-    return line.idle_s if device == "cpu" else None
 
 
 def _lost(found: RecordedCalls, index: int) -> bool:
@@ -196,8 +190,8 @@ def _check(recording: Recording, name: str) -> None:
     if recording.on_device:
         raise FileFormatError(
             f"'{name}' holds no operators",
-            cause=f"it was recorded with activities=[CUDA] alone: {recording.on_device} kernels and copies, and nothing "
-            "that says what they computed",
+            cause=f"it was recorded with activities=[CUDA] alone: {recording.on_device} kernels and copies, and "
+            "nothing that says what they computed",
             hint=f"record with {HOW}",
         )
     raise FileFormatError(f"'{name}' holds no operators", cause="none of its events is one", hint=f"record with {HOW}")

@@ -19,6 +19,7 @@ import torch
 
 from statsnet.profiling.encode import encode_outputs, encode_value
 from statsnet.recordings.chrome_trace import Arguments
+from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.privacy import safe_op
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
@@ -99,7 +100,7 @@ class Describer:
             tensors = [] if arguments is None else self._plain(arguments)
             return Described(op=public_name(name), args=tensors, outputs=[], complete=False)
         overloads = [getattr(packet, o) for o in packet.overloads()]
-        if arguments is None:
+        if arguments is None or is_metadata(str(overloads[0])):
             return Described(op=str(_usual(overloads)), args=[], outputs=[], complete=False)
         fitting = [o for o in overloads if _fits(o._schema.arguments, arguments)]
         if not fitting:
@@ -170,8 +171,16 @@ def is_composite(name: str) -> bool | None:
     packet = packet_of(name)
     if packet is None:
         return None
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
-    return all(getattr(packet, o).has_kernel_for_dispatch_key(key) for o in packet.overloads())
+    # Variants that write into a given tensor are made of the plain ones, whatever those are.
+    plain = [o for o in packet.overloads() if "out" not in o]
+    names = [name if o == "default" else f"{name}.{o}" for o in plain or packet.overloads()]
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return all(has_kernel(n, "CompositeImplicitAutograd") for n in names if torch._C._dispatch_has_kernel(n))
+
+
+def is_collective(name: str) -> bool:
+    """Whether a range is what NCCL's process group records around a launch."""
+    return _NCCL.fullmatch(name) is not None
 
 
 @cache
