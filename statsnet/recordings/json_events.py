@@ -7,13 +7,12 @@ Each event is decoded by Python's own decoder; only one that it refuses is repai
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO
 
 from statsnet.errors import FileFormatError
 
@@ -79,11 +78,11 @@ class ChromeTrace:
 
 def open_text(path: Path) -> TextIO:
     """A file's text, whether or not it is compressed with gzip. Bytes that are not UTF-8 are replaced."""
-    file = path.open("rb")
-    packed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    data = cast(io.BufferedIOBase, gzip.GzipFile(fileobj=file)) if packed else file
-    return io.TextIOWrapper(data, encoding="utf-8-sig", errors="replace")
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    if is_packed:
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace")
+    return path.open(encoding="utf-8-sig", errors="replace")
 
 
 class _Text:

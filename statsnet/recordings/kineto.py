@@ -138,8 +138,8 @@ def events_of(recording: Recording, step: RecordedEvent) -> StepEvents:
 def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels: bool) -> StepTrace:
     """The step as a live profile would give it. What a recording cannot tell is None."""
     calls = found.calls
-    timed = sum(1 for c in calls if not c.metadata)
-    line = times_of(events, found.events, len(calls), timed, device=device)
+    timed = {i: event for i, event in found.events.items() if not calls[i].metadata}
+    line = times_of(events, timed, len(calls), len(timed), device=device)
     step_s = max(line.step_s, busy_s(events.on_device))
     for i, call in enumerate(calls):
         call.time_s = 0.0 if call.metadata else line.op_time_s[i]
