@@ -25,14 +25,8 @@ from statsnet.signatures.model import Signature
 class _Cluster:
     call: OpCall
     calls: float = 0.0
-    timed_calls: float = 0.0
-    timed_s: float = 0.0
+    time_s: float | None = None
     implementation: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def time_s(self) -> float | None:
-        """Calls whose times are not known take as long as the others; None if none is known."""
-        return self.timed_s * (self.calls / self.timed_calls) if self.timed_calls else None
 
 
 def coarse_number(value: float) -> float:
@@ -80,7 +74,7 @@ def build_signature(
                 cluster_of.append(None)
                 continue
             args = coarse_arguments(call.args)
-            key = json.dumps([call.op, call.phase, args, call.outputs], sort_keys=True)
+            key = json.dumps([call.op, call.phase, args, call.outputs, call.is_lost], sort_keys=True)
             if key not in clusters:
                 call.args = args
                 clusters[key] = _Cluster(call)
@@ -118,8 +112,7 @@ def build_signature(
 def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:
     cluster.calls += share
     if call.time_s is not None:
-        cluster.timed_calls += share
-        cluster.timed_s += call.time_s * share
+        cluster.time_s = (cluster.time_s or 0.0) + call.time_s * share
     cluster.implementation[implementation] += 1
 
 

@@ -144,7 +144,8 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
     for i, call in enumerate(calls):
         call.time_s = 0.0 if call.metadata else line.op_time_s[i]
         call.device_kernels = len(line.op_kernels[i])
-        if device == "cuda" and not call.metadata and (not has_kernels or _lost(found, i)):
+        call.is_lost = device == "cuda" and not call.metadata and _lost(found, i)
+        if call.is_lost or (device == "cuda" and not call.metadata and not has_kernels):
             call.time_s = None
     return StepTrace(
         device=device,

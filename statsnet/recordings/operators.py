@@ -69,6 +69,13 @@ _SIZES_ALONE = frozenset(
 these numbers, others stand in for them."""
 
 
+_LIKE_ARGUMENTS = {
+    "cudnn_batch_norm_backward": (0, 2, 2), "miopen_batch_norm_backward": (0, 2, 2),
+    "max_pool2d_with_indices_backward": (1,), "_adaptive_avg_pool2d_backward": (1,),
+}  # fmt: skip
+"""Operators whose results are like some of their arguments (by place), and that need more to run on the meta device."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
     """An operator's full name and its encoded arguments and outputs. If not `complete`, they do not suffice to count
@@ -279,12 +286,12 @@ _PYTHON = {"true": "True", "false": "False", "inf": "1e999", "-inf": "-1e999", "
 def _outputs(function: Any, values: list[Any]) -> list[Any] | None:
     """Encoded results on the meta device; None if the operator cannot be run there with what is known."""
     name = function._schema.name.partition("::")[2]
+    if name in _LIKE_ARGUMENTS:
+        like = [values[i] for i in _LIKE_ARGUMENTS[name]]
+        return [encode_value(v) for v in like] if all(isinstance(v, torch.Tensor) for v in like) else None
     if any(v is _UNKNOWN for v in values) and name not in _SIZES_ALONE:
         return None
     ready = [_stand_in(v, a) for v, a in _paired(values, function)]
-    if name in ("cudnn_batch_norm_backward", "miopen_batch_norm_backward"):
-        weight = encode_value(ready[2])
-        return [encode_value(ready[0]), weight, weight]
     if name in ("cudnn_batch_norm", "miopen_batch_norm"):  # no results on meta; those of the plain one
         function, ready = torch.ops.aten.native_batch_norm.default, ready[:8]
     positional, keyword = _split(function, ready)

@@ -174,3 +174,12 @@ def test_shapes_from_an_execution_trace(tmp_path: Path) -> None:
     trace.write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))
     found = read_kineto(write(tmp_path / "trace.json", events), execution_trace=trace)
     assert rows(found.signature)["aten.addmm.default", "forward"][2] == FLOPS
+
+
+def test_equal_calls_with_and_without_a_time_are_told_apart(tmp_path: Path) -> None:
+    again = [e | {"ts": e["ts"] + 200} for e in LINEAR]
+    events = [step(1, 1000, 900), *LINEAR, *launch(3, 1030, "gemm", 1035, 40), *again, *launch(4, 1230, "gemm", 0, 0)]
+    signature = read_kineto(write(tmp_path / "trace.json", events)).signature
+    assert [c.calls for c in signature.clusters] == [1, 1]
+    assert measurement(signature).cluster_time_s == (pytest.approx(40 * US), None)
+    assert signature.flops_per_step == 2 * FLOPS
