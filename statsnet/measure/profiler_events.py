@@ -7,7 +7,7 @@ step pays for gigabytes of fresh memory. So a session is read and emptied at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,7 +77,7 @@ class StepEvents:
         return cls.joined(threads.values(), step, on_device)
 
     @classmethod
-    def joined(cls, threads: Iterable[list[Event]], step: Event, on_device: Iterable[Kernel]) -> StepEvents:
+    def joined(cls, threads: Iterable[Sequence[Event]], step: Event, on_device: Iterable[Kernel]) -> StepEvents:
         """Nest the events of each thread, and keep those that start within the step, on whatever thread: autograd has
         threads of its own. `step` need not be among them."""
         lists = list(threads)
@@ -131,7 +131,7 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
     return threads, operators
 
 
-def _nest(events: list[Event]) -> list[Event]:
+def _nest(events: Sequence[Event]) -> list[Event]:
     """Give the events of one thread their children. Returns those that lie in no other."""
     outermost: list[Event] = []
     around: list[Event] = []

@@ -126,6 +126,8 @@ class _Text:
         """The value that comes next."""
         self.peek()
         while True:
+            value: Any = None
+            end: int | None
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except (json.JSONDecodeError, RecursionError):
