@@ -63,7 +63,7 @@ def layer_histogram(problem: Problem) -> list[tuple[Placed, int]]:
     total = sum(layers.values())
     matrix = costs.matrix(problem.rows, problem.budget_s)
     parameters = np.array([parameter_count(b) for b in blocks], dtype=float)
-    wanted_parameters = sum(m.weight * m.signature.memory.parameter_count for m in target.members)
+    wanted_parameters = sum(m.weight * (m.signature.memory.parameter_count or 0) for m in target.members)
     share = problem.budget_s / sum(m.weight * m.latency_s for m in target.members)
     rows = [np.array([b.kind == kind for b in blocks]) / total for kind in kinds]
     rows.append(matrix[problem.rows.index("flops")])

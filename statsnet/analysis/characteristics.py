@@ -28,7 +28,7 @@ class Characteristics:
     """
 
     name: str
-    parameters: int
+    parameters: int | None
     flops: float
     bytes: float
     batch: int | None
@@ -37,9 +37,9 @@ class Characteristics:
     phases: dict[str, float]
     framework: float | None
     idle: float | None
-    parameter_bytes: int
-    buffer_bytes: int
-    input_bytes: int
+    parameter_bytes: int | None
+    buffer_bytes: int | None
+    input_bytes: int | None
     optimizer_bytes: int | None
     activation_bytes: int | None
     peak_bytes: int | None

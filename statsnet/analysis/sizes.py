@@ -33,7 +33,7 @@ def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
     by_workload: dict[str, dict[int, Size]] = defaultdict(dict)
     for signature in sorted(signatures, key=lambda s: not s.measurements):
         memory = signature.memory
-        if signature.name is None or memory.activation_bytes is None:
+        if signature.name is None or memory.activation_bytes is None or memory.input_bytes is None:
             continue
         size = Size(
             name=signature.name,

@@ -13,7 +13,20 @@ from types import FrameType
 import click
 
 from statsnet import __version__
-from statsnet.cli import cache, characterize, compare, device, listing, map, profile, run, show, synthesize, validate
+from statsnet.cli import (
+    cache,
+    characterize,
+    compare,
+    device,
+    import_recording,
+    listing,
+    map,
+    profile,
+    run,
+    show,
+    synthesize,
+    validate,
+)
 from statsnet.errors import StatsNetError
 from statsnet.measure.patience import PATIENCE
 
@@ -39,6 +52,7 @@ def statsnet(debug: bool) -> None:
 
 for command in (
     profile.profile,
+    import_recording.import_,
     synthesize.synthesize,
     run.run,
     validate.validate,

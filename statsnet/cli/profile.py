@@ -99,10 +99,10 @@ def profile(
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
     output.print_notes([*([why] if why else []), *_throttling(signature)])
-    _write(signature, path, json_path)
+    write_signature(signature, path, json_path)
 
 
-def _write(signature: Signature, path: str | None, json_path: str | None) -> None:
+def write_signature(signature: Signature, path: str | None, json_path: str | None) -> None:
     """The signature into its files, and what there is to read of it onto the terminal."""
     from statsnet.reporting.signature import signature_report
     from statsnet.signatures.privacy import assert_clean

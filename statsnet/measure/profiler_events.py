@@ -7,7 +7,7 @@ step pays for gigabytes of fresh memory. So a session is read and emptied at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,10 +73,17 @@ class StepEvents:
             on_device.append(kernel)
             if (launcher := launched_by.get(record.linked_correlation_id())) is not None:
                 launcher.kernels.append(kernel)
-        outermost = [event for events in threads.values() for event in _nest(events)]
         step = next(e for events in threads.values() for e in events if e.name == STEP_LABEL)
-        during = range(step.start_ns, step.end_ns + 1)
-        inside = [e for events in threads.values() for e in events if e is not step and e.start_ns in during]
+        return cls.joined(threads.values(), step, on_device)
+
+    @classmethod
+    def joined(cls, threads: Iterable[Sequence[Event]], step: Event, on_device: Iterable[Kernel]) -> StepEvents:
+        """Nest the events of each thread, and keep those that start within the step, on whatever thread: autograd has
+        threads of its own. `step` need not be among them."""
+        lists = list(threads)
+        outermost = [event for events in lists for event in _nest(events)]
+        during = range(step.start_ns, max(step.end_ns, step.start_ns + 1))
+        inside = [e for events in lists for e in events if e is not step and e.start_ns in during]
         roots = [*step.children, *(e for e in outermost if e is not step and e.start_ns in during)]
         return cls(
             step=step,
@@ -124,11 +131,12 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
     return threads, operators
 
 
-def _nest(events: list[Event]) -> list[Event]:
+def _nest(events: Sequence[Event]) -> list[Event]:
     """Give the events of one thread their children. Returns those that lie in no other."""
     outermost: list[Event] = []
     around: list[Event] = []
     for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
+        event.children = []
         while around and (event.start_ns >= around[-1].end_ns or event.end_ns > around[-1].end_ns):
             around.pop()
         (around[-1].children if around else outermost).append(event)

@@ -74,7 +74,7 @@ def build_signature(
                 cluster_of.append(None)
                 continue
             args = coarse_arguments(call.args)
-            key = json.dumps([call.op, call.phase, args, call.outputs], sort_keys=True)
+            key = json.dumps([call.op, call.phase, args, call.outputs, call.is_lost], sort_keys=True)
             if key not in clusters:
                 call.args = args
                 clusters[key] = _Cluster(call)
@@ -118,7 +118,7 @@ def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> 
 
 def _cluster_row(cluster: _Cluster) -> dict[str, Any]:
     call = cluster.call
-    cost = cost_of(call.op, call.args, call.outputs)
+    cost = cost_of(call.op, call.args, call.outputs) if call.is_counted or call.metadata else None
     return {
         "op": call.op,
         "phase": call.phase,

@@ -143,7 +143,7 @@ def trace_step(
         unmatched_calls=min(t.unmatched for t in timelines),
         kernels_launched=sum(len(k) for k in kernels),
         unexplained_share=_unexplained(bare, quiet),
-        on_device=_placed(timelines[-1]),
+        on_device=placed_kernels(timelines[-1]),
     )
 
 
@@ -155,7 +155,8 @@ def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     return times_s
 
 
-def _placed(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
+def placed_kernels(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
+    """The kernels of a profiled step in order, each with the index of its call."""
     places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels) for kernel in kernels}
     return [(places.get(id(kernel)), kernel) for kernel in timeline.on_device]
 

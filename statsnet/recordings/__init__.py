@@ -1,1 +1,1 @@
-"""Recordings of other tools → signatures."""
+"""Recordings that others made: profiler traces of any device, read into signatures."""

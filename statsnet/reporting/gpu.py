@@ -122,6 +122,7 @@ def _shown(name: str, value: float | None) -> str:
 
 _REASONS = {
     "off": "not asked for",
+    "not_recorded": "the recording does not hold it",
     "not_installed": "its tool is not installed (Nsight Compute; nvidia-ml-py)",
     "not_permitted": "the driver keeps it from this user",
     "not_supported": "the device does not give it",

@@ -23,6 +23,7 @@ from statsnet.units import format_bytes, format_duration, format_quantity
 
 PRIVACY_NOTE = "level full: exact dims are in the file, and much of an architecture can be told from them."
 SHOWN_UNCOVERED = 8
+_HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (one step of a recording)"}
 
 
 def signature_report(signature: Signature) -> Report:
@@ -86,7 +87,7 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
 
 def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str, str]]:
     latency = measurement.latency_s
-    how = " (replayed from its operators)" if measurement.source == "replay" else ""
+    how = _HOW[measurement.source]
     return [
         ("measured on", environment_line(measurement.environment) + how),
         (

@@ -36,9 +36,10 @@ COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS, *SUM_COUNTERS)
 COUNTING = ("auto", "ncu", "off")
 """Counters if they are available; counters or an error; no counters."""
 
-Reason = Literal["off", "not_installed", "not_permitted", "not_supported", "mismatch", "failed"]
+Reason = Literal["off", "not_installed", "not_permitted", "not_supported", "mismatch", "failed", "not_recorded"]
 WHY_MISSING = get_args(Reason)
-"""Words for why a value is null. `mismatch`: the counted kernels are not the timed ones."""
+"""Words for why a value is null. `mismatch`: the counted kernels are not the timed ones.
+`not_recorded`: the recording that was imported does not hold it."""
 
 PowerField = Literal["energy", "clocks", "temperature", "throttled", "nvml"]
 POWER_FIELDS = get_args(PowerField)

@@ -94,12 +94,13 @@ class Motif:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """Memory of the workload in bytes; what is not known is None. `activation_bytes` is the most that comes and goes
-    within a step (activations, gradients, workspace), `optimizer_bytes` the optimizer's state in training."""
+    within a step (activations, gradients, workspace), `optimizer_bytes` the optimizer's state in training. A recording
+    tells none of them."""
 
-    parameter_count: Size
-    parameter_bytes: Size
-    buffer_bytes: Size
-    input_bytes: Size
+    parameter_count: Size | None
+    parameter_bytes: Size | None
+    buffer_bytes: Size | None
+    input_bytes: Size | None
     optimizer_bytes: Size | None = field(default=None, metadata=IF_KNOWN)
     activation_bytes: Size | None = None
     peak_bytes: Size | None = None
@@ -160,7 +161,7 @@ class Measurement:
     idle_time_s: Quantity | None
     unexplained_share: Finite | None
     coefficient_of_variation: Quantity | None
-    source: Literal["profile", "replay"] = "profile"
+    source: Literal["profile", "replay", "recording"] = "profile"
     gpu: GpuActivity | None = field(default=None, metadata=IF_KNOWN)
 
     @property

@@ -124,7 +124,7 @@ def _rules(words: frozenset[str]) -> dict[str, Rule]:
         "counts.clusters.category": frozenset(CATEGORIES).__contains__,
         "measurements.kernels": is_kernel,
         "measurements.kernel_class": is_kernel_class,
-        "measurements.source": {"profile", "replay"}.__contains__,
+        "measurements.source": {"profile", "replay", "recording"}.__contains__,
         "measurements.gpu.kernels.family": is_kernel,
         "measurements.gpu.power.throttled": THROTTLE_REASONS.__contains__,
         "measurements.gpu.counters.tool": _matches(r"ncu [0-9.]{1,30}"),

@@ -243,7 +243,7 @@ def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
 
 
 def _expected_s(member: TargetMember, timed_s: float) -> float:
-    building_s = member.signature.memory.parameter_bytes / BUILT_BYTES_PER_S
+    building_s = (member.signature.memory.parameter_bytes or 0) / BUILT_BYTES_PER_S
     return START_S + building_s + max(timed_s, STEPS * member.latency_s)
 
 

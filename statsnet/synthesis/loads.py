@@ -127,7 +127,7 @@ def _distinct_shares(target: Target) -> dict[str, float]:
     shares = {}
     for member in target.members:
         clusters = [c for c in target.clusters if c.member == member.name]
-        left = float(member.signature.memory.parameter_bytes)
+        left = float(member.signature.memory.parameter_bytes or 0)
         products: set[int] = set()
         tables: set[int] = set()
         read = 0.0

@@ -16,7 +16,7 @@ from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.gpu_activity import launches_of
 from statsnet.profiling.timeline import read_step
-from statsnet.profiling.trace import StepTrace, _placed
+from statsnet.profiling.trace import StepTrace, placed_kernels
 from statsnet.signatures.gpu import COUNTERS, GpuActivity, Power
 from statsnet.signatures.model import Signature
 
@@ -61,7 +61,7 @@ def trace_of(records: list[Record]) -> StepTrace:
         step_latency_s=[100 * US],
         profiled_latency_s=[100 * US],
         kernels_launched=4,
-        on_device=_placed(timeline),
+        on_device=placed_kernels(timeline),
     )
 
 

@@ -1,0 +1,106 @@
+"""The calls of a recorded step: those operators that a live profile would have captured.
+
+A live profile's dispatch mode sees an operator unless it is made of others alone (`aten::linear`), and nothing inside
+it. An operator of another library is a call if it launched kernels itself. So is whatever else launched some inside an
+operator's range: a compiler's kernels, a graph.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from statsnet.measure.profiler_events import Event, StepEvents
+from statsnet.profiling.capture import OpCall
+from statsnet.recordings.chrome_trace import RecordedEvent
+from statsnet.recordings.operators import Describer, is_collective, is_composite, is_operator_name
+from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.vocabulary import OPAQUE_OP, OPTIMIZERS
+
+_BACKWARD = re.compile(r"(autograd::engine::evaluate_function: .*|torch::autograd::.*|\w*Backward\d*)")
+_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+?)\.step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCalls:
+    """Calls in their order, the event of each, and the optimizer's class where one ran. `events` has an entry for each
+    call; `uncounted` are the calls whose work cannot be told."""
+
+    calls: list[OpCall]
+    events: dict[int, Event]
+    optimizer: str | None
+    uncounted: int
+
+
+def calls_of(step: StepEvents, describer: Describer, *, device: str) -> RecordedCalls:
+    """The calls of a step whose events are nested."""
+    calls: list[OpCall] = []
+    events: dict[int, Event] = {}
+    optimizer: str | None = None
+    uncounted = 0
+    stack = [(event, "forward", False) for event in reversed(step.roots)]
+    while stack:
+        event, outer, is_inside = stack.pop()
+        if not isinstance(event, RecordedEvent):
+            continue
+        phase = phase_of(event.name, outer)
+        if phase == "optimizer" and (match := _OPTIMIZER.match(event.name)):
+            optimizer = match[1]
+        is_call, goes_on = _role(event, device, is_inside)
+        if is_call:
+            call, complete = _call(event, phase, describer)
+            uncounted += not complete and not call.metadata
+            events[len(calls)] = event
+            calls.append(call)
+        if goes_on:
+            is_inside = is_inside or event.kind == "operator"
+            stack.extend((child, phase, is_inside) for child in reversed(event.children))
+    return RecordedCalls(calls=calls, events=events, optimizer=_public(optimizer), uncounted=uncounted)
+
+
+def phase_of(name: str, outer: str) -> str:
+    """The phase of a range, given that of the range around it."""
+    if name.startswith(("Optimizer.step#", "Optimizer.zero_grad#")):
+        return "optimizer"
+    if name.startswith("enumerate(DataLoader)"):
+        return "input"
+    return "backward" if outer == "forward" and _BACKWARD.fullmatch(name) else outer
+
+
+def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, bool]:
+    """Whether the event is a call, and whether there may be calls inside it. `is_inside`: it is within an operator."""
+    if event.kind == "launch":
+        # A graph's kernels belong to the operators of its capture, which are then inside.
+        return event.is_graph and event.has_work and not event.children, True
+    composite = is_composite(event.name) if event.kind == "operator" else None
+    if composite is False:
+        return True, False
+    launches = [c for c in event.children if isinstance(c, RecordedEvent) and c.kind == "launch" and not c.is_graph]
+    if any(launch.has_work for launch in launches):
+        # What a user's range launched outside any operator belongs to none, as in a live profile.
+        return event.kind == "operator" or is_inside or is_collective(event.name), True
+    if event.kind == "annotation":
+        return False, True
+    if composite is None and is_operator_name(event.name):
+        return not any(isinstance(c, RecordedEvent) and c.kind == "operator" for c in event.children), True
+    compiled = device == "cpu" and not event.children and "cpp_fused" in event.name
+    return compiled, True
+
+
+def _call(event: RecordedEvent, phase: str, describer: Describer) -> tuple[OpCall, bool]:
+    if event.kind == "launch":
+        return OpCall(op=OPAQUE_OP, phase=phase, args=[], outputs=[], is_counted=False), False
+    described = describer.describe(event.name, event.arguments)
+    call = OpCall(
+        op=described.op, phase=phase, args=described.args, outputs=described.outputs, is_counted=described.complete,
+        metadata=is_metadata(described.op),
+    )  # fmt: skip
+    return call, described.complete
+
+
+def _public(optimizer: str | None) -> str | None:
+    """The optimizer's name as signatures spell it."""
+    if optimizer is None:
+        return None
+    known = optimizer.lower()
+    return known if known.replace("_", "") in OPTIMIZERS else "custom"

@@ -1,0 +1,199 @@
+"""A profiler's recording as typed events: ranges on the CPU, launches, and what ran on the device.
+
+Kineto has renamed its categories over the years (`Operator`, `Kernel`, `Runtime`; now `cpu_op`, `kernel`,
+`cuda_runtime`), and AMD's recorders use the same names as NVIDIA's. Python functions are not read.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Literal
+
+from statsnet.measure.device_kernels import Dims, Kernel
+from statsnet.measure.profiler_events import Event
+from statsnet.recordings.json_events import ChromeTrace
+
+Kind = Literal["operator", "annotation", "launch"]
+
+_KINDS: dict[str, Kind] = {"cpu_op": "operator", "operator": "operator", "user_annotation": "annotation"}
+_ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"})
+_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """What a recording tells of an operator's arguments, a list each: sizes, types as C++ names them, strides, and
+    values as text. None: not recorded."""
+
+    dims: list[Any] | None
+    types: list[Any] | None
+    strides: list[Any] | None = None
+    values: list[Any] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class RecordedEvent(Event):
+    """A range on the CPU. `lost` counts the kernels that it launched and whose times were not recorded; `launched` is
+    the kernel's name where the launch itself tells it."""
+
+    kind: Kind = "operator"
+    arguments: Arguments | None = None
+    lost: int = 0
+    launched: str = ""
+    record_id: int | None = None
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.kernels) or self.lost > 0
+
+    @property
+    def is_graph(self) -> bool:
+        return self.kind == "launch" and "GraphLaunch" in self.name
+
+
+@dataclass(slots=True, kw_only=True)
+class Recording:
+    """`steps` are the marked steps by number; `head` the file's fields beside its events. `unlaunched` counts what ran
+    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each."""
+
+    threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
+    steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
+    head: dict[str, Any] = field(default_factory=dict)
+    operators: int = 0
+    with_dims: int = 0
+    on_device: int = 0
+    unlaunched: int = 0
+    lost: int = 0
+    devices: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def events(self) -> Iterator[RecordedEvent]:
+        return (event for events in self.threads.values() for event in events)
+
+
+def read_chrome_trace(path: Path) -> Recording:
+    """Raises FileFormatError for a file that is no trace, or is cut short or damaged."""
+    trace = ChromeTrace(path)
+    reader = _Reader()
+    with _no_collection():
+        for event in trace:
+            if event.get("ph") == "X":
+                reader.take(event)
+    reader.recording.head = trace.head
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.recording = Recording()
+        self._kernels: list[tuple[int | None, Kernel | None]] = []
+        self._launches: dict[int, RecordedEvent] = {}
+        self._arguments: dict[str, Arguments] = {}
+        self._names: dict[str, str] = {}
+
+    def take(self, event: dict[str, Any]) -> None:
+        category = str(event.get("cat", "")).lower()
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        if category in _ON_DEVICE:
+            self._take_kernel(event, args)
+            return
+        kind = _KINDS.get(category) or ("launch" if category.endswith(("runtime", "driver")) else None)
+        start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
+        if kind is None or start_ns is None:
+            return
+        name = self._name(event)
+        made = RecordedEvent(name, start_ns, start_ns + max(length_ns or 0, 0), [], kind=kind)
+        if kind == "launch":
+            made.launched = self._names.setdefault(str(args.get("kernel", "")), str(args.get("kernel", "")))
+            if (correlation := _whole(args.get("correlation"))) is not None:
+                self._launches.setdefault(correlation, made)
+        elif step := _STEP.match(name):
+            made.kind = "annotation"
+            self.recording.steps.append((int(step[1]), made))
+        elif kind == "operator":
+            made.arguments = self._read_arguments(args)
+            made.record_id = _whole(args.get("Record function id"))
+            self.recording.operators += 1
+            self.recording.with_dims += made.arguments is not None
+        self.recording.threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(made)
+
+    def finish(self) -> Recording:
+        """Each kernel to the launch with its correlation."""
+        for correlation, kernel in self._kernels:
+            launch = self._launches.get(correlation) if correlation is not None else None
+            if launch is None:
+                self.recording.unlaunched += 1
+            elif kernel is None:
+                launch.lost += 1
+            else:
+                launch.kernels.append(kernel)
+        return self.recording
+
+    def _take_kernel(self, event: dict[str, Any], args: dict[str, Any]) -> None:
+        start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
+        self.recording.on_device += 1
+        device = _whole(args.get("device"))
+        self.recording.devices[device or 0] = self.recording.devices.get(device or 0, 0) + 1
+        kernel = None
+        if start_ns and length_ns is not None and length_ns >= 0:  # Kineto writes zeros where its buffer was full
+            kernel = Kernel(
+                name=self._name(event), start_ns=start_ns, end_ns=start_ns + length_ns,
+                stream=_whole(args.get("stream")) or 0, grid=_dims(args.get("grid")), block=_dims(args.get("block")),
+            )  # fmt: skip
+        else:
+            self.recording.lost += 1
+        self._kernels.append((_whole(args.get("correlation")), kernel))
+
+    def _name(self, event: dict[str, Any]) -> str:
+        name = str(event.get("name", ""))
+        return self._names.setdefault(name, name)
+
+    def _read_arguments(self, args: dict[str, Any]) -> Arguments | None:
+        """One object for all operators with equal arguments, of which a large file has few."""
+        dims = args.get("Input Dims", args.get("Input dims"))
+        if not dims:
+            return None
+        kept = (dims, args.get("Input type"), args.get("Input Strides"), args.get("Concrete Inputs"))
+        return self._arguments.setdefault(repr(kept), Arguments(*(v if isinstance(v, list) else None for v in kept)))
+
+
+def nanoseconds(microseconds: Any) -> int | None:
+    """Exact nanoseconds of a time in microseconds, given as a whole number or as a number's text."""
+    if isinstance(microseconds, int):
+        return microseconds * 1000
+    try:
+        return int((Decimal(microseconds) * 1000).to_integral_value())
+    except (InvalidOperation, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _dims(value: Any) -> Dims | None:
+    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(n, int) and n >= 0 for n in value):
+        return None
+    return (value[0], value[1], value[2])
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Millions of live objects would be walked again and again; none of them is garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

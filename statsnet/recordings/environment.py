@@ -1,0 +1,82 @@
+"""What a recording tells of the device and the software that it was made on, as an environment record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from statsnet.recordings.chrome_trace import Recording
+
+UNKNOWN_CPU = "unknown CPU"
+
+
+def environment_of(recording: Recording, device: str) -> dict[str, Any]:
+    """The environment record (docs/formats.md); what the recording does not tell is null."""
+    head = recording.head
+    record: dict[str, Any] = {
+        "device": device, "device_name": UNKNOWN_CPU, "cpu_model": None, "cpu_capability": None, "isa": [],
+        "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None,
+        "torch": _torch_version(head), "python": None, "os": None, "mkl": None, "onednn": None,
+        "cuda": None, "driver": None, "allocator": {}, "settings": {},
+    }  # fmt: skip
+    if device == "cpu":
+        return record
+    gpu = _device_properties(recording)
+    is_amd = (
+        any(key.startswith(("hip_", "roctracer", "rocprofiler")) for key in head) or int(gpu.get("warpSize") or 32) > 32
+    )
+    return record | {
+        "device_name": _device_name(gpu, is_amd),
+        "memory_bytes": _size(gpu.get("totalGlobalMem")),
+        "cuda": _cuda_version(head.get("cuda_runtime_version")),
+        "gpu": {
+            "compute_capability": _compute_capability(gpu),
+            "multiprocessors": _size(gpu.get("numSms")),
+            "cudnn": None,
+            "sm_clock_max_mhz": None,
+            "memory_clock_max_mhz": None,
+            "power_limit_w": None,
+        },
+    }
+
+
+def _device_properties(recording: Recording) -> Mapping[str, Any]:
+    """Those of the device that ran the most kernels. AMD's recorders count devices in their own way: then the first."""
+    listed = recording.head.get("deviceProperties") or recording.head.get("computeProperties") or []
+    known = [d for d in listed if isinstance(d, dict)] if isinstance(listed, list) else []
+    used = max(recording.devices, key=lambda d: recording.devices[d], default=0)
+    return next((d for d in known if d.get("id") == used), known[0] if known else {})
+
+
+def _device_name(gpu: Mapping[str, Any], is_amd: bool) -> str:
+    name = re.sub(r"[^A-Za-z0-9 ()+,._-]", " ", str(gpu.get("name") or "")).strip()[:100]
+    return name or ("unknown AMD GPU" if is_amd else "unknown GPU")
+
+
+def _compute_capability(gpu: Mapping[str, Any]) -> str | None:
+    major, minor = _size(gpu.get("computeMajor")), _size(gpu.get("computeMinor"))
+    return None if major is None else f"{major}.{minor or 0}"
+
+
+def _torch_version(head: Mapping[str, Any]) -> str | None:
+    """From a list of installed packages, which some recorders add."""
+    metadata = head.get("metadata")
+    places = (metadata, metadata.get("system")) if isinstance(metadata, dict) else ()
+    for place in places:
+        packages = place.get("pip_packages") if isinstance(place, dict) else None
+        for package in packages if isinstance(packages, list) else ():
+            if match := re.fullmatch(r"torch==([0-9][A-Za-z0-9.+_-]{0,39})", str(package)):
+                return match[1]
+    return None
+
+
+def _cuda_version(number: Any) -> str | None:
+    """12040 -> 12.4."""
+    if not isinstance(number, int) or not 1000 <= number < 1_000_000:
+        return None
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _size(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 2**62 else None

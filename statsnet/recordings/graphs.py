@@ -1,0 +1,85 @@
+"""The operators of a CUDA or HIP graph's kernels, from the recording of the graph's capture.
+
+Replaying a graph is one launch, and its kernels have no operators. While the graph was captured, the same operators
+launched the same kernels in the same order, which did not run then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from statsnet.measure.device_kernels import Kernel
+from statsnet.measure.profiler_events import Event, StepEvents
+from statsnet.recordings.chrome_trace import RecordedEvent, Recording
+
+_LAUNCHES = ("LaunchKernel", "LaunchCooperativeKernel", "LaunchKernelExC", "ModuleLaunch", "ExtModuleLaunch")
+
+
+def give_operators(graphs: Sequence[RecordedEvent], capture: Recording) -> tuple[int, int]:
+    """Put the operators of the capture into the launches of graphs that replay it, each with its kernels.
+
+    Returns how many kernels got operators, and how many kernels the graphs have.
+    """
+    captured = _Captured(capture)
+    given = total = 0
+    for graph in graphs:
+        kernels = sorted(graph.kernels, key=lambda k: k.start_ns)
+        total += len(kernels)
+        if (begin := captured.find(kernels)) is None:
+            continue
+        graph.children = captured.operators_of(begin, kernels)
+        graph.kernels = []
+        given += len(kernels)
+    return given, total
+
+
+class _Captured:
+    """What was launched during a capture, in order."""
+
+    def __init__(self, capture: Recording) -> None:
+        whole = whole_of(capture)
+        step = StepEvents.joined(capture.threads.values(), whole, ())
+        self._roots = step.roots
+        self._launches = [e for e in step.inside if isinstance(e, RecordedEvent) and _is_captured(e)]
+
+    def find(self, kernels: Sequence[Kernel]) -> int | None:
+        """Where the launches begin that have these kernels' names in this order. Launches whose kernels are not named,
+        as CUDA's, fit if there are as many of them."""
+        names = [k.name for k in kernels]
+        count = len(names)
+        if not count:
+            return None
+        for begin in range(len(self._launches) - count + 1):
+            part = self._launches[begin : begin + count]
+            if all(launch.launched == name for launch, name in zip(part, names, strict=True)):
+                return begin
+        unnamed = not any(launch.launched for launch in self._launches)
+        return 0 if unnamed and len(self._launches) == count else None
+
+    def operators_of(self, begin: int, kernels: Sequence[Kernel]) -> list[Event]:
+        """Copies of the ranges around these launches, with the kernels in them."""
+        by_launch = {id(self._launches[begin + i]): kernel for i, kernel in enumerate(kernels)}
+        return [copy for root in self._roots if (copy := _copy(root, by_launch)) is not None]
+
+
+def whole_of(recording: Recording) -> RecordedEvent:
+    """A range around everything that the recording holds."""
+    starts = [e.start_ns for e in recording.events]
+    ends = [max([e.end_ns, *(k.end_ns for k in e.kernels)]) for e in recording.events]
+    return RecordedEvent("recording", min(starts, default=0), max(ends, default=0), [], kind="annotation")
+
+
+def _is_captured(event: RecordedEvent) -> bool:
+    return event.kind == "launch" and not event.has_work and any(part in event.name for part in _LAUNCHES)
+
+
+def _copy(event: Event, by_launch: dict[int, Kernel]) -> RecordedEvent | None:
+    """The range with what it holds of these launches; None if that is nothing."""
+    if not isinstance(event, RecordedEvent):
+        return None
+    kernel = by_launch.get(id(event))
+    children = [copy for child in event.children if (copy := _copy(child, by_launch)) is not None]
+    if kernel is None and not children:
+        return None
+    return replace(event, children=list(children), kernels=[] if kernel is None else [kernel])

@@ -1,0 +1,31 @@
+"""Which kind of recording a file is, from its first characters."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+from typing import Literal
+
+from statsnet.errors import FileFormatError
+from statsnet.recordings.json_events import open_text
+
+LOOKED_AT = 1 << 20
+_EVENTS = re.compile(r'"traceEvents"\s*:')
+_NODES = re.compile(r'"nodes"\s*:\s*\[')
+
+
+def kind_of(path: Path) -> Literal["chrome_trace", "execution_trace", "onnx"]:
+    """An ONNX model by the file's name. A file of any other kind counts as a Chrome trace, whose reader says what is
+    wrong with it. Raises FileFormatError if the file cannot be read."""
+    if path.name.endswith((".onnx", ".onnx.gz")):
+        return "onnx"
+    try:
+        with open_text(path) as stream:
+            text = stream.read(LOOKED_AT)
+    except (EOFError, zlib.error):  # its reader says what is wrong
+        return "chrome_trace"
+    except OSError as error:
+        raise FileFormatError(f"'{path}' cannot be read", cause=str(error)) from error
+    events, nodes = _EVENTS.search(text), _NODES.search(text)
+    return "execution_trace" if nodes and (events is None or nodes.start() < events.start()) else "chrome_trace"

@@ -1,0 +1,235 @@
+"""A signature from the PyTorch profiler's recording of a step.
+
+The recording's events go the way of a live profile's: nested, joined to their kernels and timed by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.measure.device_kernels import Kernel, busy_s
+from statsnet.measure.profiler_events import StepEvents
+from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.gpu_activity import launches_of, no_counters
+from statsnet.profiling.kernels import cuda_implementation
+from statsnet.profiling.timeline import times_of
+from statsnet.profiling.trace import StepTrace, placed_kernels
+from statsnet.recordings.calls import RecordedCalls, calls_of
+from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
+from statsnet.recordings.environment import environment_of
+from statsnet.recordings.graphs import give_operators, whole_of
+from statsnet.recordings.imported import Imported
+from statsnet.recordings.joined_files import counted_by, give_arguments
+from statsnet.recordings.operators import Describer, common_dtype
+from statsnet.signatures.gpu import Power
+from statsnet.signatures.model import Signature
+
+HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)"
+
+
+def read_kineto(
+    path: Path,
+    *,
+    step: int | None = None,
+    mode: str | None = None,
+    capture: Path | None = None,
+    execution_trace: Path | None = None,
+    ncu: Path | None = None,
+) -> Imported:
+    """Read a Chrome trace. `step` is a ProfilerStep's number (default: that with the most kernel time; everything if
+    none is marked); `capture` the recording in which its graphs were captured; `execution_trace` has the shapes, and
+    `ncu` the counters of the step's kernels.
+
+    Raises FileFormatError for a file that is no such trace or holds no operators, UsageError for a step it has not,
+    MeasurementError for a table of other kernels.
+    """
+    recording = read_chrome_trace(path)
+    captured = None if capture is None else read_chrome_trace(capture)
+    if execution_trace is not None:
+        give_arguments(recording, execution_trace)
+    return import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)
+
+
+def import_recording(
+    recording: Recording,
+    name: str,
+    *,
+    step: int | None = None,
+    mode: str | None = None,
+    capture: Recording | None = None,
+    ncu: Path | None = None,
+) -> Imported:
+    """The signature of one step of a recording; `name` is for messages. Raises as `read_kineto`."""
+    _check(recording, name)
+    chosen = choose_step(recording, name, step)
+    events = events_of(recording, chosen)
+    device = _device(recording)
+    notes = _notes(recording, device)
+    graphs = [e for e in events.inside if isinstance(e, RecordedEvent) and e.is_graph and e.has_work]
+    if capture is not None:
+        given, total = give_operators(graphs, capture)
+        notes.append(f"{given} of {total} kernels of graphs have operators, from their capture")
+    elif graphs:
+        notes.append(
+            f"{sum(len(g.kernels) for g in graphs)} kernels ran in graphs, without operators: give the recording in "
+            "which the graphs were captured with --capture"
+        )
+    arguments = [e.arguments for e in events.inside if isinstance(e, RecordedEvent)]
+    found = calls_of(events, Describer(common_dtype(arguments)), device=device)
+    if not found.calls:
+        raise FileFormatError(f"the step in '{name}' holds no operators", hint=f"record with {HOW}")
+    trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
+    signature = build_signature(
+        [trace],
+        mode=mode or ("training" if any(c.phase == "backward" for c in found.calls) else "inference"),
+        dtype=_dtype(found.calls, str(common_dtype(arguments)).removeprefix("torch.")),
+        memory=dict.fromkeys(("parameter_count", "parameter_bytes", "buffer_bytes", "input_bytes")),
+        environment=environment_of(recording, device),
+        optimizer=found.optimizer,
+        power=Power(missing={"nvml": "not_recorded"}),
+    )
+    signature = _as_recording(signature)
+    if ncu is not None:
+        signature = counted_by(signature, launches_of([trace], [1.0]), ncu)
+    return Imported(signature=signature, notes=tuple(notes))
+
+
+def choose_step(recording: Recording, name: str, number: int | None) -> RecordedEvent:
+    """The range of the step with this number; by default of the one that launched the most kernel time, or took
+    longest. Raises UsageError if it is not there."""
+    steps = recording.steps
+    if number is not None:
+        found = next((event for n, event in steps if n == number), None)
+        if found is None:
+            known = ", ".join(str(n) for n, _ in steps[:20]) or "none"
+            raise UsageError(
+                f"'{name}' has no step {number}", cause=f"it has {known}", hint="leave out --step for the busiest one"
+            )
+        return found
+    if not steps:
+        return whole_of(recording)
+    spent = [0] * len(steps)
+    for event in recording.events:
+        if event.kernels:
+            own_ns = sum(k.end_ns - k.start_ns for k in event.kernels if not k.is_copy)
+            for i, (_, step) in enumerate(steps):
+                spent[i] += own_ns if step.start_ns <= event.start_ns < step.end_ns else 0
+    return max(
+        ((spent[i], step.end_ns - step.start_ns, -i, step) for i, (_, step) in enumerate(steps)), key=lambda s: s[:3]
+    )[3]
+
+
+def events_of(recording: Recording, step: RecordedEvent) -> StepEvents:
+    """The events of a step; its kernels are those that were launched in it."""
+    launched = [
+        kernel
+        for event in recording.events
+        if step.start_ns <= event.start_ns < step.end_ns
+        for kernel in event.kernels
+    ]
+    return StepEvents.joined(recording.threads.values(), step, launched)
+
+
+def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels: bool) -> StepTrace:
+    """The step as a live profile would give it. What a recording cannot tell is None."""
+    calls = found.calls
+    timed = {i: event for i, event in found.events.items() if not calls[i].metadata}
+    line = times_of(events, timed, len(calls), len(timed), device=device)
+    step_s = max(line.step_s, busy_s(events.on_device))
+    for i, call in enumerate(calls):
+        call.time_s = 0.0 if call.metadata else line.op_time_s[i]
+        call.device_kernels = len(line.op_kernels[i])
+        call.is_lost = device == "cuda" and not call.metadata and _lost(found, i)
+        if call.is_lost or (device == "cuda" and not call.metadata and not has_kernels):
+            call.time_s = None
+    return StepTrace(
+        device=device,
+        calls=calls,
+        implementations=[_implementation(kernels, device, has_kernels) for kernels in line.op_kernels],
+        step_latency_s=[step_s],
+        profiled_latency_s=[step_s],
+        framework_time_s=line.framework_s if has_kernels or device == "cpu" else None,
+        idle_time_s=step_s - busy_s(events.on_device) if has_kernels else 0.0 if device == "cpu" else None,
+        kernels_launched=len(events.on_device),
+        unexplained_share=None,
+        on_device=placed_kernels(line),
+    )
+
+
+def _lost(found: RecordedCalls, index: int) -> bool:
+    """Whether kernels of the call have no times."""
+    stack: list[Any] = [found.events[index]]
+    while stack:
+        event = stack.pop()
+        if getattr(event, "lost", 0):
+            return True
+        stack.extend(event.children)
+    return False
+
+
+def _implementation(kernels: list[Kernel], device: str, has_kernels: bool) -> str:
+    return cuda_implementation(kernels) if device == "cuda" and has_kernels else "unknown"
+
+
+def _as_recording(signature: Signature) -> Signature:
+    (measurement,) = signature.measurements
+    gpu = measurement.gpu and replace(measurement.gpu, counters=no_counters("not_recorded"))
+    return replace(
+        signature,
+        measurements=(replace(measurement, source="recording", coefficient_of_variation=None, gpu=gpu),),
+    )
+
+
+def _check(recording: Recording, name: str) -> None:
+    if recording.operators:
+        return
+    if recording.on_device:
+        raise FileFormatError(
+            f"'{name}' holds no operators",
+            cause=f"it was recorded with activities=[CUDA] alone: {recording.on_device} kernels and copies, and "
+            "nothing that says what they computed",
+            hint=f"record with {HOW}",
+        )
+    raise FileFormatError(f"'{name}' holds no operators", cause="none of its events is one", hint=f"record with {HOW}")
+
+
+def _device(recording: Recording) -> str:
+    """Where the operators ran: on a GPU if kernels or launches were recorded."""
+    launches = any(e.kind == "launch" and "Launch" in e.name for e in recording.events)
+    return "cuda" if recording.on_device or launches else "cpu"
+
+
+def _notes(recording: Recording, device: str) -> list[str]:
+    notes = []
+    if device == "cpu":
+        notes.append("no kernel and no launch was recorded: the operators' times are those of a CPU")
+    elif not recording.on_device:
+        notes.append("kernels were launched but none was recorded: operators have no times")
+    if not recording.with_dims:
+        notes.append(
+            "the recording has no shapes: operators have no FLOPs and bytes; record with record_shapes=True, or give "
+            "--execution-trace"
+        )
+    if recording.unlaunched:
+        notes.append(
+            f"{recording.unlaunched} kernels and copies have no launch in the recording, and belong to no step"
+        )
+    if recording.lost:
+        notes.append(f"{recording.lost} kernels and copies have no times: the profiler's buffer was full")
+    return notes
+
+
+def _dtype(calls: list[OpCall], otherwise: str) -> str:
+    """The floating dtype that most results have."""
+    counted = Counter(
+        output["dtype"]
+        for call in calls
+        for output in call.outputs
+        if isinstance(output, dict) and str(output.get("dtype")).startswith(("float", "bfloat"))
+    )
+    return counted.most_common(1)[0][0] if counted else otherwise

@@ -1,0 +1,185 @@
+"""A profiler's recording becomes the signature that a live profile would have made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step, training_step, write
+
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings.kineto import read_kineto
+from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.privacy import assert_clean
+
+US = 1e-6
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return write(tmp_path / "trace.json.gz", training_step())
+
+
+def measurement(signature: Signature) -> Measurement:
+    (only,) = signature.measurements
+    return only
+
+
+def rows(signature: Signature) -> dict[tuple[str, str], tuple[float, float | None, float | None]]:
+    """Calls, seconds and FLOPs by operator and phase."""
+    times = measurement(signature).cluster_time_s
+    return {(c.op, c.phase): (c.calls, t, c.flops) for c, t in zip(signature.clusters, times, strict=True)}
+
+
+def test_the_busiest_step_and_its_operators(recording: Path) -> None:
+    signature = read_kineto(recording).signature
+    found = rows(signature)
+    assert found.keys() == {
+        ("aten.addmm.default", "forward"), ("aten.mm.default", "backward"), ("custom.opaque.default", "optimizer"),
+    }  # fmt: skip
+    calls, time_s, flops = found["aten.addmm.default", "forward"]
+    assert (calls, time_s) == (1, pytest.approx(42 * US))  # the memset inside is its own
+    assert flops == FLOPS
+    assert (signature.mode, signature.dtype, signature.optimizer) == ("training", "float32", "adamw")
+
+
+def test_kernels_belong_to_the_step_that_launched_them(recording: Path) -> None:
+    found = read_kineto(recording)
+    gpu = measurement(found.signature).gpu
+    assert gpu is not None
+    assert gpu.busy_time_s == pytest.approx((2 + 40 + 40 + 10) * US)  # not the 400 µs of an earlier step
+    assert sum(k.launches for k in gpu.kernels) == 4
+    assert any("1 kernels and copies have no launch" in note for note in found.notes)
+    assert measurement(found.signature).step_latency_s == (pytest.approx(900 * US),)
+    assert measurement(found.signature).idle_time_s == pytest.approx((900 - 92) * US)
+
+
+def test_a_step_by_its_number(recording: Path) -> None:
+    assert rows(read_kineto(recording, step=3).signature).keys() == {("aten.relu.default", "forward")}
+    with pytest.raises(UsageError, match="has no step 7"):
+        read_kineto(recording, step=7)
+
+
+def test_the_mode_can_be_told(recording: Path) -> None:
+    assert read_kineto(recording, step=3).signature.mode == "inference"
+    assert read_kineto(recording, step=3, mode="training").signature.mode == "training"
+
+
+def test_no_name_enters(recording: Path) -> None:
+    signature = read_kineto(recording).signature
+    data = signature.to_dict()
+    assert_clean(data)
+    assert "secret" not in json.dumps(data)
+    assert Signature.from_dict(data) == signature
+
+
+def test_the_device_is_described(recording: Path) -> None:
+    environment = measurement(read_kineto(recording).signature).environment
+    assert (environment["device"], environment["device_name"]) == ("cuda", "NVIDIA H100 80GB HBM3")
+    gpu = environment["gpu"]
+    assert gpu is not None
+    assert (gpu["compute_capability"], gpu["multiprocessors"]) == ("9.0", 132)
+    assert environment["torch"] is None
+
+
+def test_old_categories_and_whole_recordings(tmp_path: Path) -> None:
+    old = {"cpu_op": "Operator", "kernel": "Kernel", "cuda_runtime": "Runtime", "gpu_memset": "Memset"}
+    events = [e | {"cat": old.get(e["cat"], e["cat"])} for e in training_step() if "ProfilerStep" not in e["name"]]
+    signature = read_kineto(write(tmp_path / "trace.json", events)).signature
+    assert rows(signature)["aten.addmm.default", "forward"][1] == pytest.approx(42 * US)
+    assert ("aten.relu.default", "forward") in rows(signature)
+
+
+def test_a_recording_without_shapes_has_times_alone(tmp_path: Path) -> None:
+    events = [e | {"args": {k: v for k, v in e["args"].items() if not k.startswith(("Input", "Concrete"))}}
+              if "args" in e else e for e in training_step()]  # fmt: skip
+    found = read_kineto(write(tmp_path / "trace.json", events))
+    assert rows(found.signature)["aten.addmm.default", "forward"] == (1, pytest.approx(42 * US), None)
+    assert any("no shapes" in note for note in found.notes)
+    assert found.signature.flops_per_step == 0
+
+
+def test_operators_alone_were_run_on_a_cpu(tmp_path: Path) -> None:
+    found = read_kineto(write(tmp_path / "trace.json", [step(1, 1000, 100), *LINEAR], deviceProperties=[]))
+    assert measurement(found.signature).environment["device"] == "cpu"
+    assert rows(found.signature)["aten.addmm.default", "forward"][1] == pytest.approx(30 * US)
+    assert measurement(found.signature).framework_time_s == pytest.approx(70 * US)
+    assert any("CPU" in note for note in found.notes)
+
+
+def test_kernels_alone_are_refused(tmp_path: Path) -> None:
+    events = launch(1, 10, "ampere_sgemm_128x64_nn", 20, 5)
+    with pytest.raises(FileFormatError, match="holds no operators") as refused:
+        read_kineto(write(tmp_path / "trace.json", events))
+    assert "activities" in refused.value.cause and "record_shapes" in refused.value.hint
+
+
+def test_a_kernel_without_times_leaves_its_call_unknown(tmp_path: Path) -> None:
+    lost = [operator("aten::relu", 1100, 10, [[8]], ["float"], [""]), *launch(8, 1101, "relu_kernel", 0, 0)]
+    found = read_kineto(write(tmp_path / "trace.json", [step(1, 1000, 900), *LINEAR, *launch(3, 1030, "gemm", 1035, 40),
+                                                        *lost]))  # fmt: skip
+    assert rows(found.signature)["aten.relu.default", "forward"][1] is None
+    assert measurement(found.signature).latency_s == pytest.approx(900 * US)
+    assert any("1 kernels and copies have no times" in note for note in found.notes)
+
+
+def graph_replay() -> list[dict[str, Any]]:
+    """A graph of two kernels, launched twice."""
+    return [
+        operator("aten::neg", 1005, 5, [[8]], ["float"], [""]),
+        *launch(1, 1006, "neg_kernel", 1007, 1),
+        *(event for i in (0, 1) for event in (
+            span("cuda_runtime", "cudaGraphLaunch", 1100 + 100 * i, 5, correlation=50 + i),
+            on_gpu(50 + i, "ampere_sgemm_128x64_nn", 1110 + 100 * i, 40),
+            on_gpu(50 + i, "relu_kernel", 1155 + 100 * i, 10))),
+    ]  # fmt: skip
+
+
+def captured() -> list[dict[str, Any]]:
+    relu = operator("aten::relu", 1070, 10, [[64, 256]], ["float"], [""])
+    return [
+        *LINEAR,
+        span("cuda_runtime", "cudaLaunchKernel", 1030, 1, correlation=1),
+        relu,
+        span("cuda_runtime", "cudaLaunchKernel", 1075, 1, correlation=2),
+    ]  # fmt: skip
+
+
+def test_a_graph_s_kernels_get_the_operators_of_its_capture(tmp_path: Path) -> None:
+    replay = write(tmp_path / "replay.json", graph_replay())
+    alone = read_kineto(replay)
+    assert rows(alone.signature)["custom.opaque.default", "forward"][:2] == (2, pytest.approx(100 * US))
+    assert any("--capture" in note for note in alone.notes)
+    found = read_kineto(replay, capture=write(tmp_path / "capture.json", captured()))
+    assert rows(found.signature)["aten.addmm.default", "forward"][:2] == (2, pytest.approx(80 * US))
+    assert rows(found.signature)["aten.relu.default", "forward"][:2] == (2, pytest.approx(20 * US))
+    assert any("4 of 4 kernels" in note for note in found.notes)
+
+
+def test_a_capture_of_another_graph_gives_nothing(tmp_path: Path) -> None:
+    replay = write(tmp_path / "replay.json", graph_replay())
+    found = read_kineto(replay, capture=write(tmp_path / "capture.json", captured()[:-1]))
+    assert any("0 of 4 kernels" in note for note in found.notes)
+    assert ("custom.opaque.default", "forward") in rows(found.signature)
+
+
+def test_shapes_from_an_execution_trace(tmp_path: Path) -> None:
+    events = [e | {"args": {}} if e["cat"] == "cpu_op" else e for e in [*LINEAR, *launch(3, 1030, "gemm", 1035, 40)]]
+    node = {"id": 5, "name": "aten::addmm", "inputs": {
+        "values": [[1, 2, 0, 256, 4, "cuda:0"]] * 3 + [1, 1], "shapes": [[256], [64, 128], [128, 256], [], []],
+        "types": ["Tensor(float)"] * 3 + ["Int", "Int"]}}  # fmt: skip
+    trace = tmp_path / "et.json"
+    trace.write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))
+    found = read_kineto(write(tmp_path / "trace.json", events), execution_trace=trace)
+    assert rows(found.signature)["aten.addmm.default", "forward"][2] == FLOPS
+
+
+def test_equal_calls_with_and_without_a_time_are_told_apart(tmp_path: Path) -> None:
+    again = [e | {"ts": e["ts"] + 200} for e in LINEAR]
+    events = [step(1, 1000, 900), *LINEAR, *launch(3, 1030, "gemm", 1035, 40), *again, *launch(4, 1230, "gemm", 0, 0)]
+    signature = read_kineto(write(tmp_path / "trace.json", events)).signature
+    assert [c.calls for c in signature.clusters] == [1, 1]
+    assert measurement(signature).cluster_time_s == (pytest.approx(40 * US), None)
+    assert signature.flops_per_step == 2 * FLOPS
