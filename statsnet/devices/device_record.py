@@ -111,7 +111,9 @@ class DeviceRecord:
                 row.operator, row.dtype, row.direction, names=names_of(row), variant=row.variant, source=row.source
             )
             if model is None or ordered(row.operator, row.dims, model.names) is None:
-                out[i] = self.reached.estimate(row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant))
+                out[i] = self.reached.estimate(
+                    row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant)
+                )
             else:
                 groups.setdefault(id(model), (model, []))[1].append(i)
         for model, places in groups.values():

@@ -266,4 +266,3 @@ def _fit_process(data: _Data, rest: np.ndarray) -> Process:
         dims=tuple(data.dims), variants=tuple(data.variants), weights=tuple(round(float(w), 7) for w in best[2]),
         mean=tuple(map(float, mean)), scale=tuple(map(float, scale)), length=best[1], base=base,
     )  # fmt: skip
-
