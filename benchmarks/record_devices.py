@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/record_devices.py TABLES... [--device NAME ...] [-o profiles_db/devices]
 
-TABLES are folders or files that `statsnet device import` reads. Writes a record for each device whose tables are clean, an
-ATTRIBUTION.md beside them, and prints held-out errors by device and kind of operator as a Markdown table. Records
+TABLES are folders or files that `statsnet device import` reads. Writes a record for each device whose tables are clean,
+an ATTRIBUTION.md beside them, and prints held-out errors by device and kind of operator as a Markdown table. Records
 that are there are kept, unless --device names them.
 """
 

@@ -1,7 +1,7 @@
 """Which operator of the tables an ATen call is, with which dims: the bridge from captured calls to recorded devices.
 
-A call that no table knows is mapped to None; its time is then a roofline estimate. Backward of attention and of norms is
-such a call. A convolution's backward is two operators of the tables.
+A call that no table knows is mapped to None; its time is then a roofline estimate. Backward of attention and of norms
+is such a call. A convolution's backward is two operators of the tables.
 """
 
 from __future__ import annotations

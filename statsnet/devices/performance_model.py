@@ -1,7 +1,7 @@
 """How long an operator takes on a device, from a model that was fitted to a table: evaluated with numpy alone.
 
-A time is an analytic floor (a call's least time, plus work over reached rates) times exp(residual). The residual is the sum
-of boosted trees over the features of operator_features.py, or the mean of a Gaussian process over them where there
+A time is an analytic floor (a call's least time, plus work over reached rates) times exp(residual). The residual is the
+sum of boosted trees over the features of operator_features.py, or the mean of a Gaussian process over them where there
 are few rows, or half of each. fit_performance.py fits them.
 """
 
