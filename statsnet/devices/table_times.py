@@ -70,7 +70,11 @@ def environment_of(record: DeviceRecord) -> Environment:
     """What the record knows of where its operators ran."""
     chip = chip_of(record.device)
     kind = "cpu" if record.device.startswith(("intel-", "cpu-", "raspberry-", "apple-")) else "cuda"
-    environment: Environment = {"device": kind, "device_name": record.device, "settings": {}, "allocator": {}}  # type: ignore[typeddict-item]
+    environment: Environment = {
+        "device": kind, "device_name": record.device, "cpu_model": None, "cpu_capability": None, "isa": [],
+        "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None, "torch": None, "python": None,
+        "os": None, "mkl": None, "onednn": None, "cuda": None, "driver": None, "settings": {}, "allocator": {},
+    }  # type: ignore[typeddict-item]  # fmt: skip
     if chip is not UNKNOWN and kind == "cuda":
         environment["gpu"] = {"multiprocessors": chip.cores}
     return environment

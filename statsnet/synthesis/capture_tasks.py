@@ -19,7 +19,7 @@ from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Phase
 from statsnet.synthesis.single_block import SingleBlock
 from statsnet.synthesis.tasks import marked_blocks
-from statsnet.workloads.fakes import SparseFakeTensorMode
+from statsnet.workloads.fakes import fake_tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class CaptureNetworkOperators(Task[CapturedNetwork]):
 
 
 def _tensors(fake: bool) -> AbstractContextManager[Any]:
-    return SparseFakeTensorMode() if fake else nullcontext()
+    return fake_tensors() if fake else nullcontext()
 
 
 def _captured(call: OpCall) -> CapturedCall:
