@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from statsnet.cli import options, output
+from statsnet.errors import UsageError
 
 
 @click.group(short_help="Record a device, to make proxies for it elsewhere.")
@@ -80,6 +81,12 @@ def import_(tables: tuple[str, ...], name: str, keep_doubtful: bool, path: str |
     with output.progress() as show:
         show(Progress(stage="reading tables"))
         read = read_all([Path(table) for table in tables])
+        if not read.rows:
+            raise UsageError(
+                "the tables hold no operator with a time",
+                cause="; ".join(read.notes) or "they are of whole models",
+                hint="docs/how-to/absent-device.md says what a table must hold",
+            )
         device = device_named(name, read.devices)
         target = Path(path or f"{device}.json.gz")
         output.check_folder(target.parent)

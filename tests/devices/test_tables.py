@@ -162,7 +162,10 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, message: str | None)
 
 def test_damaged_files(tmp_path: Path) -> None:
     whole = write_table(tmp_path, "a.csv.gz", NEUSIGHT * 50).read_bytes()
-    for name, content in (("cut.csv.gz", whole[: len(whole) // 2]), ("flipped.csv.gz", whole[:40] + b"xxxx" + whole[44:])):
+    for name, content in (
+        ("cut.csv.gz", whole[: len(whole) // 2]),
+        ("flipped.csv.gz", whole[:40] + b"xxxx" + whole[44:]),
+    ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FileFormatError, match=r"damaged|can not be read"):
             read_tables([tmp_path / name])
