@@ -159,8 +159,8 @@ def build_record(
 
 
 def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
-    """Rates near the best that the rows reach: 99 % of the FLOP/s are below, 95 % of the bytes/s of what does not fit in
-    the cache."""
+    """Rates near the best that the rows reach: 99 % of the FLOP/s are below, 95 % of the bytes/s of what does not fit
+    in the cache."""
     times = np.array([row.time_s[device] for row in rows])
     works = [work_of(row.operator, row.dtype, dict(row.dims), row.variant) for row in rows]
     flops, nbytes = np.array([w[0] for w in works]), np.array([w[1] for w in works])

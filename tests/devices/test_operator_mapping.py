@@ -60,7 +60,10 @@ def test_convolutions() -> None:
     assert dims(flat, "in_h", "in_w", "kernel_h", "kernel_w", "pad_h") == (1, 100, 1, 7, 0)
 
 
-@pytest.mark.parametrize(("q_len", "causal", "operator"), [(64, True, "attention_prefill"), (64, False, "attention_encoder"), (1, False, "attention_decode")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("q_len", "causal", "operator"),
+    [(64, True, "attention_prefill"), (64, False, "attention_encoder"), (1, False, "attention_decode")],
+)
 def test_attention(q_len: int, causal: bool, operator: str) -> None:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)

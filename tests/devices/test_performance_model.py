@@ -14,7 +14,7 @@ from device_tables import gemm_rows, gemm_time_s
 
 from statsnet.devices.device_record import DeviceRecord, build_record, load_record, record_bytes, save_record
 from statsnet.devices.fit_performance import fit_floor, fit_kind, fit_trees, held_out
-from statsnet.devices.performance_model import Trees, predict_rows
+from statsnet.devices.performance_model import Trees
 from statsnet.devices.tables.reading import read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
@@ -43,8 +43,9 @@ def test_trees_as_arrays_predict_as_scikit_learn_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("feature", "value"), [((0, -1), (0, 1)), ((0, -1, -1, 0), (0, 1, 1, 0)), ((1, -1, -1), (0, 1, 1)), ((0,), ()), ((), ())]
-)  # fmt: skip
+    ("feature", "value"),
+    [((0, -1), (0, 1)), ((0, -1, -1, 0), (0, 1, 1, 0)), ((1, -1, -1), (0, 1, 1)), ((0,), ()), ((), ())],
+)
 def test_nodes_that_are_no_trees(feature: tuple[int, ...], value: tuple[int, ...]) -> None:
     trees = Trees(thresholds=((0.5,),), feature=feature, value=value, base=0.0)
     if not feature:

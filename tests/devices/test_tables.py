@@ -136,7 +136,7 @@ def test_a_plain_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (AIC.replace("gemm_dtype,m,n,k", "gemm_dtype,m,n,q"), "lacks columns of aiconfigurator, gemm\ncause: missing: k"),
+        (AIC.replace("m,n,k", "m,n,q"), "lacks columns of aiconfigurator, gemm\ncause: missing: k"),
         ("a,b\n1,2\n", "no table of operators"),
         ("", "no table of operators"),
         (PLAIN.replace("time_ms", "elapsed"), "no column of times"),
@@ -187,8 +187,11 @@ def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     tables = read_all([write_table(tmp_path, "n.csv", NEUSIGHT + bad)])
     assert len(tables.rows) == 5
     notes = "\n".join(tables.notes)
-    for text in ("3 values were left out: the time is zero, negative or not finite", "1 value was left out: the time is no number",
-                 "dims are not understood", "as many fields", "shorter than any device"):  # fmt: skip
+    for text in (
+        "3 values were left out: the time is zero, negative or not finite",
+        "1 value was left out: the time is no number",
+        "dims are not understood", "as many fields", "shorter than any device",
+    ):  # fmt: skip
         assert text in notes
 
 
