@@ -100,7 +100,7 @@ def _conv_dims(call: OperatorCall, x: TensorSpec, weight: TensorSpec, first: int
 def _convolution(call: OperatorCall) -> tuple[Mapped, ...] | None:
     x, weight = call.tensor(0), call.tensor(1)
     dims = _conv_dims(call, x, weight, 3)
-    return dims and (Mapped(operator="convolution", dtype=x.dtype, dims=dims, variant="NCHW"),)
+    return (Mapped(operator="convolution", dtype=x.dtype, dims=dims, variant="NCHW"),) if dims else None
 
 
 def _convolution_backward(call: OperatorCall) -> tuple[Mapped, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.hardware import UNKNOWN, chip_of
@@ -18,6 +18,7 @@ from statsnet.signatures.model import Environment
 from statsnet.signatures.operators import bytes_of, dtype_of
 
 UNKNOWN_KERNEL = "unknown"
+NO_GPUS = ("intel-", "cpu-", "raspberry-", "apple-")
 
 
 class TableTimes:
@@ -69,7 +70,7 @@ def _row(part: Mapped) -> TableRow:
 def environment_of(record: DeviceRecord) -> Environment:
     """What the record knows of where its operators ran."""
     chip = chip_of(record.device)
-    kind = "cpu" if record.device.startswith(("intel-", "cpu-", "raspberry-", "apple-")) else "cuda"
+    kind: Literal["cpu", "cuda"] = "cpu" if record.device.startswith(NO_GPUS) else "cuda"
     environment: Environment = {
         "device": kind, "device_name": record.device, "cpu_model": None, "cpu_capability": None, "isa": [],
         "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None, "torch": None, "python": None,
