@@ -12,8 +12,8 @@ from statsnet.errors import UsageError
 
 @click.group(short_help="Record a device, to make proxies for it elsewhere.")
 def device() -> None:
-    """Times of single operators on a device, from which `synthesize --device recorded:NAME` makes a proxy on any
-    machine."""
+    """Times of single operators on a device, measured there or published, from which `synthesize --device
+    recorded:NAME` makes a proxy on any machine."""
 
 
 @device.command(short_help="Time operators on this machine's device.")
