@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from statsnet.errors import UsageError
 
 FEWEST = 50
 """Kinds with fewer rows are recorded, but their errors are not shown."""
+
+FEWEST_OPERATORS = 100
+"""Devices with fewer clean operators (phones) have no record."""
 
 
 def errors_table(records: Iterable[DeviceRecord]) -> str:
@@ -46,7 +50,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices"))
     given = parser.parse_args()
     rows = read_tables(given.tables, keep=lambda row: not row.source.startswith("llmservingsim"))
-    devices = sorted({d for row in rows for d in row.time_s if not doubt_of(row, d)})
+    measured = Counter(d for row in rows for d in row.time_s if not doubt_of(row, d))
+    devices = sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS)
     for device in given.device or devices:
         path = given.output / f"{device}{ENDING}"
         if path.exists() and not given.device:
