@@ -38,7 +38,7 @@ def test_what_is_doubtful_is_not_in_them() -> None:
 
 
 def test_new_sizes_are_predicted_within_a_tenth_of_their_time() -> None:
-    """Kinds with at least 50 rows. The others are convolutions; docs/how-to/absent-device.md names them."""
+    """Kinds with at least 50 rows. Nearly all others are convolutions (docs/how-to/absent-device.md)."""
     errors = [m.held_out.median_error for r in load_records(PROFILES) for m in r.models if m.rows >= 50]
     assert sum(error <= 0.1 for error in errors) > 0.85 * len(errors)
     assert sorted(errors)[len(errors) // 2] < 0.05
