@@ -1,0 +1,272 @@
+"""A device as a file: models of its operators' times, how good they are, and where they come from. JSON, packed with
+gzip if the file's name ends in .gz."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from statsnet.devices.fit_performance import fit_device
+from statsnet.devices.hardware import chip_of
+from statsnet.devices.operator_work import item_bytes, work_of
+from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, names_of, ordered
+from statsnet.devices.tables.provenance import Provenance, doubt_of, provenance_of
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.signatures.canonical import write_bytes_atomically
+from statsnet.signatures.limits import Finite
+
+KIND = "statsnet.device"
+VERSION = 1
+MAX_BYTES = 64 * 2**20
+TITLE = "a recorded device"
+
+PRODUCTS = frozenset({"gemm", "convolution", "moe", "attention_prefill", "attention_encoder", "mla_bmm"})
+SIXTEEN_BIT = {"float16": "bfloat16", "bfloat16": "float16"}
+"""GPUs run both at the same rates."""
+
+Word = Annotated[str, Meta(max_length=400)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What the device reached: the least time of a call, byte/s, and FLOP/s by dtype. The bounds are of ln(time ÷
+    roofline) over all measured operators, `usual` is its median."""
+
+    latency_s: Positive
+    bytes_per_s: Positive
+    flops_per_s: dict[str, Positive]
+    usual: Finite
+    low_80: Finite
+    high_80: Finite
+    low_95: Finite
+    high_95: Finite
+
+    def roofline_s(self, dtype: str, flops: float, nbytes: float) -> float:
+        """Seconds. A dtype that was not measured has the rate of the nearest one, in proportion to its size."""
+        peak = self.flops_per_s.get(dtype) or self.flops_per_s.get(SIXTEEN_BIT.get(dtype, ""))
+        if peak is None and self.flops_per_s:
+            size = item_bytes(dtype)
+            near = min(self.flops_per_s, key=lambda d: abs(math.log(item_bytes(d) / size)))
+            peak = self.flops_per_s[near] * item_bytes(near) / size
+        return max(flops / peak if peak else 0.0, nbytes / self.bytes_per_s, self.latency_s)
+
+    def estimate(self, dtype: str, flops: float, nbytes: float) -> Prediction:
+        """The roofline times the usual ratio."""
+        time_s = self.roofline_s(dtype, flops, nbytes)
+        at = [time_s * math.exp(v) for v in (self.usual, self.low_80, self.high_80, self.low_95, self.high_95)]
+        return Prediction(
+            time_s=at[0], low_80_s=at[1], high_80_s=at[2], low_95_s=at[3], high_95_s=at[4], evidence="roofline"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceRecord:
+    """Everything known of a device that is not here. `left_out` says what of the tables was not used, and why."""
+
+    kind: ClassVar[str] = KIND
+    device: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\Z")]
+    models: tuple[KindModel, ...]
+    reached: Reached
+    sources: tuple[Provenance, ...]
+    measured: Count
+    left_out: tuple[Word, ...] = ()
+
+    @cached_property
+    def _by_operator(self) -> dict[tuple[str, str, str], list[KindModel]]:
+        found: dict[tuple[str, str, str], list[KindModel]] = {}
+        for model in self.models:
+            found.setdefault((model.operator, model.dtype, model.direction), []).append(model)
+        return found
+
+    def model_for(
+        self, operator: str, dtype: str, direction: str, *, names: Iterable[str], variant: str = "", source: str = ""
+    ) -> KindModel | None:
+        """The model of this kind; of several the one from `source`, else one that knows the variant, else the one with
+        most rows. The 16 bit dtypes stand for each other."""
+        for wanted in (dtype, SIXTEEN_BIT.get(dtype, "")):
+            models = [m for m in self._by_operator.get((operator, wanted, direction), []) if {*m.names} == {*names}]
+            if models:
+                return max(models, key=lambda m: (m.source == source, variant in m.variants, m.rows))
+        return None
+
+    def predict(self, rows: Sequence[TableRow]) -> list[Prediction]:
+        """Times of operators, measured or not; the rows' own times are not looked at. What no table has is estimated
+        from the roofline, and the evidence says so."""
+        out: list[Prediction | None] = [None] * len(rows)
+        groups: dict[int, tuple[KindModel, list[int]]] = {}
+        for i, row in enumerate(rows):
+            model = self.model_for(
+                row.operator, row.dtype, row.direction, names=names_of(row), variant=row.variant, source=row.source
+            )
+            if model is None or ordered(row.operator, row.dims, model.names) is None:
+                out[i] = self.reached.estimate(
+                    row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant)
+                )
+            else:
+                groups.setdefault(id(model), (model, []))[1].append(i)
+        for model, places in groups.values():
+            dims = [ordered(rows[i].operator, rows[i].dims, model.names) or () for i in places]
+            times = model.predict(self.device, dims, [rows[i].variant for i in places])
+            for i, time_s in zip(places, times, strict=True):
+                out[i] = model.with_bounds(float(time_s))
+        return [p for p in out if p is not None]
+
+
+def build_record(
+    rows: Sequence[TableRow],
+    device: str,
+    *,
+    keep_doubtful: bool = False,
+    notes: Iterable[str] = (),
+    report: Callable[[str], None] = lambda _: None,
+) -> DeviceRecord:
+    """The record of a device from the rows that have its time. Raises UsageError if there are none, or too few."""
+    here = [row for row in rows if device in row.time_s]
+    if not here:
+        known = sorted({d for row in rows for d in row.time_s})
+        raise UsageError(
+            f"no table has times of '{device}'",
+            cause=f"they have {', '.join(known[:40]) or 'none'}", hint="give one of these names",
+        )  # fmt: skip
+    doubts = Counter(doubt for row in here if (doubt := doubt_of(row, device))) if not keep_doubtful else Counter()
+    clean = [row for row in here if keep_doubtful or not doubt_of(row, device)]
+    models = fit_device(clean, device, report)
+    if not models:
+        raise UsageError(
+            f"the tables have too few clean times of '{device}'",
+            cause="; ".join(doubts) or f"{len(clean)} operators of many kinds",
+            hint="add tables, or --keep-doubtful if operators were left out as doubtful",
+        )
+    sources = sorted({row.source for row in clean})
+    left_out = [f"{count} operators: {why}" for why, count in sorted(doubts.items())]
+    return DeviceRecord(
+        device=device, models=tuple(models), reached=reached_by(clean, device),
+        sources=tuple(provenance_of(source) for source in sources), measured=len(clean),
+        left_out=tuple(note[:400] for note in (*left_out, *notes)),
+    )  # fmt: skip
+
+
+def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
+    """Rates near the best that the rows reach: 99 % of the FLOP/s are below, 95 % of the bytes/s of what does not fit
+    in the cache."""
+    times = np.array([row.time_s[device] for row in rows])
+    works = [work_of(row.operator, row.dtype, dict(row.dims), row.variant) for row in rows]
+    flops, nbytes = np.array([w[0] for w in works]), np.array([w[1] for w in works])
+    large = nbytes > 4 * chip_of(device).cache_bytes
+    moved = (nbytes / times)[large if large.sum() >= 10 else nbytes > 0]
+    peaks: dict[str, float] = {}
+    for dtype in sorted({row.dtype for row in rows}):
+        chosen = np.array([row.dtype == dtype and row.operator in PRODUCTS for row in rows])
+        if (chosen & (flops > 0)).any():
+            peaks[dtype] = float(np.quantile((flops / times)[chosen & (flops > 0)], 0.99))
+    reached = Reached(
+        latency_s=float(np.quantile(times, 0.01)),
+        bytes_per_s=float(np.quantile(moved, 0.95)) if len(moved) else 1e12,
+        flops_per_s=peaks, usual=0.0, low_80=0.0, high_80=0.0, low_95=0.0, high_95=0.0,
+    )  # fmt: skip
+    roofs = [reached.roofline_s(row.dtype, f, b) for row, f, b in zip(rows, flops, nbytes, strict=True)]
+    ratios = np.log(times / np.array(roofs))
+    at = [float(q) for q in np.quantile(ratios, (0.5, 0.1, 0.9, 0.025, 0.975))]
+    return Reached(
+        latency_s=reached.latency_s, bytes_per_s=reached.bytes_per_s, flops_per_s=peaks,
+        usual=at[0], low_80=at[1], high_80=at[2], low_95=at[3], high_95=at[4],
+    )  # fmt: skip
+
+
+def record_bytes(record: DeviceRecord) -> bytes:
+    """The record as JSON; the same record gives the same bytes."""
+    data = {"kind": KIND, "schema_version": VERSION, **msgspec.to_builtins(record)}
+    return msgspec.json.encode(_rounded(data), order="sorted") + b"\n"
+
+
+def save_record(path: Path, record: DeviceRecord) -> None:
+    """Write a record. Raises StatsNetError if it can not be written."""
+    content = record_bytes(record)
+    if path.name.endswith(".gz"):
+        content = gzip.compress(content, compresslevel=9, mtime=0)
+    write_bytes_atomically(path, content)
+
+
+def load_record(path: Path) -> DeviceRecord:
+    """A record, checked. Raises FileFormatError if it can not be read, is damaged, or of another kind or version."""
+    data = read_plain(path)
+    if data.get("kind") != KIND or data.get("schema_version") != VERSION:
+        raise FileFormatError(
+            f"'{path}' is not {TITLE} that this StatsNet reads",
+            cause=f"its kind is {str(data.get('kind'))[:40]!r}, version {str(data.get('schema_version'))[:20]}",
+            hint="statsnet device import makes one from tables",
+        )
+    try:
+        content = {k: v for k, v in data.items() if k not in ("kind", "schema_version")}
+        record = msgspec.convert(content, DeviceRecord, strict=True)
+        for model in record.models:
+            _check(model)
+    except ValueError as error:  # msgspec.ValidationError is one
+        raise FileFormatError(
+            f"'{path}' is not {TITLE}", cause=str(error), hint="statsnet device import makes one from tables"
+        ) from error
+    return record
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """A JSON object, packed or not. Raises FileFormatError if it is none."""
+    try:
+        with open(path, "rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise FileFormatError(f"'{path}' is too large", cause=f"more than {MAX_BYTES} bytes")
+        data = msgspec.json.decode(content)
+    except (OSError, EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise FileFormatError(f"'{path}' can not be read as JSON", cause=why, hint="take the file again") from error
+    if not isinstance(data, dict):
+        raise FileFormatError(f"'{path}' is no file of StatsNet", cause="it holds no JSON object")
+    return data
+
+
+def _check(model: KindModel) -> None:
+    """Raises ValueError for a model that can not be evaluated."""
+    if not model.variants:
+        raise ValueError("a model without variants")
+    flags = len(model.variants) if len(model.variants) > 1 else 0
+    if model.trees is not None:
+        model.trees.check()
+        if len(model.trees.thresholds) != len(model.features) + flags:
+            raise ValueError(f"the trees of {model.operator} do not have as many features as the model")
+    if (p := model.process) is not None:
+        if not len(p.dims) == len(p.variants) == len(p.weights) or len(p.mean) != len(model.features) + flags:
+            raise ValueError(f"the process of {model.operator} has parts of different lengths")
+        if any(len(d) != len(model.names) for d in p.dims) or len(p.mean) != len(p.scale):
+            raise ValueError(f"the process of {model.operator} has dims of another operator")
+        if any(not 0 <= v < len(model.variants) for v in p.variants):
+            raise ValueError(f"the process of {model.operator} has an unknown variant")
+    try:
+        sample = dict.fromkeys(model.names, 1)
+        model.predict("", [tuple(sample.values())], [model.variants[0]])
+    except (KeyError, IndexError) as error:
+        raise ValueError(f"the model of {model.operator} needs what its dims do not give: {error}") from error
+
+
+def _rounded(value: Any) -> Any:
+    """Six significant digits for numbers, so that files are small."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(v) for v in value]
+    return value

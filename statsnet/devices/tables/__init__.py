@@ -1,0 +1,1 @@
+"""Published tables of operator times, each source read into the same rows."""

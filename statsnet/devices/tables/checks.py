@@ -1,0 +1,61 @@
+"""Times that no device can reach: single ones are left out, a whole column of them means that the unit is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from statsnet.devices.operator_work import work_of
+from statsnet.devices.tables.csv_file import Tally
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import FileFormatError
+
+MOST_FLOPS, MOST_BYTES = 4e16, 2e14
+"""FLOP/s and byte/s that no single device of today reaches, with Winograd's savings and caches counted in."""
+
+LEAST_FLOPS, LEAST_WORK = 1e8, 1e8
+"""A device whose best rate over operators of LEAST_WORK FLOPs is below LEAST_FLOPS FLOP/s is slower than any phone."""
+
+FEW = 20
+WRONG_SHARE = 0.05
+
+
+def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:
+    """The rows without times that are beyond any device, which are counted.
+
+    Raises FileFormatError if more than WRONG_SHARE of a device's times are, or if it is slower than any device.
+    """
+    seen: Counter[str] = Counter()
+    fast: Counter[str] = Counter()
+    best: dict[str, float] = {}
+    for row in rows:
+        flops, nbytes = work_of(row.operator, row.dtype, dict(row.dims), row.variant)
+        least_s = max(flops / MOST_FLOPS, nbytes / MOST_BYTES)
+        seen.update(row.time_s.keys())
+        if flops >= LEAST_WORK:
+            for device, time_s in row.time_s.items():
+                best[device] = max(best.get(device, 0.0), flops / time_s)
+        if wrong := [device for device, time_s in row.time_s.items() if time_s < least_s]:
+            fast.update(wrong)
+            kept = {d: t for d, t in row.time_s.items() if d not in wrong}
+            if not kept:
+                continue
+            yield TableRow(source=row.source, operator=row.operator, dtype=row.dtype, dims=row.dims,
+                           variant=row.variant, direction=row.direction, time_s=kept)  # fmt: skip
+        else:
+            yield row
+    for device, count in fast.items():
+        if count > WRONG_SHARE * seen[device] and seen[device] >= FEW:
+            raise _wrong_unit(path, device, f"{count} of {seen[device]} times are shorter than any device could be")
+        tally.drop(path, "the time is shorter than any device could be", count)
+    for device, rate in best.items():
+        if rate < LEAST_FLOPS:
+            raise _wrong_unit(path, device, f"its best rate is {rate:.2g} FLOP/s")
+
+
+def _wrong_unit(path: Path, device: str, why: str) -> FileFormatError:
+    return FileFormatError(
+        f"the times of {device} in '{path}' are not in the unit that the table's columns say",
+        cause=why, hint="convert the table to that unit, or give it as a plain table with time_s, time_ms or time_us",
+    )  # fmt: skip

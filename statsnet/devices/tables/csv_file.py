@@ -1,0 +1,135 @@
+"""CSV tables from outside, packed with gzip or not, read row by row with what is wrong in them counted."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from statsnet.devices.names import canonical_name
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import FileFormatError
+
+MICRO = 1e-6
+_GZIP = b"\x1f\x8b"
+
+Record = dict[str, str]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Cells and rows that were left out, by file and reason."""
+
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def drop(self, path: Path, why: str, count: int = 1) -> None:
+        self.dropped[(path.name, why)] += count
+
+    def notes(self) -> list[str]:
+        """One sentence for each file and reason."""
+        return [f"{name}: {n} {'value was' if n == 1 else 'values were'} left out: {why}"
+                for (name, why), n in sorted(self.dropped.items())]  # fmt: skip
+
+
+Reader = Callable[[Path, Tally], Iterator[TableRow]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A kind of table, recognised by its columns. `read` gives its operators."""
+
+    name: str
+    columns: frozenset[str]
+    read: Reader
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[io.TextIOBase]:
+    """The text of a table. Raises FileFormatError if it can not be read, while it is read as well."""
+    try:
+        with open(path, "rb") as raw:
+            packed = raw.read(2) == _GZIP
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+            if packed
+            else open(path, encoding="utf-8-sig", newline="") as text
+        ):
+            yield text  # type: ignore[misc]
+    except OSError as error:  # gzip.BadGzipFile is one
+        why = error.strerror or str(error)
+        raise FileFormatError(f"'{path}' can not be read", cause=why, hint="check the file, or copy it anew") from error
+    except (EOFError, zlib.error) as error:
+        raise FileFormatError(
+            f"'{path}' ends too early or is damaged", cause=str(error), hint="copy it anew"
+        ) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FileFormatError(
+            f"'{path}' is no CSV table", cause=str(error), hint="give a CSV file, packed with gzip or not"
+        ) from error
+
+
+def header_of(path: Path) -> tuple[str, ...]:
+    """The names of a table's columns; empty for an empty file."""
+    with opened(path) as text:
+        return tuple(name.strip() for name in next(csv.reader(text), []))
+
+
+def records(path: Path, tally: Tally, *, needed: Sequence[str] = ()) -> Iterator[Record]:
+    """The rows by column. Rows that are shorter or longer than the header, or lack one of `needed`, are counted as
+    left out."""
+    with opened(path) as text:
+        reader = csv.reader(text)
+        header = [name.strip() for name in next(reader, [])]
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                tally.drop(path, "the row has not as many fields as the header")
+                continue
+            record = dict(zip(header, row, strict=True))
+            if any(not record[name] for name in needed):
+                tally.drop(path, "a field that is needed is empty")
+                continue
+            yield record
+
+
+def devices_of(header: Sequence[str], own: frozenset[str]) -> dict[str, str]:
+    """Canonical names of the devices by their columns, which are all columns but the format's `own`."""
+    return {column: canonical_name(column) for column in header if column and column not in own}
+
+
+def seconds(text: str, unit_s: float, path: Path, tally: Tally) -> float | None:
+    """A cell's time in seconds; None if it is empty or, counted, no positive finite number."""
+    if not text:
+        return None
+    try:
+        value = float(text) * unit_s
+    except ValueError:
+        tally.drop(path, "the time is no number")
+        return None
+    if not math.isfinite(value) or value <= 0:
+        tally.drop(path, "the time is zero, negative or not finite")
+        return None
+    return value
+
+
+def integers(texts: Sequence[str]) -> tuple[int, ...]:
+    """Sizes. Raises ValueError if one is no whole number, or negative."""
+    values = tuple(int(text) if text.isdigit() else _whole(text) for text in texts)
+    if any(v < 0 for v in values):
+        raise ValueError(f"negative size in {values}")
+    return values
+
+
+def _whole(text: str) -> int:
+    value = float(text)
+    if not value.is_integer():
+        raise ValueError(f"{text} is no whole number")
+    return int(value)

@@ -1,0 +1,52 @@
+"""Table of sitar-lab/NeuSight's single operators, float32, forward, one row a device, µs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from statsnet.devices.names import canonical_name
+from statsnet.devices.tables.csv_file import MICRO, Format, Tally, integers, records, seconds
+from statsnet.devices.tables.merge import Merged
+from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.words import named
+
+SOURCE = "neusight"
+COLUMNS = frozenset({"op", "dims", "device", "latency_us"})
+DTYPE = "float32"
+POINTWISE = {"ln": "layer_norm"}
+
+
+def dims_of(op: str, text: str) -> tuple[str, tuple[tuple[str, int], ...], str]:
+    """Operator, dims and variant. Raises ValueError for dims that are none of this operator's."""
+    sizes = integers(text.split("x"))
+    if op in ("linear", "bmm"):
+        return "gemm", named("gemm", sizes), "NT bias" if op == "linear" else "NN"
+    if op == "conv":
+        batch, c, out, kernel, size, stride, pad = sizes
+        dims = (batch, c, size, size, out, kernel, kernel, pad, pad, stride, stride, 1, 1, 1)
+        return "convolution", named("convolution", dims), "NCHW"
+    scalar = op in ("addu", "mulu", "divu", "powu", "subu")
+    operator = POINTWISE.get(op, op[:-1] if scalar else op)
+    rows, columns = sizes
+    return operator, (("rows", rows), ("columns", columns)), "scalar" if scalar else ""
+
+
+def read(path: Path, tally: Tally) -> Iterator[TableRow]:
+    """Its operators."""
+    merged, names = Merged(), dict[str, str]()
+    for record in records(path, tally, needed=("op", "dims", "device")):
+        try:
+            operator, dims, variant = dims_of(record["op"], record["dims"])
+            spelling = record["device"]
+            device = names.get(spelling) or names.setdefault(spelling, canonical_name(spelling))
+        except ValueError:
+            tally.drop(path, "the dims are not understood")
+            continue
+        time_s = seconds(record["latency_us"], MICRO, path, tally)
+        if time_s is not None:
+            merged.add_time((SOURCE, operator, DTYPE, dims, variant, "forward"), device, time_s)
+    yield from merged.rows()
+
+
+FORMATS = (Format(name="NeuSight's operators", columns=COLUMNS, read=read),)

@@ -1,0 +1,166 @@
+"""Tables of sitar-lab/NeuSight's whole models: their operators, timed one by one, and their measured steps, µs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from statsnet.devices.names import canonical_name
+from statsnet.devices.tables.csv_file import MICRO, Format, Record, Tally, integers, records, seconds
+from statsnet.devices.tables.merge import Key, Merged
+from statsnet.devices.tables.row import Direction, TableRow
+
+SOURCE = "neusight_model"
+OPERATORS = frozenset({"model", "mode", "seq", "batch", "device", "op", "input_shapes", "output_shape", "dtype",
+                       "in_layer", "count", "fw_us", "bw_us", "acc_us"})  # fmt: skip
+STEPS = frozenset({"model", "mode", "seq", "batch", "variant", "device", "num_layer", "e2e_us", "fw_us", "bw_us"})
+
+MODES = {"inf": "inference", "train": "training"}
+WORDS = {"truediv": "div", "LayerNorm": "layer_norm", "Softmax": "softmax", "ReLU": "relu", "Tanh": "tanh",
+         "Dropout": "dropout", "Embedding": "embedding"}  # fmt: skip
+PRODUCTS = {"Linear": "NT bias", "addmm": "NN bias", "matmul": "NN", "bmm": "NN"}
+LAUNCHES_NOTHING = frozenset(
+    {"size", "view", "getitem", "getattr", "dim", "permute", "transpose", "expand", "unsqueeze", "split", "finfo"}
+)
+"""Rows that run no kernel: their times are those of a call from Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelKey:
+    """A model's step; `seq` in tokens. `mode` is `inference` or `training`."""
+
+    model: str
+    mode: str
+    seq: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeStep:
+    """A whole model's step as measured on one device. `variant`: how it ran, "" for eager. `layers` is None where the
+    table does not say."""
+
+    step: ModelKey
+    variant: str
+    device: str
+    layers: int | None
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOperator:
+    """An operator of a model: `calls` in one traced layer (`in_layer`), or in what lies outside of all layers."""
+
+    row: TableRow
+    calls: int
+    in_layer: bool
+
+    def calls_with(self, layers: int) -> int:
+        """Calls in a step of a model of so many layers."""
+        return self.calls * (layers if self.in_layer else 1)
+
+
+@dataclass(slots=True)
+class ModelTables:
+    """Operators of whole models, collected from several tables. A row has the times of those devices on which this
+    model was timed."""
+
+    _merged: dict[ModelKey, dict[tuple[Key, bool], tuple[Merged, dict[str, int]]]]
+
+    @staticmethod
+    def empty() -> ModelTables:
+        return ModelTables({})
+
+    def add(self, step: ModelKey, key: Key, in_layer: bool, calls: int, device: str, time_s: float) -> None:
+        merged, counts = self._merged.setdefault(step, {}).setdefault((key, in_layer), (Merged(), {}))
+        merged.add_time(key, device, time_s)
+        counts[device] = calls
+
+    def operators(self) -> dict[ModelKey, tuple[ModelOperator, ...]]:
+        """The operators of each step. An operator that devices count differently appears once for each count."""
+        out: dict[ModelKey, tuple[ModelOperator, ...]] = {}
+        for step, found in self._merged.items():
+            rows: list[ModelOperator] = []
+            for (_, in_layer), (merged, counts) in found.items():
+                (row,) = merged.rows()
+                for calls in sorted(set(counts.values())):
+                    times = {d: t for d, t in row.time_s.items() if counts[d] == calls}
+                    rows.append(ModelOperator(row=_with_times(row, times), calls=calls, in_layer=in_layer))
+            out[step] = tuple(rows)
+        return out
+
+
+def _with_times(row: TableRow, times: Mapping[str, float]) -> TableRow:
+    source, operator, dtype, dims, variant, direction = row.key
+    return TableRow(source=source, operator=operator, dtype=dtype, dims=dims, variant=variant,
+                    direction=direction, time_s=times)  # type: ignore[arg-type]  # fmt: skip
+
+
+def _step(r: Record) -> ModelKey:
+    seq, batch = integers((r["seq"], r["batch"]))
+    return ModelKey(model=r["model"], mode=MODES.get(r["mode"], r["mode"]), seq=seq, batch=batch)
+
+
+def described(op: str, input_shapes: str, output_shape: str) -> tuple[str, tuple[tuple[str, int], ...], str]:
+    """Operator, dims and variant. Shapes that broadcast stay in the variant. Raises ValueError for shapes that are
+    none."""
+    inputs = [[int(n) for n in shape] for shape in json.loads(input_shapes)]
+    output = [int(n) for n in output_shape.strip("()").split(",") if n.strip()]
+    if op in PRODUCTS and output and inputs:
+        operand = inputs[1] if op == "addmm" else inputs[0]
+        shared = op == "Linear"
+        batch = 1 if shared else math.prod(output[:-2])
+        m = math.prod(output[:-1]) if shared else (output[-2] if len(output) > 1 else 1)
+        return "gemm", (("batch", batch), ("m", m), ("n", output[-1]), ("k", operand[-1])), PRODUCTS[op]
+    word = WORDS.get(op, "finfo" if "finfo" in op else op)
+    dims = (("rows", math.prod(output[:-1])), ("columns", output[-1] if output else 1))
+    same = all(shape == output for shape in inputs)
+    return word, dims, "" if same else "in " + " ".join("x".join(map(str, shape)) for shape in inputs)
+
+
+def read_operators(path: Path, tally: Tally, tables: ModelTables) -> None:
+    """Add a table's operators of whole models."""
+    for r in records(path, tally, needed=("model", "device", "op")):
+        try:
+            step, (count, in_layer) = _step(r), integers((r["count"], r["in_layer"]))
+            operator, dims, variant = described(r["op"], r["input_shapes"], r["output_shape"])
+            device = canonical_name(r["device"])
+        except (ValueError, TypeError, IndexError):
+            tally.drop(path, "the shapes or counts are not understood")
+            continue
+        directions: tuple[tuple[str, Direction, str], ...] = (
+            ("fw_us", "forward", variant), ("bw_us", "backward", variant),
+            ("acc_us", "backward", f"{variant} accumulate"),
+        )  # fmt: skip
+        for column, direction, how in directions:
+            if column != "fw_us" and r[column] in ("", "0", "0.0"):
+                continue  # inference has neither, nor has training for what needs no gradient
+            time_s = seconds(r[column], MICRO, path, tally)
+            if time_s is not None:
+                key = (SOURCE, operator, r["dtype"] or "none", dims, how.strip(), direction)
+                tables.add(step, key, bool(in_layer), count, device, time_s)
+
+
+def read_steps(path: Path, tally: Tally) -> Iterator[WholeStep]:
+    """The measured steps of whole models."""
+    for r in records(path, tally, needed=("model", "device")):
+        try:
+            step, device = _step(r), canonical_name(r["device"])
+            layers = integers((r["num_layer"] or "0",))[0] or None
+        except ValueError:
+            tally.drop(path, "the sizes are not understood")
+            continue
+        time_s = seconds(r["e2e_us"], MICRO, path, tally)
+        if time_s is not None:
+            yield WholeStep(step=step, variant=r["variant"], device=device, layers=layers, time_s=time_s)
+
+
+def _no_rows(path: Path, tally: Tally) -> Iterator[TableRow]:
+    return iter(())
+
+
+OPERATORS_FORMAT = Format(name="NeuSight's models, operators", columns=OPERATORS, read=_no_rows)
+STEPS_FORMAT = Format(name="NeuSight's models, steps", columns=STEPS, read=_no_rows)

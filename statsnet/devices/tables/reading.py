@@ -1,0 +1,128 @@
+"""Tables from files and folders, each recognised by its columns; one operator's rows from several files become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from statsnet.devices.tables import (
+    aiconfigurator,
+    deepbench,
+    llmservingsim,
+    miopen,
+    neusight,
+    neusight_models,
+    plain,
+    vidur,
+)
+from statsnet.devices.tables.checks import without_absurd
+from statsnet.devices.tables.csv_file import Format, Tally, header_of
+from statsnet.devices.tables.merge import Merged
+from statsnet.devices.tables.neusight_models import ModelKey, ModelOperator, ModelTables, WholeStep
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import FileFormatError, UsageError
+
+FORMATS: tuple[Format, ...] = (
+    *neusight.FORMATS, neusight_models.OPERATORS_FORMAT, neusight_models.STEPS_FORMAT, *aiconfigurator.FORMATS,
+    *deepbench.FORMATS, *miopen.FORMATS, *vidur.FORMATS, *llmservingsim.FORMATS, *plain.FORMATS,
+)  # fmt: skip
+
+ENDINGS = (".csv", ".csv.gz")
+ALIKE = 0.7
+"""A table with this share of a format's columns, not all of them, is a damaged one; with less it is of another kind."""
+
+Keep = Callable[[TableRow], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """What some tables say. `notes` has a sentence for whatever was left out."""
+
+    rows: tuple[TableRow, ...]
+    steps: tuple[WholeStep, ...]
+    models: dict[ModelKey, tuple[ModelOperator, ...]]
+    notes: tuple[str, ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All devices of the rows."""
+        return tuple(sorted({device for row in self.rows for device in row.time_s}))
+
+
+def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
+    """The tables in `paths` (files, or folders of files); of their rows those that `keep` says, all by default.
+
+    Raises UsageError if a path is missing or no table is found, FileFormatError for a damaged table or one whose times
+    can not be in the unit that its columns say.
+    """
+    tally, merged, models = Tally(), Merged(), ModelTables.empty()
+    steps: list[WholeStep] = []
+    skipped: list[str] = []
+    found = False
+    for path, asked in _files(paths):
+        form = recognised(path, asked=asked)
+        if form is None:
+            skipped.append(path.name)
+            continue
+        found = True
+        if form is neusight_models.STEPS_FORMAT:
+            steps += neusight_models.read_steps(path, tally)
+        elif form is neusight_models.OPERATORS_FORMAT:
+            neusight_models.read_operators(path, tally, models)
+        else:
+            rows = (row for row in form.read(path, tally) if keep is None or keep(row))
+            for row in without_absurd(path, rows, tally):
+                merged.add(row)
+    if not found:
+        given = ", ".join(f"'{path}'" for path in paths)
+        raise UsageError(
+            f"no table in {given}",
+            cause="known formats: " + ", ".join(sorted({f.name for f in FORMATS})),
+            hint="name CSV tables, or folders that hold them",
+        )
+    notes = tally.notes() + ([f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else [])
+    return Tables(rows=tuple(merged.rows()), steps=tuple(steps), models=models.operators(), notes=tuple(notes))
+
+
+def read_tables(paths: Sequence[Path], keep: Keep | None = None) -> list[TableRow]:
+    """The rows alone; raises as `read_all` does."""
+    return list(read_all(paths, keep).rows)
+
+
+def recognised(path: Path, *, asked: bool = True) -> Format | None:
+    """The format that a table's columns show; of several the one with most columns. None if it is of another kind and
+    nobody `asked` for it by name.
+
+    Raises FileFormatError if it lacks some columns of a format, or was asked for and is of no known format.
+    """
+    header = set(header_of(path))
+    if fitting := [f for f in FORMATS if f.columns <= header]:
+        return max(fitting, key=lambda f: len(f.columns))
+    nearest = max(FORMATS, key=lambda f: len(f.columns & header) / len(f.columns))
+    if len(nearest.columns & header) >= ALIKE * len(nearest.columns):
+        lacks = ", ".join(sorted(nearest.columns - header))
+        raise FileFormatError(
+            f"'{path}' lacks columns of {nearest.name}", cause=f"missing: {lacks}", hint="compare its first line"
+        )
+    if not asked:
+        return None
+    raise FileFormatError(
+        f"'{path}' is no table of operators that is known",
+        cause=f"its columns: {', '.join(sorted(header)[:12]) or 'none'}",
+        hint="convert it to the plain format (docs/how-to/absent-device.md): operator,dtype,device,time_us and dims",
+    )
+
+
+def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
+    """Files, each with whether it was named itself. A file that is found twice is read once."""
+    found: dict[Path, tuple[Path, bool]] = {}
+    for path in paths:
+        if path.is_dir():
+            for file in sorted(p for p in path.iterdir() if p.name.endswith(ENDINGS) and p.is_file()):
+                found.setdefault(file.resolve(), (file, False))
+        elif path.is_file():
+            found[path.resolve()] = (path, True)
+        else:
+            raise UsageError(f"'{path}' is not there", hint="name a CSV table, or a folder that holds some")
+    return list(found.values())

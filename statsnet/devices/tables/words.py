@@ -1,0 +1,68 @@
+"""Our words for operators and dtypes, and the order of each operator's dims."""
+
+from __future__ import annotations
+
+GEMM = ("batch", "m", "n", "k")
+"""A product of an (m, k) and a (k, n) matrix, row-major, `batch` times."""
+
+CONVOLUTION = (
+    "batch", "in_channels", "in_h", "in_w", "out_channels", "kernel_h", "kernel_w",
+    "pad_h", "pad_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "groups",
+)  # fmt: skip
+"""Dims of the forward convolution, for all directions."""
+
+ATTENTION = ("batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window")
+"""`kv_len` counts the new tokens too; `window` 0: none."""
+
+MOE = ("tokens", "hidden", "intermediate", "top_k", "experts", "tensor_parallel", "expert_parallel")
+RECURRENT = ("hidden", "batch", "steps")
+ROWS = ("rows", "columns")
+
+OPERATOR_DIMS = {
+    "gemm": GEMM,
+    "mla_bmm": GEMM,
+    "sparse_gemm": (*GEMM, "per_mille_zero"),
+    "convolution": CONVOLUTION,
+    "attention_prefill": ATTENTION,
+    "attention_decode": ATTENTION,
+    "attention_encoder": ATTENTION,
+    "moe": MOE,
+    "rnn": RECURRENT,
+    "lstm": RECURRENT,
+    "gru": RECURRENT,
+    "allreduce": ("elements", "ranks"),
+    "gated_delta": ("batch", "tokens", "hidden", "v_heads"),
+    **dict.fromkeys(
+        ("add", "sub", "mul", "div", "pow", "relu", "gelu", "silu", "silu_mul", "tanh", "softmax", "layer_norm",
+         "rms_norm", "embedding", "rope", "dropout"), ROWS,
+    ),
+}  # fmt: skip
+"""What other operators have is taken as it stands in their table."""
+
+DEFAULTS = {
+    "batch": 1, "groups": 1, "dilation_h": 1, "dilation_w": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0,
+    "window": 0, "tensor_parallel": 1, "expert_parallel": 1,
+}  # fmt: skip
+"""What a table that lacks a dim of an operator means."""
+
+DTYPES = {
+    "fp32": "float32", "float": "float32", "f32": "float32", "fp16": "float16", "half": "float16", "f16": "float16",
+    "bf16": "bfloat16", "fp16_mixed": "float16", "fp64": "float64", "double": "float64",
+}  # fmt: skip
+
+ITEM_BYTES = {
+    "float64": 8.0, "float32": 4.0, "tf32": 4.0, "float16": 2.0, "bfloat16": 2.0, "int8": 1.0, "fp8": 1.0,
+    "fp8_block": 1.0, "nvfp4": 0.5625, "int4_wo": 0.5, "int64": 8.0, "int32": 4.0, "bool": 1.0,
+}  # fmt: skip
+"""Bytes of one element; nvfp4 has a scale for each 16 elements."""
+
+
+def dtype_word(text: str) -> str:
+    """The dtype as torch calls it, or as it stands."""
+    word = text.strip().lower()
+    return DTYPES.get(word, word)
+
+
+def named(operator: str, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Sizes with their names. Raises ValueError if there are too many or too few."""
+    return tuple(zip(OPERATOR_DIMS[operator], sizes, strict=True))
