@@ -23,6 +23,9 @@ BATCH = 64
 """Of the convolutional networks: the largest at which one call of each convolution takes at most tens of milliseconds on
 all of the GPUs."""
 
+LOW_POWER = ("nvidia-l4", "nvidia-p4", "nvidia-t4")
+"""Cards of 70 W: their clocks fall within a whole step, so single operators say little of it."""
+
 LEAST_SHARE = 0.9
 """A device is of a suite if its table has this share of the suite's rows."""
 
@@ -104,7 +107,7 @@ def _described(cluster: Cluster) -> tuple[str, tuple[int, ...], str] | None:
     return None
 
 
-def transformers(tables: Tables, excluded: Collection[str] = ()) -> list[Suite]:
+def transformers(tables: Tables, excluded: Collection[str] = LOW_POWER) -> list[Suite]:
     """NeuSight's five transformers in inference, each batch a member, with their measured steps."""
     steps = {(s.step, s.device): s for s in tables.steps if s.variant == "" and s.layers}
     members = []
