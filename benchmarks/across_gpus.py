@@ -96,7 +96,9 @@ def _rows(pair: Pair) -> Iterator[AcrossRow]:
         yield _row(pair, name, pair.factor(counts), float(counts @ pair.sample.choice.time_s), int((counts > 0).sum()))
     for seed in range(DRAWS):
         counts = random_by_time(pair, seed)
-        yield _row(pair, RANDOM, pair.factor(counts), float(counts @ pair.sample.choice.time_s), int((counts > 0).sum()))
+        yield _row(
+            pair, RANDOM, pair.factor(counts), float(counts @ pair.sample.choice.time_s), int((counts > 0).sum())
+        )
     for name, ratio in RATIOS.items():
         factor = ratio(pair)
         if factor is not None:
@@ -117,7 +119,6 @@ def _row(pair: Pair, contestant: str, factor: float, run_s: float | None, operat
         operators=operators,
         exact_share=pair.exact,
     )
-
 
 
 if __name__ == "__main__":

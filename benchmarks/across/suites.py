@@ -62,9 +62,7 @@ class Suite:
 def llm_serving(tables: Tables) -> list[Suite]:
     """Prefill and decode, dense and with experts, bf16: the matrix products, attention and experts of the `standard`
     presets. Norms, rotations, activations and embeddings have no table."""
-    members = tuple(
-        Member(name=name, operators=_language_operators(name), step_s={}) for name in LANGUAGE_MODELS
-    )
+    members = tuple(Member(name=name, operators=_language_operators(name), step_s={}) for name in LANGUAGE_MODELS)
     rows = [r for r in tables.rows if r.source == "aiconfigurator" and r.dtype == "bfloat16"]
     kinds = ("gemm", "attention_prefill", "attention_decode", "moe")
     of_device = Counter((d, k) for r in rows if (k := r.operator) in kinds for d in r.time_s)
@@ -178,7 +176,9 @@ def convolutional_networks(tables: Tables) -> list[Suite]:
     rows = [o.row for m in members for o in m.operators]
     names = {d for r in rows for d in r.time_s}
     devices = tuple(sorted(d for d in names if all(d in r.time_s for r in rows)))
-    return [Suite(number=4, name="ResNet-50 and VGG-16, FP32", members=tuple(members), devices=devices)] if devices else []
+    return (
+        [Suite(number=4, name="ResNet-50 and VGG-16, FP32", members=tuple(members), devices=devices)] if devices else []
+    )
 
 
 def resnet50() -> dict[tuple[int, ...], int]:
