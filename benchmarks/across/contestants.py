@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import pdist
 
 from benchmarks.across.pairs import Pair
-from statsnet.devices.operator_selection import Choice, Trait, choose
+from statsnet.devices.operator_selection import Choice, choose
 
 DRAWS = 8
 MEDOIDS_AT_MOST = 44
@@ -55,7 +56,7 @@ def _centres(choice: Choice, wanted: int) -> tuple[np.ndarray, np.ndarray]:
         share = choice.share[own]
         count = min(len(own), max(1, round(wanted * float(share.sum()))))
         sizes = np.array([choice.traits[i].sizes for i in own])
-        label = fcluster(linkage(sizes, "average"), count, "maxclust") if len(own) > 1 else np.ones(1, dtype=int)
+        label = fcluster(linkage(pdist(sizes), "average"), count, "maxclust") if len(own) > 1 else np.ones(1, dtype=int)
         for number in np.unique(label):
             group = np.flatnonzero(label == number)
             weight = np.maximum(share[group], 1e-12)
@@ -90,8 +91,8 @@ def random_by_time(pair: Pair, seed: int) -> np.ndarray:
 
 
 def as_it_was(pair: Pair) -> np.ndarray:
-    """The former objective at full size: each kernel class gets its share of time, from the smallest operators of the class
-    (of those that the budget allows, the nearest to an eighth of the class's usual time)."""
+    """The former objective: each kernel class gets its share of time, from one small operator of the class, the one nearest
+    to an eighth of the class's usual time. It stands for a block whose sizes were cut."""
     choice = pair.sample.choice
     classes: dict[object, list[int]] = {}
     for i, trait in enumerate(choice.traits):
@@ -142,5 +143,3 @@ RATIOS: dict[str, Callable[[Pair], float | None]] = {
     "ratio of peaks": ratio_of_peaks, "one model for all": one_model,
 }  # fmt: skip
 RANDOM = "random by time"
-
-__all__ = ["DRAWS", "OURS", "PROXIES", "RANDOM", "RATIOS", "Trait", "random_by_time"]

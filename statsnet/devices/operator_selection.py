@@ -30,7 +30,11 @@ those that are. Which start leads furthest cannot be seen before."""
 MOST_MOVES = 400
 LEAST_GAIN = 1e-9
 SUM = 10.0
-"""How much a proxy that misses its run time costs. It only keeps the counts from drifting: the factor is a ratio."""
+"""How much a start that misses its run time costs."""
+
+LATE = 0.01
+"""How much a proxy costs whose run time is off by all of the budget, in squares of a factor's error. It only keeps counts
+from drifting: a factor is a ratio, so a proxy may be a little shorter or longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,7 @@ class Spread:
     operator: float = 0.25
     kernel_class: float = 0.2
     size: float = 0.2
-    shape: float = 0.08
+    shape: float = 0.15
     octaves: float = 2.0
     history: float = 0.5
     known: float = 4.0
@@ -147,12 +151,22 @@ class _Search:
         self.weight = choice.time_s / choice.budget_s
         self.form = covariance + SUM
         self.fits = self.weight <= LARGEST_SHARE
-        self.crossed = self.form * self.weight[:, None] * self.weight[None]
+        self.covariance = covariance
+        self.crossed = covariance * self.weight[:, None] * self.weight[None]
         self.own = np.diag(self.crossed).copy()
+        self.with_suite = covariance @ self.share * self.weight
+        self.of_suite = float(self.share @ covariance @ self.share)
 
     def objective(self, counts: np.ndarray) -> float:
-        off = counts * self.weight - self.share
-        return float(off @ self.form @ off)
+        run = counts * self.weight
+        square, shared = run @ self.covariance @ run, counts @ self.with_suite
+        return float(self._value(np.array(square), np.array(shared), np.array(run.sum())))
+
+    def _value(self, square: np.ndarray, shared: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """The expected square of the error of runs with these forms with themselves and with the suite, and this length in
+        budgets."""
+        total = np.maximum(total, 1e-12)
+        return np.asarray(square / total**2 - 2.0 * shared / total + self.of_suite + LATE * (total - 1.0) ** 2)
 
     def cheapest(self) -> np.ndarray:
         counts = np.zeros(len(self.weight), dtype=int)
@@ -195,22 +209,34 @@ class _Search:
         return counts
 
     def _move(self, counts: np.ndarray) -> bool:
-        slope = 2.0 * (self.form @ (counts * self.weight - self.share)) * self.weight
+        run = counts * self.weight
+        slope = 2.0 * (self.covariance @ run) * self.weight
+        square, shared, total = 0.5 * float(counts @ slope), float(counts @ self.with_suite), float(run.sum())
+        here = float(self._value(np.array(square), np.array(shared), np.array(total)))
         used = np.flatnonzero(counts)
         full = len(used) >= self.most
         closed = ~self.fits | (counts >= LARGEST_COUNT)
-        more = np.where(closed | (full & (counts == 0)), np.inf, slope + self.own)
-        fewer = (self.own - slope)[used]
-        exchange = fewer[:, None] + np.where(closed, np.inf, slope + self.own)[None] - 2.0 * self.crossed[used]
+        up, down = slope + self.own, (self.own - slope)[used]
+        more = self._value(square + up, shared + self.with_suite, total + self.weight)
+        more[closed | (full & (counts == 0))] = np.inf
+        fewer = self._value(square + down, shared - self.with_suite[used], total - self.weight[used])
+        if len(used) == 1 and counts[used[0]] == 1:
+            fewer[:] = np.inf
+        exchange = self._value(
+            square + down[:, None] + up[None] - 2.0 * self.crossed[used],
+            shared - self.with_suite[used][:, None] + self.with_suite[None],
+            total - self.weight[used][:, None] + self.weight[None],
+        )
+        exchange[:, closed] = np.inf
         if full:
             exchange[np.ix_(counts[used] > 1, counts == 0)] = np.inf
         exchange[np.arange(len(used)), used] = np.inf
         best = min(more.min(), fewer.min(initial=np.inf), exchange.min(initial=np.inf))
-        if best > -LEAST_GAIN:
+        if best > here - LEAST_GAIN:
             return False
         if best == more.min():
             counts[int(np.argmin(more))] += 1
-        elif len(used) > 1 and best == fewer.min():
+        elif best == fewer.min(initial=np.inf):
             counts[used[int(np.argmin(fewer))]] -= 1
         else:
             out, into = np.unravel_index(int(np.argmin(exchange)), exchange.shape)
