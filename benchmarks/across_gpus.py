@@ -1,12 +1,12 @@
 """Does a proxy that was made on one GPU follow its suite to GPUs that its making never saw?
 
     python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...] [-o FILE]
-    python benchmarks/across_gpus.py --kept FILE
+    python benchmarks/across_gpus.py --kept FILE [--picture FILE.svg]
 
-The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B, every
-contestant is made from A's times and from the tables of the other devices, and its factor from A to B is compared
-with the suite's. B's times only check. Devices in --evaluate-only are never known to any proxy's making; if there
-are any, the pairs with one of them count. The last line gives our mean and worst error for each suite.
+The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
+every contestant is made from A's times and from the tables of the other devices, and its factor from A to B is
+compared with the suite's. B's times only check. Devices in --evaluate-only are never known to any proxy's making; if
+there are any, the pairs with one of them count. The last line gives our mean and worst error for each suite.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
 from benchmarks.across.pairs import Pair, Timed
+from benchmarks.across.picture import across_svg
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
 from statsnet.devices.table_times import TableTimes
@@ -25,6 +26,7 @@ from statsnet.devices.tables.reading import Tables, read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
+from statsnet.signatures.canonical import write_text_atomically
 
 WANTED = {"aiconfigurator": "bfloat16", "deepbench": "float32", "miopen": "float32"}
 """Source -> the dtype of its suite."""
@@ -37,6 +39,7 @@ def main() -> None:
     options.add_argument("--evaluate-only", nargs="+", type=Path, default=[], metavar="DIR")
     options.add_argument("--suites", default="1,2,3,4")
     options.add_argument("-o", "--output", type=Path, help="write every pair's figures there")
+    options.add_argument("--picture", type=Path, metavar="SVG", help="draw our factors against the suites'")
     chosen = options.parse_args()
     if chosen.kept:
         rows = csv_tables.read(chosen.kept, AcrossRow)
@@ -50,6 +53,8 @@ def main() -> None:
             )
         if chosen.output:
             csv_tables.write(chosen.output, AcrossRow, rows, one_machine=False)
+    if chosen.picture:
+        write_text_atomically(chosen.picture, across_svg(rows))
     print(summary(rows))
     print(last_line(rows))
 

@@ -21,13 +21,14 @@ def ours(pair: Pair) -> np.ndarray:
 
 
 def most_expensive(pair: Pair) -> np.ndarray:
-    """The operators with the largest shares of time, as many as fit into the budget once, in proportion to their shares."""
+    """The operators with the largest shares of time, as many as fit into the budget once, in proportion to these."""
     choice = pair.sample.choice
     order = np.argsort(-choice.share, kind="stable")
-    taken, left_s = [], choice.budget_s
+    taken: list[int] = []
+    left_s = choice.budget_s
     for i in order:
         if choice.time_s[i] <= left_s and len(taken) < choice.most:
-            taken.append(i)
+            taken.append(int(i))
             left_s -= choice.time_s[i]
     return _in_proportion(choice, np.array(taken, dtype=int), choice.share[taken])
 
@@ -91,8 +92,8 @@ def random_by_time(pair: Pair, seed: int) -> np.ndarray:
 
 
 def as_it_was(pair: Pair) -> np.ndarray:
-    """The former objective: each kernel class gets its share of time, from one small operator of the class, the one nearest
-    to an eighth of the class's usual time. It stands for a block whose sizes were cut."""
+    """The former objective: each kernel class gets its share of time, from one small operator of the class, the one
+    nearest to an eighth of the class's usual time. It stands for a block whose sizes were cut."""
     choice = pair.sample.choice
     classes: dict[object, list[int]] = {}
     for i, trait in enumerate(choice.traits):

@@ -18,8 +18,8 @@ MOST_OPERATORS = 44
 
 SHORTEST_S = 0.05
 LONGEST_SHARE = 0.5
-"""A proxy takes as long as one call of each of the suite's MOST_OPERATORS longest operators: at least SHORTEST_S, at most this
-share of one pass over the suite."""
+"""A proxy takes as long as one call of each of the suite's MOST_OPERATORS longest operators: at least SHORTEST_S, at
+most this share of one pass over the suite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +131,9 @@ class Timed:
         longest_s = float(np.sort(time_s)[-MOST_OPERATORS:].sum())
         budget_s = max(SHORTEST_S, min(longest_s, LONGEST_SHARE * float(total_s.sum())))
         choice = Choice(
-            time_s=time_s, share=share, factors=(self.time_s[np.ix_(chosen, rows)] / time_s[:, None]).T,
-            traits=[trait_of(o) for o in operators], budget_s=budget_s, most=MOST_OPERATORS,
+            time_s=time_s, share=share, traits=[trait_of(o) for o in operators],
+            factors=(self.time_s[np.ix_(chosen, np.array(rows, dtype=int))] / time_s[:, None]).T,
+            budget_s=budget_s, most=MOST_OPERATORS,
         )  # fmt: skip
         flops = np.array([work_of(o.row.operator, o.row.dtype, dict(o.row.dims), o.row.variant)[0] for o in operators])
         return Sample(

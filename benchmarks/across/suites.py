@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,7 @@ EXPERTS, EXPERTS_PER_TOKEN = 8, 2
 """Of Mixtral (Jiang et al. 2024). Its counts hold a product for each pair of a token and an expert."""
 
 BATCH = 64
-"""Of the convolutional networks: the largest at which one call of each convolution takes at most tens of milliseconds on
-all of the GPUs."""
+"""Of the convolutional networks: the largest at which no convolution takes longer than tens of milliseconds."""
 
 LOW_POWER = ("nvidia-l4", "nvidia-p4", "nvidia-t4")
 """Cards of 70 W: their clocks fall within a whole step, so single operators say little of it."""
@@ -74,7 +73,7 @@ def llm_serving(tables: Tables) -> list[Suite]:
 
 def _language_operators(name: str) -> tuple[Operator, ...]:
     signature = load_signature(str(COUNTS / f"{name}.inference.json"))
-    counts: Counter[tuple[str, tuple[int, ...], str]] = Counter()
+    counts: dict[tuple[str, tuple[int, ...], str], float] = defaultdict(float)
     for cluster in signature.clusters:
         if (described := _described(cluster)) is not None:
             counts[described] += cluster.calls
@@ -169,7 +168,7 @@ def convolutional_networks(tables: Tables) -> list[Suite]:
         operators = []
         for sizes, calls in layers.items():
             for direction in ("forward", "backward_data", "backward_weight"):
-                asked = _asked("miopen", "convolution", "float32", sizes, "NCHW", direction)  # type: ignore[arg-type]
+                asked = _asked("miopen", "convolution", "float32", sizes, "NCHW", direction)
                 if asked.key in known:
                     operators.append(Operator(row=known[asked.key], calls=calls))
         members.append(Member(name=name, operators=tuple(operators), step_s={}))
@@ -219,7 +218,7 @@ def _asked(
 ) -> TableRow:
     """A row without times: what a table is asked for."""
     return TableRow(
-        source=source, operator=operator, dtype=dtype, dims=named(operator, sizes), variant=variant,
+        source=source, operator=operator, dtype=dtype, dims=named(operator, tuple(sizes)), variant=variant,
         direction=direction, time_s={},
     )  # fmt: skip
 

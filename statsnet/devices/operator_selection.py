@@ -1,8 +1,8 @@
 """Which operators at full size, and how often each, stand for a suite on devices that nobody has measured.
 
-On device A the suite spends share s_i of its time in operator i, the proxy p_i = n_i a_i ÷ Σ n a, where a_i is the time of
-one call and n_i whole. On device B time changes by Σ s_i x_i and Σ p_i x_i with x_i = b_i ÷ a_i. What x is on B is not
-known. It is known on some other devices, and elsewhere it is a random vector whose covariance says which operators
+On device A the suite spends share s_i of its time in operator i, the proxy p_i = n_i a_i ÷ Σ n a, where a_i is the time
+of one call and n_i whole. On device B time changes by Σ s_i x_i and Σ p_i x_i with x_i = b_i ÷ a_i. What x is on B is
+not known. It is known on some other devices, and elsewhere it is a random vector whose covariance says which operators
 change alike: those of one kernel class, of similar size, and with a similar history on the known devices. So the counts
 minimise the expected square of the factor's error,
 
@@ -33,14 +33,14 @@ SUM = 10.0
 """How much a start that misses its run time costs."""
 
 LATE = 0.01
-"""How much a proxy costs whose run time is off by all of the budget, in squares of a factor's error. It only keeps counts
-from drifting: a factor is a ratio, so a proxy may be a little shorter or longer."""
+"""How much a proxy costs whose run time is off by all of the budget, in squares of a factor's error. It only keeps
+counts from drifting: a factor is a ratio, so a proxy may be a little shorter or longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trait:
-    """What says how alike two operators are: `operator` (its kind), `kernel_class` (kind, dtype, direction, transposition
-    and layout) and `sizes`, the base-2 logarithms of its dims."""
+    """What says how alike two operators are: `operator` (its kind), `kernel_class` (kind, dtype, direction,
+    transposition and layout) and `sizes`, the base-2 logarithms of its dims."""
 
     operator: Hashable
     kernel_class: Hashable
@@ -49,8 +49,8 @@ class Trait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How much the logarithm of a factor varies from device to device (standard deviations): by operator kind, by kernel
-    class, by size within a class (over `octaves`), and for each shape alone. `history` is the difference of two
+    """How much the logarithm of a factor varies from device to device (standard deviations): by operator kind, by
+    kernel class, by size within a class (over `octaves`), and for each shape alone. `history` is the difference of two
     operators' log factors on the known devices from which on they say little of each other. `known` weighs the known
     devices against the unknown one."""
 
@@ -69,9 +69,9 @@ USUAL = Spread()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """`time_s` (n,): one call of each operator on the device where the proxy is made. `share` (n,): the suite's shares of
-    time there, which sum to 1; 0 for a candidate that is not of the suite. `factors` (D, n): time on each known device
-    ÷ `time_s`. At most `most` different operators, in about `budget_s` seconds."""
+    """`time_s` (n,): one call of each operator on the device where the proxy is made. `share` (n,): the suite's
+    shares of time there, which sum to 1; 0 for a candidate that is not of the suite. `factors` (D, n): time on each
+    known device ÷ `time_s`. At most `most` different operators, in about `budget_s` seconds."""
 
     time_s: np.ndarray
     share: np.ndarray
@@ -90,8 +90,8 @@ class Chosen:
 
 
 def choose(choice: Choice, spread: Spread = USUAL) -> Chosen:
-    """The counts. If not even one operator fits in the budget, the cheapest is taken once. Raises ValueError if there is
-    no operator, or a time is not positive."""
+    """The counts. If not even one operator fits in the budget, the cheapest is taken once. Raises ValueError if there
+    is no operator, or a time is not positive."""
     time_s = choice.time_s
     if not len(time_s) or not (time_s > 0).all():
         raise ValueError("an operator's time must be positive, and there must be one")
@@ -163,8 +163,8 @@ class _Search:
         return float(self._value(np.array(square), np.array(shared), np.array(run.sum())))
 
     def _value(self, square: np.ndarray, shared: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """The expected square of the error of runs with these forms with themselves and with the suite, and this length in
-        budgets."""
+        """The expected square of the error of runs with these forms with themselves and with the suite, and this
+        length in budgets."""
         total = np.maximum(total, 1e-12)
         return np.asarray(square / total**2 - 2.0 * shared / total + self.of_suite + LATE * (total - 1.0) ** 2)
 
@@ -177,8 +177,8 @@ class _Search:
         return [self._sparse(*how) for how in SPARSENINGS]
 
     def _sparse(self, threshold: float, dropped: float) -> np.ndarray:
-        """Shares of the operators left if parts of calls were allowed; those that are called too rarely are dropped, and
-        what they stood for goes to those that vary like them."""
+        """Shares of the operators left if parts of calls were allowed; those that are called too rarely are dropped,
+        and what they stood for goes to those that vary like them."""
         left = self.fits.copy()
         counts = np.zeros(len(left))
         while left.any():

@@ -1,7 +1,7 @@
 """An operator's time on a device of the tables: its own row if there is one, else a plane through the nearest rows.
 
-Rows of one kind (source, operator, dtype, variant, direction) stand on a grid of dims. Between its points the logarithm of
-time is taken as linear in the logarithms of the dims (local linear regression: Cleveland 1979).
+Rows of one kind (source, operator, dtype, variant, direction) stand on a grid of dims. Between its points the logarithm
+of time is taken as linear in the logarithms of the dims (local linear regression: Cleveland 1979).
 """
 
 from __future__ import annotations
