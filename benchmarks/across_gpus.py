@@ -1,6 +1,7 @@
 """Does a proxy that was made on one GPU follow its suite to GPUs that its making never saw?
 
-    python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...] [-o FILE]
+    python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...]
+        [--longest-share 0.5] [-o FILE] [--picture FILE.svg]
     python benchmarks/across_gpus.py --kept FILE [--picture FILE.svg]
 
 The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
@@ -17,7 +18,7 @@ from pathlib import Path
 from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
-from benchmarks.across.pairs import Pair, Timed
+from benchmarks.across.pairs import LONGEST_SHARE, Pair, Timed
 from benchmarks.across.picture import across_svg
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
@@ -38,6 +39,9 @@ def main() -> None:
     options.add_argument("--tables", nargs="+", type=Path, metavar="DIR", help="folders of published tables")
     options.add_argument("--evaluate-only", nargs="+", type=Path, default=[], metavar="DIR")
     options.add_argument("--suites", default="1,2,3,4")
+    options.add_argument(
+        "--longest-share", type=float, default=LONGEST_SHARE, help="a proxy takes at most this share of a pass"
+    )
     options.add_argument("-o", "--output", type=Path, help="write every pair's figures there")
     options.add_argument("--picture", type=Path, metavar="SVG", help="draw our factors against the suites'")
     chosen = options.parse_args()
@@ -46,7 +50,7 @@ def main() -> None:
     else:
         if not chosen.tables:
             raise UsageError("no tables are named", hint="--tables DIR with published tables, or --kept FILE")
-        rows = list(compared(_numbers(chosen.suites), chosen.tables, chosen.evaluate_only))
+        rows = list(compared(_numbers(chosen.suites), chosen.tables, chosen.evaluate_only, chosen.longest_share))
         if not rows:
             raise UsageError(
                 "no suite has two devices in these tables", hint="docs/across-gpus.md says which tables a suite needs"
@@ -67,7 +71,9 @@ def _numbers(text: str) -> list[int]:
     return [known[name] for name in names]
 
 
-def compared(suites: Sequence[int], folders: Sequence[Path], evaluate_only: Sequence[Path]) -> Iterator[AcrossRow]:
+def compared(
+    suites: Sequence[int], folders: Sequence[Path], evaluate_only: Sequence[Path], longest_share: float = LONGEST_SHARE
+) -> Iterator[AcrossRow]:
     """All contestants on all pairs of devices."""
     report(Progress(stage="reading tables"))
     tables = read_all([*folders, *evaluate_only], _keep)
@@ -79,7 +85,7 @@ def compared(suites: Sequence[int], folders: Sequence[Path], evaluate_only: Sequ
             report(Progress(stage=f"suite {number}: these tables lack it"))
         for suite in found:
             report(Progress(stage=f"suite {number}: {suite.name}, {len(suite.devices)} devices"))
-            timed = Timed(suite, times)
+            timed = Timed(suite, times, longest_share)
             if timed.left_out:
                 report(Progress(stage=f"  {len(timed.left_out)} operators are not in all tables and left out"))
             for pair in timed.pairs(unseen & {*suite.devices}):

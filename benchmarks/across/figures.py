@@ -13,7 +13,7 @@ from benchmarks.across.contestants import OURS
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcrossRow:
     """One contestant on one pair of devices. `step_factor` is the factor of measured whole steps where they are known;
-    `exact_share` is the share of the suite's time on `device_b` that stands in its table; the rest is modelled. `proxy_s`
+    `exact_share` is the share of the suite's time on `device_b` that its table gives; the rest is modelled. `proxy_s`
     is the proxy's time on `device_a`."""
 
     suite: int

@@ -61,8 +61,8 @@ class Pair:
 class Timed:
     """One suite's operators with their times on all of its devices; NaN where a device has none."""
 
-    def __init__(self, suite: Suite, times: TableTimes) -> None:
-        self.suite = suite
+    def __init__(self, suite: Suite, times: TableTimes, longest_share: float = LONGEST_SHARE) -> None:
+        self.suite, self.longest_share = suite, longest_share
         found = [(o, k) for k, m in enumerate(suite.members) for o in m.operators]
         self.operators = tuple(o for o, _ in found)
         self.member = np.array([k for _, k in found])
@@ -129,7 +129,7 @@ class Timed:
         total_s = np.array([o.calls for o in operators]) * time_s
         share = total_s / np.bincount(member, weights=total_s)[member] / len(np.unique(member))
         longest_s = float(np.sort(time_s)[-MOST_OPERATORS:].sum())
-        budget_s = max(SHORTEST_S, min(longest_s, LONGEST_SHARE * float(total_s.sum())))
+        budget_s = max(SHORTEST_S, min(longest_s, self.longest_share * float(total_s.sum())))
         choice = Choice(
             time_s=time_s, share=share, traits=[trait_of(o) for o in operators],
             factors=(self.time_s[np.ix_(chosen, np.array(rows, dtype=int))] / time_s[:, None]).T,

@@ -32,9 +32,9 @@ LEAST_GAIN = 1e-9
 SUM = 10.0
 """How much a start that misses its run time costs."""
 
-LATE = 0.01
-"""How much a proxy costs whose run time is off by all of the budget, in squares of a factor's error. It only keeps
-counts from drifting: a factor is a ratio, so a proxy may be a little shorter or longer."""
+EARLY, LATE = 0.01, 10.0
+"""How much a proxy costs whose run time is below or above the budget by all of it, in squares of a factor's error. A
+factor is a ratio, so a proxy may well be a little shorter than the budget, but hardly longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,8 @@ class _Search:
         """The expected square of the error of runs with these forms with themselves and with the suite, and this
         length in budgets."""
         total = np.maximum(total, 1e-12)
-        return np.asarray(square / total**2 - 2.0 * shared / total + self.of_suite + LATE * (total - 1.0) ** 2)
+        off_time = np.where(total < 1.0, EARLY, LATE) * (total - 1.0) ** 2
+        return np.asarray(square / total**2 - 2.0 * shared / total + self.of_suite + off_time)
 
     def cheapest(self) -> np.ndarray:
         counts = np.zeros(len(self.weight), dtype=int)
