@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from statsnet.cli import options, output
+from statsnet.errors import UsageError
 
 
 @click.group(short_help="Record a device, to make proxies for it elsewhere.")
 def device() -> None:
-    """Times of single operators on a device, from which `synthesize --device recorded:NAME` makes a proxy on any
-    machine."""
+    """Times of single operators on a device, measured there or published, from which `synthesize --device
+    recorded:NAME` makes a proxy on any machine."""
 
 
 @device.command(short_help="Time operators on this machine's device.")
@@ -53,8 +54,67 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
     output.print_notes(notes)
     from statsnet.reporting.device import device_report
 
-    output.print_report(device_report(device_of([signature])))
+    recorded = device_of([signature])
+    output.print_report(device_report(recorded, recorded.model))
     output.print_written(str(target))
+
+
+@device.command("import", short_help="Make a record from published tables.")
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
+@click.option("--device", "name", required=True, metavar="NAME", help="Which of the tables' devices.")
+@click.option("--keep-doubtful", is_flag=True, help="Also use what is known to be measured badly.")
+@click.option("-o", "--output", "path", metavar="FILE", help="Where to write the record (default: NAME.json.gz).")
+def import_(tables: tuple[str, ...], name: str, keep_doubtful: bool, path: str | None) -> None:
+    """Fit models of a device's operators to tables, or folders of tables, and write them as one record.
+
+    Tables of NeuSight, aiconfigurator, DeepBench, MIOpen and Vidur are recognised by their columns; so is a plain
+    table of your own: operator,dtype,device,time_us and dims.
+
+    Example: statsnet device import tables/ --device nvidia-h100-sxm -o h100.json.gz
+    """
+    output.check_file(path)
+    from statsnet.devices.device_record import build_record, save_record
+    from statsnet.devices.names import device_named
+    from statsnet.devices.tables.reading import read_all
+    from statsnet.progress import Progress
+
+    with output.progress() as show:
+        show(Progress(stage="reading tables"))
+        read = read_all([Path(table) for table in tables])
+        if not read.rows:
+            raise UsageError(
+                "the tables hold no operator with a time",
+                cause="; ".join(read.notes) or "they are of whole models",
+                hint="docs/how-to/absent-device.md says what a table must hold",
+            )
+        device = device_named(name, read.devices)
+        target = Path(path or f"{device}.json.gz")
+        output.check_folder(target.parent)
+        record = build_record(
+            read.rows, device, keep_doubtful=keep_doubtful, report=lambda kind: show(Progress(stage=f"fitting {kind}"))
+        )
+    save_record(target, record)
+    output.print_notes(list(read.notes))
+    from statsnet.reporting.device import record_report
+
+    output.print_report(record_report(record))
+    output.print_written(str(target))
+
+
+@device.command("list", short_help="Recorded devices.")
+@options.profiles
+def list_(profiles: str | None) -> None:
+    """Devices of the database: recorded there, or made from tables.
+
+    Example: statsnet device list
+    """
+    from statsnet.devices.record_folder import load_records
+    from statsnet.devices.recorded_bench import recorded_folders
+    from statsnet.reporting.device import devices_report
+    from statsnet.signatures.database import ProfilesDB
+
+    db = ProfilesDB(profiles)
+    output.print_report(devices_report(load_records(db.path), recorded_folders(db)))
 
 
 @device.command(short_help="What is known of a recorded device.")
@@ -63,15 +123,19 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
 def show(name: str, profiles: str | None) -> None:
     """What was measured on a device, and how well that predicts operators of other sizes.
 
-    NAME is a part of an environment's name (`statsnet list profiles` shows them), or a file that `device record`
-    wrote.
+    NAME is a part of a device's name (`statsnet device list` shows them), or a file that `device record` or
+    `device import` wrote.
 
-    Example: statsnet device show nvidia-h200
+    Example: statsnet device show nvidia-h100-sxm
     """
     from statsnet.devices.recorded_bench import PREFIX, recorded_device
+    from statsnet.devices.table_times import TableTimes
     from statsnet.signatures.database import ProfilesDB
 
     recorded = recorded_device(name.removeprefix(PREFIX), ProfilesDB(profiles))
-    from statsnet.reporting.device import device_report
+    from statsnet.reporting.device import device_report, record_report
 
-    output.print_report(device_report(recorded))
+    if isinstance(recorded.model, TableTimes):
+        output.print_report(record_report(recorded.model.record))
+    else:
+        output.print_report(device_report(recorded, recorded.model))

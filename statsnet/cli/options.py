@@ -33,7 +33,7 @@ trust = click.option("--trust", is_flag=True, help="Run a network.py that was ch
 def device(*, meta: bool = False, recorded: bool = False) -> Callable[[Any], Any]:
     """`--device`; with `meta`, counting on fake tensors is one of the choices, with `recorded` a device elsewhere."""
     extra = ", or meta to count without allocating or timing anything" if meta else ""
-    extra += ", or recorded:NAME, a device that statsnet device record was run on" if recorded else ""
+    extra += ", or recorded:NAME, a device that is not here (statsnet device list)" if recorded else ""
     return click.option(
         "--device", default="cpu", show_default=True, metavar="NAME", help=f"cpu, cuda or cuda:N{extra}."
     )

@@ -111,7 +111,9 @@ class DeviceRecord:
                 row.operator, row.dtype, row.direction, names=names_of(row), variant=row.variant, source=row.source
             )
             if model is None or ordered(row.operator, row.dims, model.names) is None:
-                out[i] = self.reached.estimate(row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant))
+                out[i] = self.reached.estimate(
+                    row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant)
+                )
             else:
                 groups.setdefault(id(model), (model, []))[1].append(i)
         for model, places in groups.values():
@@ -157,7 +159,8 @@ def build_record(
 
 
 def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
-    """Rates near the best that the rows reach (95 of 100 are below; for bytes, of those that do not fit in the cache)."""
+    """Rates near the best that the rows reach: 99 % of the FLOP/s are below, 95 % of the bytes/s of what does not fit
+    in the cache."""
     times = np.array([row.time_s[device] for row in rows])
     works = [work_of(row.operator, row.dtype, dict(row.dims), row.variant) for row in rows]
     flops, nbytes = np.array([w[0] for w in works]), np.array([w[1] for w in works])

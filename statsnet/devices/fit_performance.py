@@ -34,14 +34,14 @@ from statsnet.devices.tables.row import TableRow
 FEWEST = 12
 """Kinds with fewer rows have no model."""
 
-MOST = 12_000
+MOST = 5_000
 """More rows than these are drawn from at random."""
 
 FOLDS = 5
-ONE_SPLIT = 4_000
+ONE_SPLIT = 1_200
 """With more rows, only one part in FOLDS is left out, once."""
 
-PROCESS_ROWS = 1_000
+PROCESS_ROWS = 500
 """Up to so many rows, a Gaussian process is tried as well."""
 
 LENGTHS = (2.0, 4.0, 8.0, 16.0)
@@ -106,9 +106,9 @@ def fit_kind(rows: Sequence[TableRow], device: str, seed: int = 0) -> KindModel:
     names = names_of(first)
     counts = Counter(row.variant for row in rows)
     variants = tuple(v for v, _ in counts.most_common(MOST_VARIANTS))
-    data, features = _data(rows, device, names, variants)
     rng = np.random.default_rng(seed)
-    drawn = data if len(rows) <= MOST else data.take(np.sort(rng.permutation(len(rows))[:MOST]))
+    drawn_rows = rows if len(rows) <= MOST else [rows[i] for i in np.sort(rng.permutation(len(rows))[:MOST])]
+    drawn, features = _data(drawn_rows, device, names, variants)
     with_process = len(rows) <= PROCESS_ROWS
     left_out = [_fit(drawn.take(t), with_process, device).residuals(drawn.take(h)) for t, h in _splits(drawn, rng)]
     by_trees = np.concatenate([t for t, _ in left_out])
@@ -123,8 +123,8 @@ def fit_kind(rows: Sequence[TableRow], device: str, seed: int = 0) -> KindModel:
         variants=variants, features=features, rows=len(rows), floor=fitted.floor,
         trees=fitted.trees if best != "process" else None, process=fitted.process,
         held_out=held_out(candidates[best]),
-        known_flops=(float(data.flops.min()), float(data.flops.max())),
-        known_bytes=(float(data.nbytes.min()), float(data.nbytes.max())),
+        known_flops=(float(drawn.flops.min()), float(drawn.flops.max())),
+        known_bytes=(float(drawn.nbytes.min()), float(drawn.nbytes.max())),
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def fit_trees(x: np.ndarray, y: np.ndarray) -> Trees:
 
     n = len(y)
     regressor = HistGradientBoostingRegressor(
-        max_iter=int(np.clip(n // 8, 60, 350)), learning_rate=0.1, max_leaf_nodes=16 if n > 400 else 8,
+        max_iter=int(np.clip(n // 8, 60, 300)), learning_rate=0.1, max_leaf_nodes=16 if n > 400 else 8,
         min_samples_leaf=int(np.clip(n // 60, 3, 12)), l2_regularization=0.1, early_stopping=False, random_state=0,
     ).fit(x, y)  # fmt: skip
     nodes = [predictors[0].nodes for predictors in regressor._predictors]
@@ -266,4 +266,3 @@ def _fit_process(data: _Data, rest: np.ndarray) -> Process:
         dims=tuple(data.dims), variants=tuple(data.variants), weights=tuple(round(float(w), 7) for w in best[2]),
         mean=tuple(map(float, mean)), scale=tuple(map(float, scale)), length=best[1], base=base,
     )  # fmt: skip
-

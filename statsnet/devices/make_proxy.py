@@ -9,11 +9,12 @@ from pathlib import Path
 from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
 from statsnet.environment import fingerprint
+from statsnet.errors import UsageError
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import measuring_environment
 from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
-from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.database import CountsDB, ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.synthesis.bench import Bench, BenchSetup
 from statsnet.synthesis.effort import NORMAL, Effort
@@ -48,7 +49,7 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
     if is_recorded(options.device):
         recorded = recorded_device(options.device.removeprefix(PREFIX), db, options.mode)
     here = recorded.environment if recorded else measuring_environment(options.device)
-    mix = resolve_mix(mix_text, options.mode, db, environment=fingerprint(here))
+    mix = resolved_mix(mix_text, options.mode, db, fingerprint(here), counted=bool(recorded and recorded.counted))
     setup = BenchSetup(
         environment=here,
         mode=options.mode,
@@ -63,6 +64,16 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
         stages=options.stages,
     )
     return mix, RecordedBench(setup, recorded) if recorded else LiveBench(setup)
+
+
+def resolved_mix(text: str, mode: str, db: ProfilesDB, environment: str, *, counted: bool) -> Mix:
+    """The mix's signatures; if `counted`, those of the sizes for accelerators where the database has them all."""
+    if counted:
+        try:
+            return resolve_mix(text, mode, CountsDB(db.path), environment=environment)
+        except UsageError:
+            pass  # a member that was only measured: then all are taken from the measured ones, or the error is theirs
+    return resolve_mix(text, mode, db, environment=environment)
 
 
 def prepare_proxy(request: ProxyRequest, options: MakeOptions) -> Problem:

@@ -86,8 +86,11 @@ _VENDOR_OF = (
     ("amd", re.compile(r"^(?:mi\d+|gfx\d+|vega|radeon|rx-?\d|navi|w\d{4}|epyc|ryzen)")),
     ("intel", re.compile(r"^(?:knl|xeon|core-i|arc|max-1\d|gaudi|pvc|ponte)")),
     ("google", re.compile(r"^tpu")),
-    ("nvidia", re.compile(r"^(?:[abghklmptv]b?\d{1,3}s?(?:-|$)|gh?b?\d00|a10g|gtx|rtx|titan|quadro|geforce|jetson|\d0[5-9]0)")),
-)  # fmt: skip
+    (
+        "nvidia",
+        re.compile(r"^(?:[abghklmptv]b?\d{1,3}s?(?:-|$)|a10g|gtx|rtx|titan|quadro|geforce|jetson|\d0[5-9]0)"),
+    ),
+)
 
 
 def slug_of(spelling: str) -> str:
@@ -117,21 +120,21 @@ def canonical_name(spelling: str) -> str:
 
 
 def device_named(name: str, known: Collection[str]) -> str:
-    """The one of `known` (canonical names) that `name` stands for: itself, a spelling of it, or a part that no other has.
+    """The one of `known` that `name` stands for: itself, a spelling of it, or a part that no other has.
 
     Raises UsageError if none or several are meant; the error lists them.
     """
     slug = slug_of(name)
-    if slug in known:
-        return slug
-    if slug and (canonical := canonical_name(slug)) in known and slug in _CANONICAL:
+    if name in known:
+        return name
+    if slug in _CANONICAL and (canonical := canonical_name(slug)) in known:
         return canonical
     parts = set(slug.split("-"))
-    meant = sorted(k for k in known if slug and (parts <= set(k.split("-")) or slug in k))
+    meant = sorted(k for k in known if slug and (name in k or parts <= set(k.split("-")) or slug in k))
     if len(meant) == 1:
         return meant[0]
     raise UsageError(
-        f"'{name}' names {'several devices' if meant else 'no recorded device'}",
+        f"'{name}' names {'several recorded devices' if meant else 'no recorded device'}",
         cause=f"known: {', '.join(meant or sorted(known)) or 'none'}",
-        hint="give one of these names" if meant or known else "statsnet device import makes a record from tables",
+        hint="give a name that no other has, or a file that statsnet device record or device import wrote",
     )

@@ -1,7 +1,7 @@
 """What a kernel's time depends on besides its work: tiles and waves, alignment, cache, parallelism along k.
 
-Each operator has a list of features, all logarithms to base 2 or flags. A product is computed in tiles of its output; the
-cores take `ceil(tiles ÷ cores)` turns (waves), and the last one may leave most of them idle.
+Each operator has a list of features, all logarithms to base 2 or flags. A product is computed in tiles of its output;
+the cores take `ceil(tiles ÷ cores)` turns (waves), and the last one may leave most of them idle.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _attention(d: Dims, chip: Chip, item: float) -> dict[str, float]:
                 "kv_bytes": _log(2 * d["batch"] * d["kv_len"] * d["kv_heads"] * d["head_dim"] * item),
                 "kv_rows": _log(d["batch"] * d["kv_heads"]), "tokens": _log(d["batch"] * d["q_len"]),
                 "q_bytes": _log(rows * d["q_len"] * d["head_dim"] * item),
-                "align_q": _alignment(d["q_len"]), "group_align": _alignment(max(d["heads"] // d["kv_heads"], 1))}  # fmt: skip
+                "align_q": _alignment(d["q_len"]),
+                "group_align": _alignment(max(d["heads"] // d["kv_heads"], 1))}  # fmt: skip
     for block in (64, 128):
         tiles = rows * math.ceil(d["q_len"] / block)
         features[f"waves {block}"], features[f"tail {block}"] = _waves(tiles, chip)

@@ -1,7 +1,7 @@
 """How long an operator takes on a device, from a model that was fitted to a table: evaluated with numpy alone.
 
-A time is an analytic floor (a call's least time, plus work over reached rates) times exp(residual). The residual is the sum
-of boosted trees over the features of operator_features.py, or the mean of a Gaussian process over them where there
+A time is an analytic floor (a call's least time, plus work over reached rates) times exp(residual). The residual is the
+sum of boosted trees over the features of operator_features.py, or the mean of a Gaussian process over them where there
 are few rows, or half of each. fit_performance.py fits them.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
@@ -178,7 +178,11 @@ class KindModel:
     known_flops: tuple[Finite, Finite]
     """Least and most FLOPs of the rows that it was fitted to."""
     known_bytes: tuple[Finite, Finite]
-    _seen: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def _seen(self) -> dict[str, np.ndarray]:
+        """Features of the process's rows on a chip, by device."""
+        return {}
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -186,10 +190,17 @@ class KindModel:
 
     def predict(self, device: str, dims: Sequence[Sequence[int]], variants: Sequence[str]) -> np.ndarray:
         """Seconds of calls whose dims stand in the order of `names`; shape (n,). An unknown variant is taken as the
-        commonest."""
-        places = [self.variants.index(v) if v in self.variants else 0 for v in variants]
+        one that begins alike, else as the commonest."""
+        places = [self._place(v) for v in variants]
         works = [self._described(device, d, v) for d, v in zip(dims, places, strict=True)]
         return np.asarray(self._floor_s(works) * np.exp(self._residual(device, works, places)))
+
+    def _place(self, variant: str) -> int:
+        if variant in self.variants:
+            return self.variants.index(variant)
+        first = variant.partition(" ")[0]
+        alike = [i for i, known in enumerate(self.variants) if known.partition(" ")[0] == first]
+        return alike[0] if alike else 0
 
     def _described(self, device: str, dims: Sequence[int], variant: int) -> Described:
         sizes = dict(zip(self.names, dims, strict=True))
@@ -217,9 +228,7 @@ class KindModel:
         return Prediction(time_s=time_s, low_80_s=low_80, high_80_s=high_80, low_95_s=low_95, high_95_s=high_95)
 
 
-def matrix(
-    works: Sequence[Described], names: Sequence[str], variants: Sequence[int], variant_count: int
-) -> np.ndarray:
+def matrix(works: Sequence[Described], names: Sequence[str], variants: Sequence[int], variant_count: int) -> np.ndarray:
     """Features of shape (n, names + variants): the variant is a flag for each. Rounded, so that a time does not depend
     on the last bit of a logarithm."""
     x = np.array([[w.features[name] for name in names] for w in works]).reshape(len(works), len(names))

@@ -6,9 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from statsnet.devices.device_record import DeviceRecord, load_record
 from statsnet.devices.kernel_model import Estimate, KernelModel, Known
+from statsnet.devices.names import device_named
+from statsnet.devices.record_folder import is_record, is_record_file, record_paths
+from statsnet.devices.table_times import TableTimes, environment_of
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
 from statsnet.measure.network_file import written
@@ -39,34 +43,62 @@ RECORD = "device.json"
 """A file in an environment's folder of the database: a signature whose clusters are operators timed one by one."""
 
 
+ModelT = TypeVar("ModelT", bound=KernelModel | TableTimes, covariant=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedDevice:
+class RecordedDevice(Generic[ModelT]):
     """`between_s` is the time between two operators of a step, in seconds; `operators` is how many were measured."""
 
     environment: Environment
-    model: KernelModel
+    model: ModelT
     between_s: float
     operators: int
+    counted: bool = False
+    """The natural target are the sizes for accelerators, which the database counts and has measured nowhere."""
 
 
-def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> RecordedDevice:
-    """The device of a file that `statsnet device record` wrote; or of the database's environment whose folder name
-    contains `name`: from its record, and from what its profiles (in `mode`, or all) measured in place.
+AnyDevice = RecordedDevice[KernelModel] | RecordedDevice[TableTimes]
 
-    Raises UsageError if `name` fits no environment, or several.
+
+def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> AnyDevice:
+    """The device of a file that `statsnet device record` or `import` wrote; or the one in the database whose name is
+    or contains `name`: made from tables, or an environment, from its record and from what its profiles (in `mode`, or
+    all) measured in place.
+
+    Raises UsageError if `name` fits no device, or several.
     """
-    if name.endswith(".json"):
-        signatures = [load_signature(name)]
-    else:
-        folder = _folder(name, db)
-        entries = [e for e in db.entries if e.environment == folder and mode in (None, e.mode)]
-        signatures = [e.load() for e in entries]
-        if (path := db.path / folder / RECORD).exists():
-            signatures.append(load_signature(path))
+    if is_record_file(name):
+        path = Path(name)
+        return table_device(load_record(path)) if is_record(path) else device_of([load_signature(path)])
+    records = record_paths(db.path)
+    found = device_named(name, {*recorded_folders(db), *records})
+    if found in records:
+        return table_device(load_record(records[found]))
+    entries = [e for e in db.entries if e.environment == found and mode in (None, e.mode)]
+    signatures = [e.load() for e in entries]
+    if (path := db.path / found / RECORD).exists():
+        signatures.append(load_signature(path))
     return device_of(signatures)
 
 
-def device_of(signatures: Iterable[Signature]) -> RecordedDevice:
+def recorded_folders(db: ProfilesDB) -> list[str]:
+    """The environments of the database, sorted: their profiles and records say how long operators took there."""
+    return sorted({path.parent.name for path in db.path.glob(f"*/{RECORD}")} | {e.environment for e in db.entries})
+
+
+def table_device(record: DeviceRecord) -> RecordedDevice[TableTimes]:
+    """A device from tables. Its operators follow each other without pauses, as in a CUDA graph."""
+    return RecordedDevice(
+        environment=environment_of(record),
+        model=TableTimes(record),
+        between_s=0.0,
+        operators=record.measured,
+        counted=True,
+    )
+
+
+def device_of(signatures: Iterable[Signature]) -> RecordedDevice[KernelModel]:
     """From what was measured in the environment of the last signature, which is the record if there is one. Raises
     UsageError if nothing was measured."""
     measured = [s for s in signatures if s.measurements]
@@ -88,18 +120,6 @@ def device_of(signatures: Iterable[Signature]) -> RecordedDevice:
     )
 
 
-def _folder(name: str, db: ProfilesDB) -> str:
-    folders = {path.parent.name for path in db.path.glob(f"*/{RECORD}")} | {e.environment for e in db.entries}
-    meant = [f for f in sorted(folders) if name == f] or [f for f in sorted(folders) if name in f]
-    if len(meant) == 1:
-        return meant[0]
-    raise UsageError(
-        f"'{name}' names {'several recorded devices' if meant else 'no recorded device'}",
-        cause=f"known: {', '.join(meant or sorted(folders)) or 'none'}",
-        hint="give a part of a name that no other has, or a file that statsnet device record wrote",
-    )
-
-
 def _known(signature: Signature, measurement: Measurement) -> Iterable[Known]:
     timed = zip(signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True)
     for cluster, time_s, kernel in timed:
@@ -116,7 +136,7 @@ class RecordedBench:
     the recorded device."""
 
     setup: BenchSetup
-    recorded: RecordedDevice
+    recorded: AnyDevice
     can_time_members: bool = False
 
     def machine_speed(self) -> MachineSpeed:
@@ -168,7 +188,9 @@ class RecordedBench:
         missing = [(k, c) for k, c in zip(keys, wanted, strict=True) if k not in known]
         if missing:
             blocks = tuple(c.placed for _, c in missing)
-            task = CaptureBlockOperators(blocks=blocks, mode=setup.mode, dtype=setup.dtype, device=setup.device)
+            task = CaptureBlockOperators(
+                blocks=blocks, mode=setup.mode, dtype=setup.dtype, device=setup.device, fake=self.recorded.counted
+            )
             captured = run(task, report=setup.report)
             for (key, _), calls in zip(missing, captured, strict=True):
                 known[key] = calls
@@ -179,7 +201,8 @@ class RecordedBench:
         setup = self.setup
         where = {"mode": setup.mode, "dtype": setup.dtype, "device": setup.device}
         here = fingerprint(setup.environment)
-        return setup.cache.key(environment=here, **where, calls_of=candidate.to_dict())
+        fake = {"fake": True} if self.recorded.counted else {}
+        return setup.cache.key(environment=here, **where, **fake, calls_of=candidate.to_dict())
 
     def _measurement(self, calls: list[OpCall]) -> BlockMeasurement:
         timed = list(zip(calls, self._fill_times(calls), strict=True))
@@ -194,7 +217,7 @@ class RecordedBench:
         """The network's calls, each with its time on the recorded device."""
         setup = self.setup
         with written(source) as folder:
-            task = CaptureNetworkOperators(folder=folder, device=setup.device)
+            task = CaptureNetworkOperators(folder=folder, device=setup.device, fake=self.recorded.counted)
             captured = run(task, report=setup.report)
         calls = calls_of(captured.calls)
         kernels = self._fill_times(calls)

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """An operator's time on a device of the tables: its own row if there is one, else a plane through the nearest rows.
 
 Rows of one kind (source, operator, dtype, variant, direction) stand on a grid of dims. Between its points the logarithm
@@ -91,3 +92,86 @@ def _kind(row: TableRow) -> Kind:
 
 def _log_dims(row: TableRow) -> np.ndarray:
     return np.log(np.maximum(np.array([size for _, size in row.dims], dtype=float), 0.5))
+=======
+"""Times of captured calls on a device that published tables recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from statsnet.devices.device_record import DeviceRecord
+from statsnet.devices.hardware import UNKNOWN, chip_of
+from statsnet.devices.kernel_model import Estimate
+from statsnet.devices.operator_mapping import Mapped, mapped
+from statsnet.devices.tables.row import TableRow
+from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.kernels import kernel_class
+from statsnet.signatures.model import Environment
+from statsnet.signatures.operators import bytes_of, dtype_of
+
+UNKNOWN_KERNEL = "unknown"
+NO_GPUS = ("intel-", "cpu-", "raspberry-", "apple-")
+
+
+class TableTimes:
+    """Times from a record. What no table has is a roofline estimate."""
+
+    def __init__(self, record: DeviceRecord) -> None:
+        self.record = record
+        self._estimates: dict[str, Estimate] = {}
+
+    @property
+    def operators(self) -> int:
+        """How many operators were measured."""
+        return self.record.measured
+
+    def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
+        """The estimate for one call."""
+        key = json.dumps([op, phase, coarse_arguments(list(args)), list(outputs)], sort_keys=True)
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(op, args, outputs)
+        return self._estimates[key]
+
+    def _estimate(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
+        parts = mapped(op, args, outputs)
+        named = kernel_class(op, list(args), list(outputs), UNKNOWN_KERNEL)
+        if parts and all(self._knows(part) for part in parts):
+            predictions = self.record.predict([_row(part) for part in parts])
+            time_s = sum(p.time_s for p in predictions)
+            return Estimate(time_s=time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="model")
+        cost = cost_of(op, list(args), list(outputs))
+        flops, nbytes = (
+            (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
+        )
+        rough = self.record.reached.estimate(dtype_of(args, outputs), flops, nbytes)
+        return Estimate(time_s=rough.time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="roofline")
+
+    def _knows(self, part: Mapped) -> bool:
+        names = [name for name, _ in part.dims]
+        known = self.record.model_for(part.operator, part.dtype, part.direction, names=names, variant=part.variant)
+        return known is not None
+
+
+def _row(part: Mapped) -> TableRow:
+    return TableRow(
+        source="", operator=part.operator, dtype=part.dtype, dims=part.dims, variant=part.variant,
+        direction=part.direction, time_s={},
+    )  # fmt: skip
+
+
+def environment_of(record: DeviceRecord) -> Environment:
+    """What the record knows of where its operators ran."""
+    chip = chip_of(record.device)
+    kind: Literal["cpu", "cuda"] = "cpu" if record.device.startswith(NO_GPUS) else "cuda"
+    environment: Environment = {
+        "device": kind, "device_name": record.device, "cpu_model": None, "cpu_capability": None, "isa": [],
+        "threads": None, "interop_threads": None, "cores": None, "memory_bytes": None, "torch": None, "python": None,
+        "os": None, "mkl": None, "onednn": None, "cuda": None, "driver": None, "settings": {}, "allocator": {},
+    }  # type: ignore[typeddict-item]  # fmt: skip
+    if chip is not UNKNOWN and kind == "cuda":
+        environment["gpu"] = {"multiprocessors": chip.cores}
+    return environment
+>>>>>>> w-b

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from statistics import fmean
 
+from statsnet.devices.device_record import DeviceRecord
+from statsnet.devices.kernel_model import KernelModel
+from statsnet.devices.performance_model import HeldOut, KindModel
 from statsnet.devices.recorded_bench import RecordedDevice
 from statsnet.reporting.tables import Report, environment_line, pairs, percent, table
 from statsnet.units import format_duration, format_quantity
 
+NEVER = "pooling, batch norms, optimizers, reductions, sorting and copies"
+"""What no published table has."""
 
-def device_report(device: RecordedDevice) -> Report:
+WANTED = (
+    ("products", ("gemm",)), ("convolutions", ("convolution",)), ("attention", ("attention_prefill",)),
+    ("decoding attention", ("attention_decode",)), ("softmax", ("softmax",)), ("norms", ("layer_norm", "rms_norm")),
+    ("embeddings", ("embedding",)), ("point-wise operators", ("add", "mul", "gelu", "relu", "silu_mul")),
+)  # fmt: skip
+"""Operators of networks, and the tables' words for them."""
+
+
+def device_report(device: RecordedDevice[KernelModel], model: KernelModel) -> Report:
     """What was measured, the roofline that it reaches, and how well operators are predicted from each other."""
-    errors = device.model.errors()
+    errors = model.errors()
     rows = [
         ("device", environment_line(device.environment)),
         ("operators", f"{device.operators} measured"),
-        ("peak reached", f"{format_quantity(device.model.flops_per_s, 'FLOP/s')}, "
-         f"{format_quantity(device.model.bytes_per_s, 'B/s')}"),
-        ("shortest call", format_duration(device.model.shortest_s)),
+        ("peak reached", f"{format_quantity(model.flops_per_s, 'FLOP/s')}, "
+         f"{format_quantity(model.bytes_per_s, 'B/s')}"),
+        ("shortest call", format_duration(model.shortest_s)),
         ("between two", format_duration(device.between_s)),
     ]  # fmt: skip
     if errors:
@@ -29,3 +44,69 @@ def device_report(device: RecordedDevice) -> Report:
         ((name, str(count), percent(error)) for name, (count, error) in operators),
     )
     return [pairs("A recorded device", rows), *([kinds] if errors else [])]
+
+
+def record_report(record: DeviceRecord) -> Report:
+    """Which operators a record has, from which tables, and how far off rows were that the fit had not seen."""
+    reached = record.reached
+    peaks = ", ".join(f"{format_quantity(v, 'FLOP/s')} ({d})" for d, v in sorted(reached.flops_per_s.items()))
+    rows = [
+        ("device", record.device),
+        ("operators", f"{record.measured} measured, {len(record.models)} kinds modelled"),
+        ("peak reached", f"{peaks or 'no product measured'}, {format_quantity(reached.bytes_per_s, 'B/s')}"),
+        ("shortest call", format_duration(reached.latency_s)),
+    ]
+    for p in record.sources:
+        origin = f", {p.repository} @{p.commit[:12]}, {p.licence}" if p.repository else ""
+        rows.append((f"from {p.source}", p.title + origin))
+    lacking = [f"{title} ({', '.join(dtypes)})" for title, dtypes in _lacking(record)]
+    low, high = math.exp(reached.low_80), math.exp(reached.high_80)
+    rows += [
+        ("no table has", "; ".join([*lacking, NEVER])),
+        ("these are taken as", f"{math.exp(reached.usual):.2f} times the roofline (of the measured operators, four "
+         f"fifths took {low:.2f} to {high:.2f} times)"),
+        *(("left out", text) for text in record.left_out),
+    ]  # fmt: skip
+    kinds = table(
+        "Rows that the fit had not seen",
+        ("operator", "dtype", "direction", "from", "rows", "median error", "90 % below", "95 % of times within"),
+        (_kind(m) for m in sorted(record.models, key=lambda m: (m.operator, m.dtype, m.direction, m.source))),
+    )
+    return [pairs("A device recorded by tables", rows), kinds]
+
+
+def _kind(m: KindModel) -> tuple[str, ...]:
+    h = m.held_out
+    return (m.operator, m.dtype, m.direction, m.source, str(m.rows), percent(h.median_error), percent(h.p90_error),
+            _within(h))  # fmt: skip
+
+
+def _within(h: HeldOut) -> str:
+    return f"{math.exp(h.low_95):.2f} to {math.exp(h.high_95):.2f} times"
+
+
+def _lacking(record: DeviceRecord) -> list[tuple[str, list[str]]]:
+    """Operators without a model, with the dtypes for which there is none."""
+    dtypes = [d for d in ("float32", "float16", "bfloat16") if any(m.dtype == d for m in record.models)]
+    there = {(m.operator, m.dtype) for m in record.models}
+    out = []
+    for title, words in WANTED:
+        if missing := [d for d in dtypes if not any((w, d) in there for w in words)]:
+            out.append((title, missing))
+    return out
+
+
+def devices_report(records: Sequence[DeviceRecord], folders: Sequence[str]) -> Report:
+    """All recorded devices."""
+    made = (
+        (
+            r.device,
+            str(r.measured),
+            ", ".join(sorted({m.operator for m in r.models})),
+            ", ".join(s.source for s in r.sources),
+        )
+        for r in records
+    )
+    report = [table("Devices recorded by tables", ("device", "measured", "operators", "from"), made)] if records else []
+    recorded = table("Devices with profiles or a record of their own", ("environment",), ((f,) for f in folders))
+    return [*report, *([recorded] if folders else [])]

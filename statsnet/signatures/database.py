@@ -137,3 +137,11 @@ class ProfilesDB:
     def find_domain(self, domain: str, mode: str | None = None) -> tuple[ProfileEntry, ...]:
         """Entries of all workloads of a domain in all environments, in one mode or all."""
         return tuple(e for e in self.entries if e.domain == domain and mode in (None, e.mode))
+
+
+class CountsDB(ProfilesDB):
+    """The counted profiles of a folder in place of the measured ones: the sizes that accelerators run."""
+
+    @property
+    def entries(self) -> tuple[ProfileEntry, ...]:
+        return self.counts

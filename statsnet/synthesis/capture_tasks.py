@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Phase
 from statsnet.synthesis.single_block import SingleBlock
 from statsnet.synthesis.tasks import marked_blocks
+from statsnet.workloads.fakes import fake_tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +36,13 @@ class CapturedCall:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
-    """The calls of each block, on a device that is here."""
+    """The calls of each block, on a device that is here; or on fake tensors, so that large blocks take no time."""
 
     blocks: tuple[Placed, ...]
     mode: str
     dtype: str
     device: str = "cpu"
+    fake: bool = False
 
     def run(self, context: Context) -> list[list[CapturedCall]]:
         torch.manual_seed(0)
@@ -48,8 +51,9 @@ class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
         for number, placed in enumerate(self.blocks):
             stage = f"capturing block {number + 1} of {total}"
             context.report(Progress(stage=stage, done=number / total))
-            block = SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
-            calls = capture_step(block.run, device=device)
+            with _tensors(self.fake):
+                block = SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+                calls = capture_step(block.run, device=device)
             captured.append([_captured(c) for c in calls if not is_metadata(c.op)])
         return captured
 
@@ -66,24 +70,29 @@ class CapturedNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureNetworkOperators(Task[CapturedNetwork]):
-    """The calls of the network in a folder, on a device that is here."""
+    """The calls of the network in a folder, on a device that is here or on fake tensors."""
 
     folder: str
     device: str = "cpu"
+    fake: bool = False
 
     def run(self, context: Context) -> CapturedNetwork:
         device = environment.select(self.device)
         network = load_network(self.folder)
-        proxy = network.build(device)
-        step = network.make_step(proxy, device)
-        step()  # makes the optimizers' state
-        with marked_blocks(proxy):
-            calls = capture_step(step, device=device)
+        with _tensors(self.fake):
+            proxy = network.build(device)
+            step = network.make_step(proxy, device)
+            step()  # makes the optimizers' state
+            with marked_blocks(proxy):
+                calls = capture_step(step, device=device)
+            memory = memory_record(proxy, [], step, device="meta" if self.fake else device)
         return CapturedNetwork(
-            calls=[_captured(c) for c in calls],
-            towers=[len(tower) for tower in proxy.towers],
-            memory=memory_record(proxy, [], step, device=device),
+            calls=[_captured(c) for c in calls], towers=[len(tower) for tower in proxy.towers], memory=memory
         )
+
+
+def _tensors(fake: bool) -> AbstractContextManager[Any]:
+    return fake_tensors() if fake else nullcontext()
 
 
 def _captured(call: OpCall) -> CapturedCall:

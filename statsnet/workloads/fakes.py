@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -26,6 +27,32 @@ class SparseFakeTensorMode(FakeTensorMode):
         if func in RULES and (result := RULES[func](*args, **kwargs or {})) is not None:
             return result
         return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+
+@contextmanager
+def fake_tensors() -> Iterator[SparseFakeTensorMode]:
+    """All tensors made inside have shapes and no memory, and modules can be moved and cast, which torch's own
+    `Module.to` refuses for fake parameters. For processes of their own: no other thread may build modules meanwhile."""
+    original = torch.nn.Module._apply
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign]
+    try:
+        with SparseFakeTensorMode(allow_non_fake_inputs=True) as mode:
+            yield mode
+    finally:
+        torch.nn.Module._apply = original  # type: ignore[method-assign]
+
+
+def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+    """New parameters in place of the old ones; tied parameters stay tied."""
+    made: dict[int, torch.nn.Parameter] = {}
+    for part in module.modules() if recurse else (module,):
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            if id(parameter) not in made:
+                made[id(parameter)] = torch.nn.Parameter(fn(parameter.detach()), parameter.requires_grad)
+            setattr(part, name, made[id(parameter)])
+        for name, buffer in list(part.named_buffers(recurse=False)):
+            setattr(part, name, fn(buffer))
+    return module
 
 
 def _clone(tensor: torch.Tensor, **_: Any) -> torch.Tensor | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import GOLDEN, Cli, read
+from device_tables import gemm_rows, plain_table, write_table
 
 
 @pytest.fixture
@@ -56,3 +57,38 @@ def test_a_record_needs_profiles(failing: Callable[..., str], here: Path) -> Non
     message = failing("device", "record", "--profiles", "empty", "-o", "record.json", code=1)
     assert "nothing to record" in message
     assert not (here / "record.json").exists()
+
+
+def test_a_record_from_tables(cli: Cli, here: Path, failing: Callable[..., str]) -> None:
+    """Two folders hold one device's operators; the record is found by a part of its name, or as a file."""
+    lines = plain_table(gemm_rows(40)).splitlines()
+    write_table(here / "a", "t.csv", "\n".join(lines[:20]) + "\n")
+    write_table(here / "b", "t.csv.gz", "\n".join([lines[0], *lines[20:]]) + "\n")
+    target = "db/devices/acme-one.json.gz"
+    made = cli("device", "import", "a", "b", "--device", "acme one", "-o", target)
+    assert made.returncode == 0, made.stderr
+    assert "40 measured" in made.stdout and "gemm" in made.stdout and "no table has" in made.stdout
+    shown = cli("device", "show", "acme", "--profiles", "db")
+    assert shown.stdout == cli("device", "show", target).stdout
+    assert shown.stdout.strip() == made.stdout.split("\nwritten to")[0].strip()
+    listed = cli("device", "list", "--profiles", "db")
+    assert "acme-one" in listed.stdout
+    assert "known: acme-one" in failing("device", "import", "a", "--device", "z80", code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("a,b\n1,2\n", 1, "no table of operators"),
+        ("operator,dtype,device,time_us,m,n\ngemm,fp32,z80,5,1,1\n", 2, "gemm lacks k"),
+        ("operator,dtype,device,time_us,m,n,k\ngemm,fp32,z80,0,1,1,1\n", 2, "zero, negative"),
+        ("operator,dtype,device,time_us,m,n,k\ngemm,fp32,z80,5,1,1,1\n", 2, "too few"),
+    ],
+)
+def test_tables_that_make_no_record(
+    here: Path, failing: Callable[..., str], text: str, code: int, message: str
+) -> None:
+    write_table(here, "t.csv", text)
+    failed = failing("device", "import", "t.csv", "--device", "z80", "-o", "r.json", code=code)
+    assert message in failed
+    assert not (here / "r.json").exists()

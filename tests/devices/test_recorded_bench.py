@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from device_tables import gemm_rows
 from synthesis_builders import TINY, measured, moved, play
 
 from statsnet.devices import record as recording
 from statsnet.devices import recorded_bench
+from statsnet.devices.device_record import build_record, save_record
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
 from statsnet.devices.recorded_bench import device_of, record_path, recorded_device
@@ -95,6 +98,28 @@ def test_a_proxy_is_made_from_the_record_alone(
     assert len(fit.rounds) == 1
     assert fit.effort == "quick"
     assert {"blocks measured", "solving", "networks measured"} < options.stages.spent_s.keys()
+
+
+def test_a_proxy_for_a_device_that_tables_recorded(
+    db: ProfilesDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted sizes are the target, blocks are captured without memory, and times come from the tables' models."""
+    counts = tmp_path / "db" / "meta" / "recsys"
+    counts.mkdir(parents=True)
+    for entry in db.entries:
+        shutil.copy(entry.path, counts / f"{entry.workload}.{entry.mode}.json")
+    save_record(tmp_path / "db" / "devices" / "acme-one.json.gz", build_record(gemm_rows(60), "acme-one"))
+    tasks = play(monkeypatch, recorded_bench, run)
+    options = MakeOptions(
+        mode="inference", device="recorded:acme", profiles=tmp_path / "db",
+        cache=MeasurementCache(tmp_path / "cache"), effort=QUICK,
+    )  # fmt: skip
+    proxy = synthesize(ProxyRequest(mix_text="recsys:1", budget_s=1e-3), options)
+    assert all(task.fake for task in tasks)  # type: ignore[attr-defined]
+    assert proxy.spec.reference_environment["device_name"] == "acme-one"
+    recorded = proxy.fit().recorded or {}
+    assert recorded["exact"] == 0.0 and recorded["roofline"] > 0.0
+    assert sum(recorded.values()) == pytest.approx(1.0)
 
 
 def test_a_device_is_found_by_a_part_of_its_name(record: Signature, db: ProfilesDB) -> None:

@@ -132,7 +132,8 @@ def read_operators(path: Path, tally: Tally, tables: ModelTables) -> None:
             tally.drop(path, "the shapes or counts are not understood")
             continue
         directions: tuple[tuple[str, Direction, str], ...] = (
-            ("fw_us", "forward", variant), ("bw_us", "backward", variant), ("acc_us", "backward", f"{variant} accumulate"),
+            ("fw_us", "forward", variant), ("bw_us", "backward", variant),
+            ("acc_us", "backward", f"{variant} accumulate"),
         )  # fmt: skip
         for column, direction, how in directions:
             if column != "fw_us" and r[column] in ("", "0", "0.0"):

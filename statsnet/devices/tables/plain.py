@@ -2,7 +2,7 @@
 
 One row is one operator on one device. The time may be `time_s`, `time_ms` or `time_us`. `variant` and `direction` may
 be given. All other columns are dims (whole numbers; an empty cell: this operator has no such dim, or its usual value).
-docs/how-to/record-a-device.md lists each operator's dims.
+docs/how-to/absent-device.md lists each operator's dims.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def recognised(path: Path, *, asked: bool = True) -> Format | None:
     raise FileFormatError(
         f"'{path}' is no table of operators that is known",
         cause=f"its columns: {', '.join(sorted(header)[:12]) or 'none'}",
-        hint="convert it to the plain format (docs/how-to/record-a-device.md): operator,dtype,device,time_us and dims",
+        hint="convert it to the plain format (docs/how-to/absent-device.md): operator,dtype,device,time_us and dims",
     )
 
 

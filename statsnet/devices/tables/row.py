@@ -13,9 +13,10 @@ Direction = Literal["forward", "backward_data", "backward_weight", "backward"]
 class TableRow:
     """One operator with given dims.
 
-    `operator` is a word of ours, the same for all sources: `gemm`, `convolution`, `attention_prefill`, `attention_decode`,
-    `moe`, `softmax`, `layer_norm`, `add`, `lstm`, ... `dims` are named sizes in a fixed order for each operator (a gemm
-    has batch, m, n, k). `variant` is whatever else picks another kernel: transposition, layout, window, distribution.
+    `operator` is a word of ours, the same for all sources: `gemm`, `convolution`, `attention_prefill`,
+    `attention_decode`, `moe`, `softmax`, `layer_norm`, `add`, `lstm`, ... `dims` are named sizes in a fixed order for
+    each operator (a gemm has batch, m, n, k). `variant` is whatever else picks another kernel: transposition, layout,
+    window, distribution.
     `time_s` holds the seconds of one call by the device's canonical name; a device that was not measured is missing.
     """
 

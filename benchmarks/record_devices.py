@@ -1,0 +1,71 @@
+"""Which devices do published tables record, and how well are operators of new sizes predicted on them?
+
+    .venv/bin/python benchmarks/record_devices.py TABLES... [--device NAME ...] [-o profiles_db/devices]
+
+TABLES are folders or files that `statsnet device import` reads. Writes a record for each device whose tables are clean,
+an ATTRIBUTION.md beside them, and prints held-out errors by device and kind of operator as a Markdown table. Records
+that are there are kept, unless --device names them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from statsnet.devices.device_record import DeviceRecord, build_record, load_record, save_record
+from statsnet.devices.record_folder import ENDING, attribution
+from statsnet.devices.tables.provenance import doubt_of
+from statsnet.devices.tables.reading import read_tables
+from statsnet.errors import UsageError
+
+FEWEST = 50
+"""Kinds with fewer rows are recorded, but their errors are not shown."""
+
+FEWEST_OPERATORS = 100
+"""Devices with fewer clean operators (phones) have no record."""
+
+
+def errors_table(records: Iterable[DeviceRecord]) -> str:
+    """Held-out errors of all kinds with at least FEWEST rows."""
+    lines = ["| device | source | operator | dtype | direction | rows | median error | 90 % below |",
+             "|---|---|---|---|---|---:|---:|---:|"]  # fmt: skip
+    for record in records:
+        for m in record.models:
+            if m.rows >= FEWEST:
+                h = m.held_out
+                lines.append(
+                    f"| {record.device} | {m.source} | {m.operator} | {m.dtype} | {m.direction} | {m.rows} "
+                    f"| {100 * h.median_error:.1f} % | {100 * h.p90_error:.1f} % |"
+                )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="+", type=Path)
+    parser.add_argument("--device", action="append", default=[])
+    parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices"))
+    given = parser.parse_args()
+    rows = read_tables(given.tables, keep=lambda row: not row.source.startswith("llmservingsim"))
+    measured = Counter(d for row in rows for d in row.time_s if not doubt_of(row, d))
+    devices = sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS)
+    for device in given.device or devices:
+        path = given.output / f"{device}{ENDING}"
+        if path.exists() and not given.device:
+            continue
+        try:
+            record = build_record(rows, device, report=lambda kind, d=device: print(d, kind, file=sys.stderr))
+        except UsageError as error:
+            print(error, file=sys.stderr)
+            continue
+        save_record(path, record)
+    records = [load_record(path) for path in sorted(given.output.glob(f"*{ENDING}"))]
+    (given.output / "ATTRIBUTION.md").write_text(attribution(records))
+    print(errors_table(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The model of operators' times: it finds tiles and waves, its bounds hold, and a file holds all of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from device_tables import gemm_rows, gemm_time_s
+
+from statsnet.devices.device_record import DeviceRecord, build_record, load_record, record_bytes, save_record
+from statsnet.devices.fit_performance import fit_floor, fit_kind, fit_trees, held_out
+from statsnet.devices.performance_model import Trees
+from statsnet.devices.tables.reading import read_tables
+from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.words import named
+from statsnet.errors import FileFormatError, UsageError
+
+DEVICE = "acme-one"
+
+
+@pytest.fixture(scope="module")
+def record() -> DeviceRecord:
+    return build_record(gemm_rows(300), DEVICE)
+
+
+def test_trees_as_arrays_predict_as_scikit_learn_does() -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(size=(500, 4)), 5)
+    y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
+    trees = fit_trees(x, y)
+    theirs = HistGradientBoostingRegressor(
+        max_iter=62, learning_rate=0.1, max_leaf_nodes=16, min_samples_leaf=8, l2_regularization=0.1,
+        early_stopping=False, random_state=0,
+    ).fit(x, y)  # fmt: skip
+    assert np.abs(trees.predict(x) - theirs.predict(x)).max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [((0, -1), (0, 1)), ((0, -1, -1, 0), (0, 1, 1, 0)), ((1, -1, -1), (0, 1, 1)), ((0,), ()), ((), ())],
+)
+def test_nodes_that_are_no_trees(feature: tuple[int, ...], value: tuple[int, ...]) -> None:
+    trees = Trees(thresholds=((0.5,),), feature=feature, value=value, base=0.0)
+    if not feature:
+        trees.check()
+        assert trees.predict(np.zeros((3, 1))).tolist() == [0.0] * 3
+        return
+    with pytest.raises(ValueError, match=r"trees?|threshold|length"):
+        trees.check()
+
+
+def test_the_floor_is_found() -> None:
+    rng = np.random.default_rng(0)
+    flops, nbytes = 10 ** rng.uniform(6, 12, 400), 10 ** rng.uniform(4, 9, 400)
+    floor = fit_floor(flops, nbytes, 4e-6 + np.hypot(flops / 3e13, nbytes / 8e11))
+    assert floor.latency_s == pytest.approx(4e-6, rel=0.02)
+    assert floor.flops_per_s == pytest.approx(3e13, rel=0.02)
+    assert floor.bytes_per_s == pytest.approx(8e11, rel=0.02)
+
+
+def test_new_sizes_are_predicted_to_their_noise(record: DeviceRecord) -> None:
+    (model,) = record.models
+    assert model.held_out.median_error < 0.1
+    new = gemm_rows(200, noise=0.0, seed=1)
+    off = [abs(p.time_s / r.time_s[DEVICE] - 1) for p, r in zip(record.predict(new), new, strict=True)]
+    assert np.median(off) < 0.08
+
+
+def test_the_bounds_hold() -> None:
+    """Coverage on rows that neither the fit nor the bounds have seen, for several draws together."""
+    inside_80 = inside_95 = total = 0
+    for seed in range(3):
+        record = build_record(gemm_rows(150, noise=0.1, seed=seed), DEVICE)
+        new = gemm_rows(200, noise=0.1, seed=100 + seed)
+        for p, row in zip(record.predict(new), new, strict=True):
+            time_s = row.time_s[DEVICE]
+            inside_80 += p.low_80_s <= time_s <= p.high_80_s
+            inside_95 += p.low_95_s <= time_s <= p.high_95_s
+            total += 1
+    assert 0.72 < inside_80 / total < 0.9
+    assert 0.9 < inside_95 / total < 0.995
+
+
+def test_bounds_of_few_rows_are_the_extremes() -> None:
+    few = held_out(np.array([-0.2, 0.0, 0.1]))
+    assert (few.low_95, few.high_95) == (-0.2, 0.1)
+    assert few.median_error == pytest.approx(1 - math.exp(-0.1))
+
+
+def test_variants_of_the_same_dims_are_left_out_together() -> None:
+    """Else a row would be predicted from its own twin, and noise would look like knowledge."""
+    rows = gemm_rows(60, noise=0.5)
+    twins = [
+        TableRow(source=r.source, operator=r.operator, dtype=r.dtype, dims=r.dims, variant="NT", time_s=r.time_s)
+        for r in rows
+    ]
+    assert fit_kind([*rows, *twins], DEVICE).held_out.median_error > 0.15
+
+
+def test_a_file_holds_all_of_it(record: DeviceRecord, tmp_path: Path) -> None:
+    save_record(tmp_path / "r.json.gz", record)
+    save_record(tmp_path / "r.json", record)
+    again = load_record(tmp_path / "r.json.gz")
+    assert record_bytes(again) == record_bytes(record) == (tmp_path / "r.json").read_bytes()
+    assert gzip.decompress((tmp_path / "r.json.gz").read_bytes()) == record_bytes(record)
+    new = gemm_rows(50, seed=2)
+    for one, other in zip(record.predict(new), again.predict(new), strict=True):
+        assert one.time_s == pytest.approx(other.time_s, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d | {"schema_version": 99}, "version 99"),
+        (lambda d: d | {"kind": "statsnet.fit"}, "statsnet.fit"),
+        (lambda d: d | {"device": "../../etc"}, "device"),
+        (lambda d: {k: v for k, v in d.items() if k != "reached"}, "reached"),
+        (lambda d: d["models"][0]["features"].append("nonsense") or d, "features|needs|lengths"),
+        (lambda d: d["models"][0]["names"].pop() and d, "needs|dims"),
+        (lambda d: d["models"][0]["floor"].update(latency_s=-1) or d, "latency_s"),
+        (lambda d: [d], "no JSON object"),
+    ],
+)
+def test_damaged_records(record: DeviceRecord, tmp_path: Path, change: object, message: str) -> None:
+    data = change(json.loads(record_bytes(record)))  # type: ignore[operator]
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    with pytest.raises(FileFormatError) as error:
+        load_record(tmp_path / "r.json")
+    assert any(part in str(error.value) for part in message.split("|"))
+
+
+def test_what_no_table_has_is_a_roofline(record: DeviceRecord) -> None:
+    rows = [
+        TableRow(source="", operator=name, dtype=dtype, dims=dims, time_s={})
+        for name, dtype, dims in (
+            ("softmax", "float32", named("softmax", (1024, 1024))),
+            ("gemm", "bfloat16", named("gemm", (1, 512, 512, 512))),
+            ("gemm", "float32", named("gemm", (1, 512, 512, 512))),
+        )
+    ]
+    softmax, half, full = record.predict(rows)
+    assert (softmax.evidence, half.evidence, full.evidence) == ("roofline", "roofline", "model")
+    assert softmax.low_95_s <= softmax.low_80_s <= softmax.high_80_s <= softmax.high_95_s
+    assert full.time_s == pytest.approx(gemm_time_s(512, 512, 512), rel=0.3)
+
+
+def test_too_little_to_record() -> None:
+    with pytest.raises(UsageError, match="no table has times of 'acme-two'"):
+        build_record(gemm_rows(20), "acme-two")
+    with pytest.raises(UsageError, match="too few"):
+        build_record(gemm_rows(5), DEVICE)
+
+
+@pytest.fixture(scope="module")
+def tables() -> Path:
+    folder = os.environ.get("STATSNET_SHARED_DATA")
+    if not folder or not (Path(folder) / "gpu_tables").is_dir():
+        pytest.skip("STATSNET_SHARED_DATA does not name the folder that holds gpu_tables/")
+    return Path(folder) / "gpu_tables"
+
+
+@pytest.mark.parametrize(("device", "worst"), [("nvidia-v100", 0.1), ("nvidia-titan-xp", 0.1)])
+def test_held_out_error_on_a_real_device(tables: Path, device: str, worst: float) -> None:
+    rows = [
+        r for r in read_tables([tables / "deepbench.csv.gz"])
+        if r.operator == "gemm" and r.dtype == "float32" and device in r.time_s
+    ]  # fmt: skip
+    assert len(rows) > 100
+    assert fit_kind(rows, device).held_out.median_error < worst

@@ -1,0 +1,50 @@
+"""The records that come with StatsNet: small, whole, attributed, and as good as they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from statsnet.devices.device_record import load_record
+from statsnet.devices.names import canonical_name
+from statsnet.devices.record_folder import FOLDER, attribution, load_records, record_named, record_paths
+from statsnet.devices.tables.provenance import SMALL_CARDS, UNEVEN
+from statsnet.errors import UsageError
+from statsnet.signatures.database import default_profiles_dir
+
+PROFILES = default_profiles_dir()
+MOST_BYTES = 6_000_000
+
+
+def test_they_are_small_and_whole() -> None:
+    paths = record_paths(PROFILES)
+    assert "nvidia-h100-sxm" in paths
+    assert sum(path.stat().st_size for path in paths.values()) < MOST_BYTES
+    for name, path in paths.items():
+        record = load_record(path)
+        assert record.device == name == canonical_name(name)
+        assert all(p.licence and p.commit for p in record.sources)
+
+
+def test_their_sources_are_named() -> None:
+    text = (PROFILES / FOLDER / "ATTRIBUTION.md").read_text()
+    assert text == attribution(load_records(PROFILES))
+
+
+def test_what_is_doubtful_is_not_in_them() -> None:
+    for record in load_records(PROFILES):
+        for model in record.models:
+            assert not (model.source == "neusight" and record.device in SMALL_CARDS)
+            assert not (model.source == "miopen" and record.device in UNEVEN and model.dtype != "float32")
+
+
+def test_new_sizes_are_predicted_within_a_tenth_of_their_time() -> None:
+    """Kinds with at least 50 rows. Nearly all others are convolutions (docs/how-to/absent-device.md)."""
+    errors = [m.held_out.median_error for r in load_records(PROFILES) for m in r.models if m.rows >= 50]
+    assert sum(error <= 0.1 for error in errors) > 0.85 * len(errors)
+    assert sorted(errors)[len(errors) // 2] < 0.05
+
+
+def test_they_are_found_by_a_part_of_their_names() -> None:
+    assert record_named("h100-sxm", PROFILES).device == "nvidia-h100-sxm"
+    with pytest.raises(UsageError, match="no recorded device"):
+        record_named("z80", PROFILES)

@@ -1,0 +1,201 @@
+"""Published tables: each format is recognised by its columns, and says what an operator takes on which device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from device_tables import write_table
+
+from statsnet.devices.tables.neusight_models import ModelKey
+from statsnet.devices.tables.reading import read_all, read_tables
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import FileFormatError, StatsNetError, UsageError
+
+NEUSIGHT = """op,dims,device,latency_us,n_measured,kernel
+linear,1x512x1024x256,H100-SXM-80GB,50,1,sgemm
+linear,1x512x1024x256,A100-PCIe-40GB,80,1,sgemm
+bmm,16x64x32x48,H100-SXM-80GB,12,1,sgemm
+conv,8x3x64x7x224x2x3,P100-PCIe-16GB,900,1,winograd
+addu,1024x512,MI100,20,1,elementwise
+ln,1024x512,MI100,30,1,norm
+"""
+AIC = "gemm_dtype,m,n,k,h100_sxm,l40s,x900_sxm\nbfloat16,64,128,256,5.5,6.5,7.5\nfp8,64,128,256,4.5,,\n"
+DECODE = (
+    "attn_dtype,kv_cache_dtype,head_dim,window_size,batch_size,isl,step,num_heads,num_key_value_heads,h100_sxm\n"
+    "bfloat16,fp8,128,0,4,1,1023,32,8,11\nbfloat16,bfloat16,128,0,2,512,0,32,8,40\n"
+)
+DEEPBENCH = """suite,op,direction,dtype,dims,device,latency_us,algorithm
+train,gemm,fwd,fp32,1760x16x1024_TN,V100,44,
+train,conv,bwd_weight,fp32,28x14x32x8x64x5x3x2x1x2x1,V100,70,
+train,lstm,fwd,fp16_mixed,512x16x25,V100,800,
+"""
+MIOPEN = (
+    "layout,dtype,direction,groups,N,C,H,W,K,fh,fw,Ho,Wo,ph,pw,sh,sw,dh,dw,gfx908-120CU,gfx90a-110CU\n"
+    "NCHW,FP32,F,1,4,3,224,224,64,7,7,112,112,3,3,2,2,1,1,100:21,80:3\n"
+    "NCHW,FP32,B,1,4,64,112,112,3,7,7,224,224,3,3,2,2,1,1,200:21,\n"
+)
+VIDUR = (
+    "model,n_embd,n_head,n_kv_head,n_expanded,vocab,gated,tp,num_tokens,op,a100,h100\n"
+    "m,4096,32,8,11008,32000,True,2,64,attn_pre_proj,50,30\nm,4096,32,8,11008,32000,True,2,64,input_layernorm,6,4\n"
+)
+
+
+def only(rows: list[TableRow], **wanted: str) -> TableRow:
+    (row,) = (r for r in rows if all(getattr(r, k) == v for k, v in wanted.items()))
+    return row
+
+
+def test_each_format_is_recognised_by_its_columns(tmp_path: Path) -> None:
+    texts = [NEUSIGHT, AIC, DECODE, DEEPBENCH, MIOPEN, VIDUR]
+    for i, text in enumerate(texts):
+        write_table(tmp_path, f"{i}.csv{'.gz' if i % 2 else ''}", text)
+    rows = read_tables([tmp_path])
+    assert {r.source for r in rows} == {"neusight", "aiconfigurator", "deepbench", "miopen", "vidur"}
+    linear = only(rows, source="neusight", operator="gemm", variant="NT bias")
+    assert linear.time_s == {"nvidia-h100-sxm": pytest.approx(50e-6), "nvidia-a100-pcie-40gb": pytest.approx(80e-6)}
+    assert dict(linear.dims) == {"batch": 1, "m": 512, "n": 1024, "k": 256}
+    assert dict(only(rows, source="neusight", operator="convolution").dims)["stride_h"] == 2
+    assert only(rows, operator="add").variant == "scalar"
+    decode, prefill = only(rows, operator="attention_decode"), only(rows, operator="attention_prefill")
+    assert dict(decode.dims)["kv_len"] == 1024 and decode.variant == "kv fp8"
+    assert dict(prefill.dims)["q_len"] == dict(prefill.dims)["kv_len"] == 512
+    projection = only(rows, source="vidur", operator="gemm")
+    assert dict(projection.dims) == {"batch": 1, "m": 64, "n": (16 + 2 * 4) * 128, "k": 4096}
+
+
+def test_column_major_products_become_row_major(tmp_path: Path) -> None:
+    row = only(read_tables([write_table(tmp_path, "d.csv", DEEPBENCH)]), operator="gemm")
+    assert dict(row.dims) == {"batch": 1, "m": 16, "n": 1760, "k": 1024}
+    assert row.variant == "NT"
+
+
+def test_a_convolution_has_its_forward_dims_in_all_directions(tmp_path: Path) -> None:
+    rows = read_tables([write_table(tmp_path, "m.csv", MIOPEN)])
+    forward, backward = only(rows, direction="forward"), only(rows, direction="backward_data")
+    assert forward.dims == backward.dims
+    assert dict(forward.dims)["in_channels"] == 3
+    assert backward.time_s == {"amd-mi100": pytest.approx(200e-6)}
+    deepbench = only(read_tables([write_table(tmp_path, "d.csv", DEEPBENCH)]), operator="convolution")
+    dims = dict(deepbench.dims)
+    assert (dims["in_w"], dims["in_h"], dims["kernel_w"], dims["kernel_h"], dims["pad_w"], dims["stride_w"]) == (
+        28, 14, 5, 3, 2, 2,
+    )  # fmt: skip
+
+
+def test_devices_of_one_table_may_lie_in_several_folders(tmp_path: Path) -> None:
+    whole = read_tables([write_table(tmp_path / "whole", "aic.csv", AIC)])
+    lines = [line.split(",") for line in AIC.splitlines()]
+    left, right = (
+        "\n".join(",".join([*line[:4], *line[part]]) for line in lines) for part in (slice(4, 5), slice(5, None))
+    )
+    a, b = write_table(tmp_path / "a", "aic.csv", left).parent, write_table(tmp_path / "b", "x.csv.gz", right).parent
+    assert read_tables([a, b]) == whole
+    assert {d for r in whole for d in r.time_s} == {"nvidia-h100-sxm", "nvidia-l40s", "x900-sxm"}
+
+
+def test_repeats_are_one_time(tmp_path: Path) -> None:
+    text = NEUSIGHT + "bmm,16x64x32x48,H100-SXM-80GB,18,1,other\nbmm,16x64x32x48,H100-SXM-80GB,13,1,other\n"
+    row = only(read_tables([write_table(tmp_path, "n.csv", text)]), variant="NN")
+    assert row.time_s == {"nvidia-h100-sxm": pytest.approx(13e-6)}
+
+
+def test_whole_models(tmp_path: Path) -> None:
+    write_table(
+        tmp_path, "ops.csv",
+        "model,mode,seq,batch,device,op,input_shapes,output_shape,dtype,in_layer,count,fw_us,bw_us,acc_us\n"
+        'bert,inf,512,2,H100-SXM-80GB,Linear,"[[2,512,64]]","(2,512,128)",float32,1,3,100,0,0\n'
+        'bert,inf,512,2,MI100,Linear,"[[2,512,64]]","(2,512,128)",float32,1,3,150,0,0\n'
+        'bert,inf,512,2,MI100,matmul,"[[2,4,512,64],[2,4,64,512]]","(2,4,512,512)",float32,0,1,70,0,0\n',
+    )  # fmt: skip
+    write_table(
+        tmp_path, "steps.csv",
+        "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,MI100,12,9000,9000,0\n",
+    )  # fmt: skip
+    tables = read_all([tmp_path])
+    (step,) = tables.steps
+    assert (step.device, step.layers, step.time_s) == ("amd-mi100", 12, pytest.approx(9e-3))
+    assert tables.rows == ()
+    linear, product = tables.models[ModelKey(model="bert", mode="inference", seq=512, batch=2)]
+    assert linear.calls_with(12) == 36 and product.calls_with(12) == 1
+    assert dict(linear.row.dims) == {"batch": 1, "m": 1024, "n": 128, "k": 64}
+    assert dict(product.row.dims) == {"batch": 8, "m": 512, "n": 512, "k": 64}
+    assert set(linear.row.time_s) == {"nvidia-h100-sxm", "amd-mi100"}
+
+
+PLAIN = "operator,dtype,device,time_ms,m,n,k,tokens\ngemm,fp16,my card,0.5,64,128,256,\nmagic,fp16,my card,0.1,,,,7\n"
+
+
+def test_a_plain_table(tmp_path: Path) -> None:
+    gemm, magic = read_tables([write_table(tmp_path, "own.csv", PLAIN)])
+    assert gemm.time_s == {"my-card": pytest.approx(0.5e-3)}
+    assert (gemm.dtype, dict(gemm.dims)["batch"]) == ("float16", 1)
+    assert magic.dims == (("tokens", 7),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (AIC.replace("m,n,k", "m,n,q"), "lacks columns of aiconfigurator, gemm\ncause: missing: k"),
+        ("a,b\n1,2\n", "no table of operators"),
+        ("", "no table of operators"),
+        (PLAIN.replace("time_ms", "elapsed"), "no column of times"),
+        (PLAIN.replace("time_ms,m", "time_ms,time_us"), "several columns of times"),
+        ("operator,dtype,device,time_s,m,n,k\n" + "gemm,fp32,x,4.2,4096,4096,4096\n", None),
+        ("operator,dtype,device,time_s,m,n,k\n" + "gemm,fp32,x,4e6,4096,4096,4096\n", "not in the unit"),
+        (
+            "operator,dtype,device,time_us,m,n,k\n"
+            + "".join(f"gemm,fp32,x,0.0005,4096,4096,{k}\n" for k in range(4096, 4126)),
+            "not in the unit",
+        ),
+    ],
+)  # fmt: skip
+def test_tables_that_are_refused(tmp_path: Path, text: str, message: str | None) -> None:
+    path = write_table(tmp_path, "t.csv", text)
+    if message is None:
+        assert read_tables([path])
+        return
+    with pytest.raises(StatsNetError) as error:
+        read_tables([path])
+    assert message in str(error.value)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    whole = write_table(tmp_path, "a.csv.gz", NEUSIGHT * 50).read_bytes()
+    for name, content in (
+        ("cut.csv.gz", whole[: len(whole) // 2]),
+        ("flipped.csv.gz", whole[:40] + b"xxxx" + whole[44:]),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(FileFormatError, match=r"damaged|can not be read"):
+            read_tables([tmp_path / name])
+    (tmp_path / "binary.csv").write_bytes(b"\x00\xff\xfe\x80" * 20)
+    with pytest.raises(FileFormatError):
+        read_tables([tmp_path / "binary.csv"])
+    with pytest.raises(UsageError, match="not there"):
+        read_tables([tmp_path / "missing.csv"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no table"):
+        read_tables([tmp_path / "empty"])
+
+
+def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
+    bad = (
+        "bmm,16x64x32x48,P4,0,1,x\nbmm,16x64x32x48,T4,-3,1,x\nbmm,16x64x32x48,L4,nan,1,x\nbmm,16x64x32x48,L4,fast,1,x\n"
+        "bmm,16x64,L4,5,1,x\nbmm,1x2\nlinear,1x8192x8192x8192,L4,0.001,1,x\n"
+    )
+    tables = read_all([write_table(tmp_path, "n.csv", NEUSIGHT + bad)])
+    assert len(tables.rows) == 5
+    notes = "\n".join(tables.notes)
+    for text in (
+        "3 values were left out: the time is zero, negative or not finite",
+        "1 value was left out: the time is no number",
+        "dims are not understood", "as many fields", "shorter than any device",
+    ):  # fmt: skip
+        assert text in notes
+
+
+def test_other_tables_in_a_folder_are_named(tmp_path: Path) -> None:
+    write_table(tmp_path, "n.csv", NEUSIGHT)
+    write_table(tmp_path, "other.csv", "model,throughput\na,1\n")
+    assert any("other.csv" in note for note in read_all([tmp_path]).notes)
