@@ -22,7 +22,7 @@ from benchmarks.across.pairs import LONGEST_SHARE, Pair, Timed
 from benchmarks.across.picture import across_svg
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
-from statsnet.devices.table_times import TableTimes
+from statsnet.devices.grid_times import GridTimes
 from statsnet.devices.tables.reading import Tables, read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
@@ -78,7 +78,7 @@ def compared(
     report(Progress(stage="reading tables"))
     tables = read_all([*folders, *evaluate_only], _keep)
     unseen = _devices(read_all(evaluate_only, _keep)) if evaluate_only else frozenset[str]()
-    times = TableTimes(tables.rows)
+    times = GridTimes(tables.rows)
     for number in suites:
         found = SUITES[number](tables)
         if not found:

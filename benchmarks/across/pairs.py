@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.across.suites import Operator, Suite
+from statsnet.devices.grid_times import GridTimes
 from statsnet.devices.operator_selection import Choice, Trait
 from statsnet.devices.operator_work import work_of
-from statsnet.devices.table_times import TableTimes
 
 MOST_OPERATORS = 44
 """Different operators in a proxy, as in the product's."""
@@ -61,7 +61,7 @@ class Pair:
 class Timed:
     """One suite's operators with their times on all of its devices; NaN where a device has none."""
 
-    def __init__(self, suite: Suite, times: TableTimes, longest_share: float = LONGEST_SHARE) -> None:
+    def __init__(self, suite: Suite, times: GridTimes, longest_share: float = LONGEST_SHARE) -> None:
         self.suite, self.longest_share = suite, longest_share
         found = [(o, k) for k, m in enumerate(suite.members) for o in m.operators]
         self.operators = tuple(o for o, _ in found)

@@ -16,8 +16,8 @@ from benchmarks.across.figures import AcrossRow
 from benchmarks.across.pairs import Pair, Timed
 from benchmarks.across.suites import Member, Operator, Suite, resnet50, vgg16
 from benchmarks.csv_tables import read
+from statsnet.devices.grid_times import GridTimes
 from statsnet.devices.operator_work import work_of
-from statsnet.devices.table_times import TableTimes
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 
@@ -48,7 +48,7 @@ def suite_of(rows: list[TableRow], devices: tuple[str, ...] = DEVICES) -> Suite:
 
 
 def pair_of(rows: list[TableRow], a: str, b: str, evaluate_only: tuple[str, ...] = ()) -> Pair:
-    pairs = Timed(suite_of(rows), TableTimes(rows)).pairs(evaluate_only)
+    pairs = Timed(suite_of(rows), GridTimes(rows)).pairs(evaluate_only)
     return next(p for p in pairs if (p.a, p.b) == (a, b))
 
 
@@ -63,7 +63,7 @@ def test_the_device_that_checks_never_changes_the_proxy() -> None:
 
 
 def test_a_device_that_is_only_evaluated_is_no_row() -> None:
-    pairs = list(Timed(suite_of(table()), TableTimes(table())).pairs((DEVICES[3],)))
+    pairs = list(Timed(suite_of(table()), GridTimes(table())).pairs((DEVICES[3],)))
     assert {DEVICES[3]} <= {d for p in pairs for d in (p.a, p.b)}
     assert all(DEVICES[3] in (p.a, p.b) and DEVICES[3] not in p.sample.rows for p in pairs)
     assert len(pairs) == 6
@@ -79,7 +79,7 @@ def test_times_between_grid_points_follow_the_grid() -> None:
         return float(1e-9 * m * n**0.5 * k)
 
     rows = [gemm(m, n, k, {"x": time_s(m, n, k)}) for m in (64, 128, 256) for n in (64, 256, 512) for k in (64, 512)]
-    times = TableTimes(rows)
+    times = GridTimes(rows)
     asked = times.time(gemm(100, 300, 128, {}), "x")
     assert asked is not None and not asked.exact
     assert asked.time_s == pytest.approx(time_s(100, 300, 128), rel=0.02)
