@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.across.figures import AcrossRow
 from benchmarks.csv_tables import read, table_text
 from benchmarks.diagnostics.block_size import BlockRow
 from benchmarks.diagnostics.repeatability import Difference
@@ -22,6 +23,7 @@ from statsnet.errors import FileFormatError
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RESULTS = BENCHMARKS / "results"
 ROWS = {
+    "across_gpus.py": AcrossRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "profile_references.py": SecondProfile,

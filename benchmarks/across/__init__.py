@@ -1,0 +1,1 @@
+"""Suites, contestants and figures of `across_gpus.py`."""

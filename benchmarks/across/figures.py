@@ -1,0 +1,98 @@
+"""The table of `across_gpus.py`, and what it says of each contestant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.across.contestants import OURS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcrossRow:
+    """One contestant on one pair of devices. `step_factor` is the factor of measured whole steps where they are known;
+    `exact_share` is the share of the suite's time on `device_b` that its table gives; the rest is modelled. `proxy_s`
+    is the proxy's time on `device_a`."""
+
+    suite: int
+    name: str
+    contestant: str
+    device_a: str
+    device_b: str
+    suite_factor: float
+    step_factor: float | None
+    proxy_factor: float
+    proxy_s: float | None
+    operators: int | None
+    exact_share: float
+
+    @property
+    def error(self) -> float:
+        return abs(self.proxy_factor / self.suite_factor - 1.0)
+
+    @property
+    def step_error(self) -> float | None:
+        return None if self.step_factor is None else abs(self.proxy_factor / self.step_factor - 1.0)
+
+    @property
+    def floor(self) -> float | None:
+        """All operators against the steps."""
+        return None if self.step_factor is None else abs(self.suite_factor / self.step_factor - 1.0)
+
+
+def summary(rows: Sequence[AcrossRow]) -> str:
+    """A table of contestants for each suite."""
+    lines: list[str] = []
+    for name in dict.fromkeys(r.name for r in rows):
+        own = [r for r in rows if r.name == name]
+        first = [r for r in own if r.contestant == OURS]
+        devices = sorted({d for r in own for d in (r.device_a, r.device_b)})
+        exact = float(np.mean([r.exact_share for r in first]))
+        lines += [
+            f"Suite {own[0].suite}: {name}. {len(first)} pairs of {len(devices)} devices; "
+            f"{exact:.0%} of the time on the second device is exact, {1 - exact:.0%} modelled.",
+            "",
+            "| contestant | mean error | worst error | time | operators | against whole steps, mean / worst |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        for contestant in dict.fromkeys(r.contestant for r in own):
+            lines.append(_line(contestant, [r for r in own if r.contestant == contestant]))
+        floors = [f for r in first if (f := r.floor) is not None]
+        if floors:
+            lines.append(f"| all operators (the floor) | 0 | 0 | – | – | {_two(floors)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(contestant: str, rows: Sequence[AcrossRow]) -> str:
+    errors = [r.error for r in rows]
+    times = [r.proxy_s for r in rows if r.proxy_s is not None]
+    counts = [r.operators for r in rows if r.operators is not None]
+    steps = [e for r in rows if (e := r.step_error) is not None]
+    time = f"{1e3 * min(times):.0f}–{1e3 * max(times):.0f} ms" if times else "–"
+    return (
+        f"| {contestant} | {np.mean(errors):.2%} | {max(errors):.2%} | {time} "
+        f"| {f'{np.mean(counts):.0f}' if counts else '–'} | {_two(steps) if steps else '–'} |"
+    )
+
+
+def _two(errors: Sequence[float]) -> str:
+    return f"{np.mean(errors):.2%} / {max(errors):.2%}"
+
+
+def last_line(rows: Sequence[AcrossRow]) -> str:
+    """Mean and worst error of our proxies, for each suite."""
+    parts = []
+    for name in dict.fromkeys(r.name for r in rows):
+        own = [r for r in rows if r.name == name and r.contestant == OURS]
+        text = f"suite {own[0].suite} ({name}): mean {np.mean([r.error for r in own]):.2%}, "
+        text += f"worst {max(r.error for r in own):.2%}"
+        steps = [(e, f) for r in own if (e := r.step_error) is not None and (f := r.floor) is not None]
+        if steps:
+            mean, floor = np.mean([e for e, _ in steps]), np.mean([f for _, f in steps])
+            text += f", whole steps mean {mean:.2%}, worst {max(e for e, _ in steps):.2%} (floor {floor:.2%}, "
+            text += f"{max(f for _, f in steps):.2%})"
+        parts.append(text)
+    return "; ".join(parts)

@@ -1,0 +1,136 @@
+"""Does a proxy that was made on one GPU follow its suite to GPUs that its making never saw?
+
+    python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...]
+        [--longest-share 0.5] [-o FILE] [--picture FILE.svg]
+    python benchmarks/across_gpus.py --kept FILE [--picture FILE.svg]
+
+The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
+every contestant is made from A's times and from the tables of the other devices, and its factor from A to B is
+compared with the suite's. B's times only check. Devices in --evaluate-only are never known to any proxy's making; if
+there are any, the pairs with one of them count. The last line gives our mean and worst error for each suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import csv_tables
+from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
+from benchmarks.across.figures import AcrossRow, last_line, summary
+from benchmarks.across.pairs import LONGEST_SHARE, Pair, Timed
+from benchmarks.across.picture import across_svg
+from benchmarks.across.suites import SUITES
+from benchmarks.console import parser, report, start
+from statsnet.devices.grid_times import GridTimes
+from statsnet.devices.tables.reading import Tables, read_all
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import UsageError
+from statsnet.progress import Progress
+from statsnet.signatures.canonical import write_text_atomically
+
+WANTED = {"aiconfigurator": "bfloat16", "deepbench": "float32", "miopen": "float32"}
+"""Source -> the dtype of its suite."""
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, compute nothing")
+    options.add_argument("--tables", nargs="+", type=Path, metavar="DIR", help="folders of published tables")
+    options.add_argument("--evaluate-only", nargs="+", type=Path, default=[], metavar="DIR")
+    options.add_argument("--suites", default="1,2,3,4")
+    options.add_argument(
+        "--longest-share", type=float, default=LONGEST_SHARE, help="a proxy takes at most this share of a pass"
+    )
+    options.add_argument("-o", "--output", type=Path, help="write every pair's figures there")
+    options.add_argument("--picture", type=Path, metavar="SVG", help="draw our factors against the suites'")
+    chosen = options.parse_args()
+    if chosen.kept:
+        rows = csv_tables.read(chosen.kept, AcrossRow)
+    else:
+        if not chosen.tables:
+            raise UsageError("no tables are named", hint="--tables DIR with published tables, or --kept FILE")
+        rows = list(compared(_numbers(chosen.suites), chosen.tables, chosen.evaluate_only, chosen.longest_share))
+        if not rows:
+            raise UsageError(
+                "no suite has two devices in these tables", hint="docs/across-gpus.md says which tables a suite needs"
+            )
+        if chosen.output:
+            csv_tables.write(chosen.output, AcrossRow, rows, one_machine=False)
+    if chosen.picture:
+        write_text_atomically(chosen.picture, across_svg(rows))
+    print(summary(rows))
+    print(last_line(rows))
+
+
+def _numbers(text: str) -> list[int]:
+    names = [name.strip() for name in text.split(",")]
+    known = {str(number): number for number in SUITES}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"'{unknown[0]}' is no suite", hint=f"--suites takes some of {','.join(known)}")
+    return [known[name] for name in names]
+
+
+def compared(
+    suites: Sequence[int], folders: Sequence[Path], evaluate_only: Sequence[Path], longest_share: float = LONGEST_SHARE
+) -> Iterator[AcrossRow]:
+    """All contestants on all pairs of devices."""
+    report(Progress(stage="reading tables"))
+    tables = read_all([*folders, *evaluate_only], _keep)
+    unseen = _devices(read_all(evaluate_only, _keep)) if evaluate_only else frozenset[str]()
+    times = GridTimes(tables.rows)
+    for number in suites:
+        found = SUITES[number](tables)
+        if not found:
+            report(Progress(stage=f"suite {number}: these tables lack it"))
+        for suite in found:
+            report(Progress(stage=f"suite {number}: {suite.name}, {len(suite.devices)} devices"))
+            timed = Timed(suite, times, longest_share)
+            if timed.left_out:
+                report(Progress(stage=f"  {len(timed.left_out)} operators are not in all tables and left out"))
+            for pair in timed.pairs(unseen & {*suite.devices}):
+                yield from _rows(pair)
+
+
+def _keep(row: TableRow) -> bool:
+    return WANTED.get(row.source) == row.dtype
+
+
+def _devices(tables: Tables) -> frozenset[str]:
+    of_models = {d for operators in tables.models.values() for o in operators for d in o.row.time_s}
+    return frozenset({*tables.devices, *of_models, *(s.device for s in tables.steps)})
+
+
+def _rows(pair: Pair) -> Iterator[AcrossRow]:
+    for name, make in PROXIES.items():
+        counts = make(pair)
+        yield _row(pair, name, pair.factor(counts), float(counts @ pair.sample.choice.time_s), int((counts > 0).sum()))
+    for seed in range(DRAWS):
+        counts = random_by_time(pair, seed)
+        yield _row(
+            pair, RANDOM, pair.factor(counts), float(counts @ pair.sample.choice.time_s), int((counts > 0).sum())
+        )
+    for name, ratio in RATIOS.items():
+        factor = ratio(pair)
+        if factor is not None:
+            yield _row(pair, name, factor, None, None)
+
+
+def _row(pair: Pair, contestant: str, factor: float, run_s: float | None, operators: int | None) -> AcrossRow:
+    return AcrossRow(
+        suite=pair.suite.number,
+        name=pair.suite.name,
+        contestant=contestant,
+        device_a=pair.a,
+        device_b=pair.b,
+        suite_factor=pair.suite_factor,
+        step_factor=pair.step_factor,
+        proxy_factor=factor,
+        proxy_s=run_s,
+        operators=operators,
+        exact_share=pair.exact,
+    )
+
+
+if __name__ == "__main__":
+    start(main)
