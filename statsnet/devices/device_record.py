@@ -4,7 +4,6 @@ gzip if the file's name ends in .gz."""
 from __future__ import annotations
 
 import gzip
-import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,61 +13,23 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from statsnet.devices.fit_performance import fit_device
-from statsnet.devices.hardware import chip_of
-from statsnet.devices.operator_work import item_bytes, work_of
-from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, names_of, ordered
+from statsnet.devices.operator_work import work_of
+from statsnet.devices.performance_model import Count, KindModel, Prediction, names_of, ordered
+from statsnet.devices.reached import SIXTEEN_BIT, Reached, reached_by
 from statsnet.devices.tables.provenance import Provenance, doubt_of, provenance_of
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.canonical import write_bytes_atomically
-from statsnet.signatures.limits import Finite
 
 KIND = "statsnet.device"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 64 * 2**20
 TITLE = "a recorded device"
 
-PRODUCTS = frozenset({"gemm", "convolution", "moe", "attention_prefill", "attention_encoder", "mla_bmm"})
-SIXTEEN_BIT = {"float16": "bfloat16", "bfloat16": "float16"}
-"""GPUs run both at the same rates."""
-
 Word = Annotated[str, Meta(max_length=400)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """What the device reached: the least time of a call, byte/s, and FLOP/s by dtype. The bounds are of ln(time ÷
-    roofline) over all measured operators, `usual` is its median."""
-
-    latency_s: Positive
-    bytes_per_s: Positive
-    flops_per_s: dict[str, Positive]
-    usual: Finite
-    low_80: Finite
-    high_80: Finite
-    low_95: Finite
-    high_95: Finite
-
-    def roofline_s(self, dtype: str, flops: float, nbytes: float) -> float:
-        """Seconds. A dtype that was not measured has the rate of the nearest one, in proportion to its size."""
-        peak = self.flops_per_s.get(dtype) or self.flops_per_s.get(SIXTEEN_BIT.get(dtype, ""))
-        if peak is None and self.flops_per_s:
-            size = item_bytes(dtype)
-            near = min(self.flops_per_s, key=lambda d: abs(math.log(item_bytes(d) / size)))
-            peak = self.flops_per_s[near] * item_bytes(near) / size
-        return max(flops / peak if peak else 0.0, nbytes / self.bytes_per_s, self.latency_s)
-
-    def estimate(self, dtype: str, flops: float, nbytes: float) -> Prediction:
-        """The roofline times the usual ratio."""
-        time_s = self.roofline_s(dtype, flops, nbytes)
-        at = [time_s * math.exp(v) for v in (self.usual, self.low_80, self.high_80, self.low_95, self.high_95)]
-        return Prediction(
-            time_s=at[0], low_80_s=at[1], high_80_s=at[2], low_95_s=at[3], high_95_s=at[4], evidence="roofline"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,33 +116,6 @@ def build_record(
         device=device, models=tuple(models), reached=reached_by(clean, device),
         sources=tuple(provenance_of(source) for source in sources), measured=len(clean),
         left_out=tuple(note[:400] for note in (*left_out, *notes)),
-    )  # fmt: skip
-
-
-def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
-    """Rates near the best that the rows reach: 99 % of the FLOP/s are below, 95 % of the bytes/s of what does not fit
-    in the cache."""
-    times = np.array([row.time_s[device] for row in rows])
-    works = [work_of(row.operator, row.dtype, dict(row.dims), row.variant) for row in rows]
-    flops, nbytes = np.array([w[0] for w in works]), np.array([w[1] for w in works])
-    large = nbytes > 4 * chip_of(device).cache_bytes
-    moved = (nbytes / times)[large if large.sum() >= 10 else nbytes > 0]
-    peaks: dict[str, float] = {}
-    for dtype in sorted({row.dtype for row in rows}):
-        chosen = np.array([row.dtype == dtype and row.operator in PRODUCTS for row in rows])
-        if (chosen & (flops > 0)).any():
-            peaks[dtype] = float(np.quantile((flops / times)[chosen & (flops > 0)], 0.99))
-    reached = Reached(
-        latency_s=float(np.quantile(times, 0.01)),
-        bytes_per_s=float(np.quantile(moved, 0.95)) if len(moved) else 1e12,
-        flops_per_s=peaks, usual=0.0, low_80=0.0, high_80=0.0, low_95=0.0, high_95=0.0,
-    )  # fmt: skip
-    roofs = [reached.roofline_s(row.dtype, f, b) for row, f, b in zip(rows, flops, nbytes, strict=True)]
-    ratios = np.log(times / np.array(roofs))
-    at = [float(q) for q in np.quantile(ratios, (0.5, 0.1, 0.9, 0.025, 0.975))]
-    return Reached(
-        latency_s=reached.latency_s, bytes_per_s=reached.bytes_per_s, flops_per_s=peaks,
-        usual=at[0], low_80=at[1], high_80=at[2], low_95=at[3], high_95=at[4],
     )  # fmt: skip
 
 

@@ -43,6 +43,9 @@ def mapped(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
     return found
 
 
+SMALL = 8
+"""An operand with so many times fewer numbers than the result stays in the cache."""
+
 _MAY_BE_ZERO = frozenset({"pad_h", "pad_w", "window"})
 Rule = Callable[[OperatorCall], tuple[Mapped, ...] | None]
 
@@ -137,11 +140,17 @@ def _rows(operator: str, output: int | None = 0, source: int = 0) -> Rule:
         spec = call.output(output) if output is not None else call.tensor(source)
         columns = spec.shape[-1] if spec.shape else 1
         dims = named(operator, (math.prod(spec.shape[:-1]), columns))
-        scalar = operator in _BINARY and not isinstance(call.arg(1), TensorSpec)
+        scalar = operator in _BINARY and _reads_one(call, spec.numel)
         dtype = spec.dtype if operator in _BINARY else call.tensor(source).dtype
         return (Mapped(operator=operator, dtype=dtype, dims=dims, variant="scalar" if scalar else ""),)
 
     return rule
+
+
+def _reads_one(call: OperatorCall, numbers: int) -> bool:
+    """Whether an operand is a number, or so small that its bytes do not count."""
+    sizes = [arg.touched if isinstance(arg := call.arg(place), TensorSpec) else 1 for place in (0, 1)]
+    return min(sizes) * SMALL <= numbers
 
 
 def _embedding(call: OperatorCall) -> tuple[Mapped, ...] | None:

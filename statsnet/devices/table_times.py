@@ -10,6 +10,8 @@ from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.hardware import UNKNOWN, chip_of
 from statsnet.devices.kernel_model import Estimate
 from statsnet.devices.operator_mapping import Mapped, mapped
+from statsnet.devices.operator_work import SCALAR
+from statsnet.devices.stand_ins import stand_ins
 from statsnet.devices.tables.row import TableRow
 from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
@@ -41,10 +43,11 @@ class TableTimes:
         return self._estimates[key]
 
     def _estimate(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
-        parts = mapped(op, args, outputs)
+        parts = [self._known(part) for part in mapped(op, args, outputs) or ()]
         named = kernel_class(op, list(args), list(outputs), UNKNOWN_KERNEL)
-        if parts and all(self._knows(part) for part in parts):
-            predictions = self.record.predict([_row(part) for part in parts])
+        known = [part for part in parts if part is not None]
+        if parts and len(known) == len(parts):
+            predictions = self.record.predict([_row(part) for part in known])
             time_s = sum(p.time_s for p in predictions)
             return Estimate(time_s=time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="model")
         cost = cost_of(op, list(args), list(outputs))
@@ -54,10 +57,14 @@ class TableTimes:
         rough = self.record.reached.estimate(dtype_of(args, outputs), flops, nbytes)
         return Estimate(time_s=rough.time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="roofline")
 
-    def _knows(self, part: Mapped) -> bool:
+    def _known(self, part: Mapped) -> Mapped | None:
+        """The operator, or what stands for it; None if the tables have neither."""
+        return next((choice for choice in stand_ins(part) if self._has(choice)), None)
+
+    def _has(self, part: Mapped) -> bool:
         names = [name for name, _ in part.dims]
-        known = self.record.model_for(part.operator, part.dtype, part.direction, names=names, variant=part.variant)
-        return known is not None
+        model = self.record.model_for(part.operator, part.dtype, part.direction, names=names, variant=part.variant)
+        return model is not None and (part.variant != SCALAR or SCALAR in model.variants)
 
 
 def _row(part: Mapped) -> TableRow:

@@ -9,6 +9,7 @@ from statistics import fmean
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.performance_model import HeldOut, KindModel
+from statsnet.devices.reached import Spread
 from statsnet.devices.recorded_bench import RecordedDevice
 from statsnet.reporting.tables import Report, environment_line, pairs, percent, table
 from statsnet.units import format_duration, format_quantity
@@ -60,11 +61,10 @@ def record_report(record: DeviceRecord) -> Report:
         origin = f", {p.repository} @{p.commit[:12]}, {p.licence}" if p.repository else ""
         rows.append((f"from {p.source}", p.title + origin))
     lacking = [f"{title} ({', '.join(dtypes)})" for title, dtypes in _lacking(record)]
-    low, high = math.exp(reached.low_80), math.exp(reached.high_80)
     rows += [
         ("no table has", "; ".join([*lacking, NEVER])),
-        ("these are taken as", f"{math.exp(reached.usual):.2f} times the roofline (of the measured operators, four "
-         f"fifths took {low:.2f} to {high:.2f} times)"),
+        ("these are taken as", f"{_ratio(reached.computing)} if bound by computing, {_ratio(reached.moving)} if bound "
+         "by moving bytes"),
         *(("left out", text) for text in record.left_out),
     ]  # fmt: skip
     kinds = table(
@@ -79,6 +79,11 @@ def _kind(m: KindModel) -> tuple[str, ...]:
     h = m.held_out
     return (m.operator, m.dtype, m.direction, m.source, str(m.rows), percent(h.median_error), percent(h.p90_error),
             _within(h))  # fmt: skip
+
+
+def _ratio(spread: Spread) -> str:
+    low, high = math.exp(spread.low_80), math.exp(spread.high_80)
+    return f"{math.exp(spread.usual):.2f} times the roofline (four fifths took {low:.2f} to {high:.2f} times)"
 
 
 def _within(h: HeldOut) -> str:
