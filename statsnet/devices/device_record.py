@@ -17,10 +17,10 @@ from msgspec import Meta
 
 from statsnet.devices.fit_performance import fit_device
 from statsnet.devices.operator_work import work_of
-from statsnet.devices.performance_model import Count, KindModel, Prediction, names_of, ordered
+from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, names_of, ordered
 from statsnet.devices.reached import SIXTEEN_BIT, Reached, reached_by
-from statsnet.devices.tables.provenance import Provenance, doubt_of, provenance_of
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.provenance import RECORDING, Provenance, doubt_of, provenance_of
+from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.canonical import write_bytes_atomically
 
@@ -32,9 +32,27 @@ TITLE = "a recorded device"
 Word = Annotated[str, Meta(max_length=400)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactTime:
+    """An operator of a recording, and the seconds of one call."""
+
+    operator: Word
+    dtype: Word
+    dims: tuple[tuple[Word, Count], ...]
+    variant: Word
+    direction: Direction
+    time_s: Positive
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """As a row's, without its source."""
+        return (self.operator, self.dtype, self.dims, self.variant, self.direction)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeviceRecord:
-    """Everything known of a device that is not here. `left_out` says what of the tables was not used, and why."""
+    """Everything known of a device that is not here. `exact` are operators of recordings, which are too few of a kind
+    for a model; `left_out` says what of the sources was not used, and why."""
 
     kind: ClassVar[str] = KIND
     device: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\Z")]
@@ -42,6 +60,7 @@ class DeviceRecord:
     reached: Reached
     sources: tuple[Provenance, ...]
     measured: Count
+    exact: tuple[ExactTime, ...] = ()
     left_out: tuple[Word, ...] = ()
 
     @cached_property
@@ -50,6 +69,14 @@ class DeviceRecord:
         for model in self.models:
             found.setdefault((model.operator, model.dtype, model.direction), []).append(model)
         return found
+
+    @cached_property
+    def _exact(self) -> dict[tuple[object, ...], float]:
+        return {e.key: e.time_s for e in self.exact}
+
+    def exact_s(self, row: TableRow) -> float | None:
+        """Seconds of this very operator in a recording; None if none has it."""
+        return self._exact.get(row.key[1:])
 
     def model_for(
         self, operator: str, dtype: str, direction: str, *, names: Iterable[str], variant: str = "", source: str = ""
@@ -63,15 +90,19 @@ class DeviceRecord:
         return None
 
     def predict(self, rows: Sequence[TableRow]) -> list[Prediction]:
-        """Times of operators, measured or not; the rows' own times are not looked at. What no table has is estimated
-        from the roofline, and the evidence says so."""
+        """Times of operators; the rows' own times are not looked at. What was recorded exactly has that time, what no
+        source has is estimated from the roofline, and the evidence says so."""
         out: list[Prediction | None] = [None] * len(rows)
         groups: dict[int, tuple[KindModel, list[int]]] = {}
         for i, row in enumerate(rows):
             model = self.model_for(
                 row.operator, row.dtype, row.direction, names=names_of(row), variant=row.variant, source=row.source
             )
-            if model is None or ordered(row.operator, row.dims, model.names) is None:
+            if (time_s := self.exact_s(row)) is not None:
+                out[i] = Prediction(
+                    time_s=time_s, low_80_s=time_s, high_80_s=time_s, low_95_s=time_s, high_95_s=time_s, evidence="exact"
+                )
+            elif model is None or ordered(row.operator, row.dims, model.names) is None:
                 out[i] = self.reached.estimate(
                     row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant)
                 )
@@ -104,7 +135,8 @@ def build_record(
     doubts = Counter(doubt for row in here if (doubt := doubt_of(row, device))) if not keep_doubtful else Counter()
     clean = [row for row in here if keep_doubtful or not doubt_of(row, device)]
     models = fit_device(clean, device, report)
-    if not models:
+    exact = tuple(_exact_time(row, device) for row in clean if row.source == RECORDING)
+    if not models and not exact:
         raise UsageError(
             f"the tables have too few clean times of '{device}'",
             cause="; ".join(doubts) or f"{len(clean)} operators of many kinds",
@@ -114,9 +146,14 @@ def build_record(
     left_out = [f"{count} operators: {why}" for why, count in sorted(doubts.items())]
     return DeviceRecord(
         device=device, models=tuple(models), reached=reached_by(clean, device),
-        sources=tuple(provenance_of(source) for source in sources), measured=len(clean),
+        sources=tuple(provenance_of(source) for source in sources), measured=len(clean), exact=exact,
         left_out=tuple(note[:400] for note in (*left_out, *notes)),
     )  # fmt: skip
+
+
+def _exact_time(row: TableRow, device: str) -> ExactTime:
+    return ExactTime(operator=row.operator, dtype=row.dtype, dims=row.dims, variant=row.variant,
+                     direction=row.direction, time_s=row.time_s[device])  # fmt: skip
 
 
 def record_bytes(record: DeviceRecord) -> bytes:

@@ -13,9 +13,10 @@ from typing import Any
 
 from statsnet.devices.tables.row import Direction
 from statsnet.devices.tables.words import named
+from statsnet.profiling.costs import cost_of
 from statsnet.profiling.costs.call import MisfitError, OperatorCall
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,18 @@ def mapped(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
 
 SMALL = 8
 """An operand with so many times fewer numbers than the result stays in the cache."""
+
+def by_work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
+    """Any call, by its name and its work: for operators that published tables do not have and recordings do."""
+    cost = cost_of(op, list(args), list(outputs))
+    read, written = (cost.bytes_read, cost.bytes_written) if cost else (bytes_of(args, ()), bytes_of((), outputs))
+    tensors = tensors_of(args)
+    dims = (("flops", int(cost.flops if cost else 0)), ("bytes_read", int(read)), ("bytes_written", int(written)))
+    return Mapped(
+        operator=".".join(op.split(".")[:2])[:80], dtype=dtype_of(args, outputs), dims=dims,
+        variant=tensors[0].layout if tensors else "",
+    )  # fmt: skip
+
 
 _MAY_BE_ZERO = frozenset({"pad_h", "pad_w", "window"})
 Rule = Callable[[OperatorCall], tuple[Mapped, ...] | None]

@@ -92,13 +92,14 @@ def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
     cache_bytes = chip_of(device).cache_bytes
     large = nbytes > 4 * cache_bytes
     moved = (nbytes / times)[large if large.sum() >= 10 else nbytes > 0]
+    latency_s = float(np.quantile(times, 0.01))
     peaks: dict[str, float] = {}
     for dtype in sorted({row.dtype for row in rows}):
-        chosen = np.array([row.dtype == dtype and row.operator in PRODUCTS for row in rows])
-        if (chosen & (flops > 0)).any():
-            peaks[dtype] = float(np.quantile((flops / times)[chosen & (flops > 0)], 0.99))
+        products = np.array([row.dtype == dtype and row.operator in PRODUCTS for row in rows]) & (flops > 0)
+        if (products & (times > LONG * latency_s)).any():
+            peaks[dtype] = float(np.quantile((flops / times)[products], 0.99))
     rates = Reached(
-        latency_s=float(np.quantile(times, 0.01)),
+        latency_s=latency_s,
         bytes_per_s=float(np.quantile(moved, 0.95)) if len(moved) else 1e12,
         flops_per_s=peaks, computing=STREAMED, moving=STREAMED,
     )  # fmt: skip
