@@ -4,10 +4,10 @@
 
 RECORDINGs are traces of torch.profiler, or folders of them. Each is imported, and each operator's kernel time in its
 busiest step is compared with the record of the device that it names (or NAME). Per kind of operator: its share of the
-kernel time, what was measured and predicted, and the median of predicted ÷ measured over operators, each with its calls.
+kernel time, what was measured and predicted, and the median of predicted ÷ measured over calls.
 
 The tables were timed warm, in loops or graphs; a step's operators find their weights in memory. Copies from and to the
-host are left out. Kernels below 10 µs are shown apart: they are bound by their start, not by work.
+host and collectives are left out. Kernels below 10 µs are shown apart: they are bound by their start, not by work.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.names import canonical_name
 from statsnet.devices.operator_mapping import mapped
 from statsnet.devices.record_folder import record_named
+from statsnet.devices.recording_rows import HOST_COPIES
 from statsnet.devices.table_times import TableTimes
 from statsnet.errors import UsageError
 from statsnet.recordings.kineto import read_kineto
@@ -28,8 +29,9 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.database import default_profiles_dir
 from statsnet.signatures.model import Signature
 
-HOST_COPIES = ("cuda:memcpy_htod", "cuda:memcpy_dtoh", "hip:memcpy_htod", "hip:memcpy_dtoh")
 SHORT_S = 10e-6
+COLUMNS = ("operator", "share", "measured µs", "predicted µs", "predicted ÷ measured", "median call",
+           "exact", "modelled", "roofline")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ def checked_operators(signature: Signature, record: DeviceRecord) -> list[Checke
     for cluster, time_s, kernel in zip(
         signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True
     ):
-        if not time_s or not cluster.calls or kernel in HOST_COPIES:
+        if not time_s or not cluster.calls or kernel.endswith(HOST_COPIES) or cluster.category == "collective":
             continue
         estimate = times.estimate(cluster.op, cluster.phase, cluster.args, cluster.outputs)
         parts = mapped(cluster.op, cluster.args, cluster.outputs) or ()
@@ -80,9 +82,14 @@ def row_of(title: str, operators: Sequence[Checked], total_s: float) -> str:
     """A line of the table."""
     measured_s, predicted_s = sum(o.measured_s for o in operators), sum(o.predicted_s for o in operators)
     ratio = weighted_median((o.predicted_s / o.measured_s, o.calls) for o in operators)
-    shares = [sum(o.predicted_s for o in operators if o.evidence == e) / predicted_s for e in ("model", "roofline")]
-    return (f"| {title} | {measured_s / total_s:.1%} | {1e6 * measured_s:,.0f} | {1e6 * predicted_s:,.0f} "
-            f"| {predicted_s / measured_s:.2f} | {ratio:.2f} | {shares[0]:.0%} | {shares[1]:.0%} |")  # fmt: skip
+    shares = [
+        sum(o.predicted_s for o in operators if o.evidence == e) / predicted_s for e in ("exact", "model", "roofline")
+    ]
+    cells = [
+        title, f"{measured_s / total_s:.1%}", f"{1e6 * measured_s:,.0f}", f"{1e6 * predicted_s:,.0f}",
+        f"{predicted_s / measured_s:.2f}", f"{ratio:.2f}", *(f"{share:.0%}" for share in shares),
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def table_of(operators: Sequence[Checked], shown: float = 0.005) -> str:
@@ -96,8 +103,8 @@ def table_of(operators: Sequence[Checked], shown: float = 0.005) -> str:
     rest = [o for k, of in ordered if k not in dict(large) for o in of]
     short, long = [o for o in operators if o.is_short], [o for o in operators if not o.is_short]
     lines = [
-        "| operator | share | measured µs | predicted µs | predicted ÷ measured | median call | modelled | roofline |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" + (len(COLUMNS) - 1) * "|---:" + "|",
         *(row_of(kind, of, total_s) for kind, of in large),
         *([row_of("others", rest, total_s)] if rest else []),
         *([row_of("*calls from 10 µs*", long, total_s)] if long else []),

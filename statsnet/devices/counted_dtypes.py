@@ -65,7 +65,7 @@ class CountsInDtype(CountsDB):
             self._counted[place] = Signature.from_dict(data)
         return self._counted[place]
 
-    def _counts(self, known: Signature, preset: str) -> Signature:
+    def _counts(self, known: Signature, preset: str | None) -> Signature:
         self.report(Progress(stage=f"counting {known.name} in {self.dtype}"))
         model = Model(target=str(known.name), mode=known.mode, preset=preset, dtype=self.dtype)
         return run(ProfileWorkload(model=model, device="meta")).signature

@@ -100,7 +100,12 @@ class DeviceRecord:
             )
             if (time_s := self.exact_s(row)) is not None:
                 out[i] = Prediction(
-                    time_s=time_s, low_80_s=time_s, high_80_s=time_s, low_95_s=time_s, high_95_s=time_s, evidence="exact"
+                    time_s=time_s,
+                    low_80_s=time_s,
+                    high_80_s=time_s,
+                    low_95_s=time_s,
+                    high_95_s=time_s,
+                    evidence="exact",
                 )
             elif model is None or ordered(row.operator, row.dims, model.names) is None:
                 out[i] = self.reached.estimate(

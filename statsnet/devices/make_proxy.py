@@ -88,8 +88,8 @@ def counted_mix(text: str, db: ProfilesDB, environment: str, options: MakeOption
         return resolve_mix(text, options.mode, db, environment=environment)
     if isinstance(counts, CountsInDtype):
         options.note(
-            f"{len(mix.members)} members in {dtype}: the database has their standard sizes in {USUAL}, so their operators "
-            f"were counted anew on fake tensors in {dtype}"
+            f"the members' operators were counted on fake tensors in {dtype}: the database has their standard sizes in "
+            f"{USUAL} alone"
         )
     return mix
 

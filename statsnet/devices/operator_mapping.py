@@ -44,8 +44,15 @@ def mapped(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
     return found
 
 
+def table_operator(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
+    """The table's operator that a call is, or the call by its work if it is none or several of them."""
+    parts = mapped(op, args, outputs) or ()
+    return parts[0] if len(parts) == 1 else by_work(op, args, outputs)
+
+
 SMALL = 8
 """An operand with so many times fewer numbers than the result stays in the cache."""
+
 
 def by_work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
     """Any call, by its name and its work: for operators that published tables do not have and recordings do."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statsnet.devices.names import canonical_name, is_known
-from statsnet.devices.operator_mapping import Mapped, by_work, mapped
+from statsnet.devices.operator_mapping import Mapped, table_operator
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.provenance import RECORDING
 from statsnet.devices.tables.row import TableRow
@@ -95,7 +95,7 @@ def _add(merged: Merged, signature: Signature, measurement: Measurement, device:
     for cluster, time_s, kernel in timed:
         if not time_s or not cluster.calls:
             continue
-        if kernel and kernel.rpartition(":")[2] in HOST_COPIES:
+        if kernel and kernel.endswith(HOST_COPIES):
             left_out["copies from or to the host"] += 1
         elif cluster.category == "collective":
             left_out["they wait for other devices"] += 1
@@ -103,12 +103,6 @@ def _add(merged: Merged, signature: Signature, measurement: Measurement, device:
             row = _row(table_operator(cluster.op, cluster.args, cluster.outputs), time_s / cluster.calls, device)
             merged.add(row)
     return left_out
-
-
-def table_operator(op: str, args: Sequence[object], outputs: Sequence[object]) -> Mapped:
-    """The table's operator that a call is, or the call by its work if it is none or several of them."""
-    parts = mapped(op, args, outputs) or ()
-    return parts[0] if len(parts) == 1 else by_work(op, args, outputs)
 
 
 def _row(part: Mapped, time_s: float, device: str) -> TableRow:
