@@ -1,9 +1,10 @@
 """How long an operator takes on a device that is not at hand, from what was measured there.
 
-If the same arguments were measured, their time is used. Otherwise the model of performance_model.py predicts it from the
-entries of this kind of operator. If these are too few, a regressor for its category (extremely randomised trees, Geurts,
-Ernst and Wehenkel 2006) predicts an operator's time ÷ its roofline time from its work and its tensors' dims: this ratio
-changes less from size to size than the time itself. If these are too few too, the roofline times the usual ratio.
+If the same arguments were measured, their time is used. Otherwise the model of performance_model.py predicts it from
+the entries of this kind of operator. If these are too few, a regressor for its category (extremely randomised trees,
+Geurts, Ernst and Wehenkel 2006) predicts an operator's time ÷ its roofline time from its work and its tensors' dims:
+this ratio changes less from size to size than the time itself. If these are too few too, the roofline times the usual
+ratio.
 """
 
 from __future__ import annotations

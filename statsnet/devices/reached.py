@@ -31,6 +31,9 @@ FEWEST = 20
 INTENSE = 16.0
 """FLOPs per byte from which a product tells something of the rate of its dtype."""
 
+MOST_LATENCY_S = 5e-6
+"""A call that does next to nothing takes no longer, whatever the tables' shortest operator is."""
+
 LONG = 5.0
 """Operators of so many times the least time of a call are not bound by it."""
 
@@ -95,7 +98,7 @@ def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
     cache_bytes = chip_of(device).cache_bytes
     large = nbytes > 4 * cache_bytes
     moved = (nbytes / times)[large if large.sum() >= 10 else nbytes > 0]
-    latency_s = float(np.quantile(times, 0.01))
+    latency_s = min(float(np.quantile(times, 0.01)), MOST_LATENCY_S)
     peaks: dict[str, float] = {}
     for dtype in sorted({row.dtype for row in rows}):
         products = np.array([row.dtype == dtype and row.operator in PRODUCTS for row in rows]) & (flops > 0)
