@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from statsnet.cli import options, output
 from statsnet.errors import UsageError
+
+if TYPE_CHECKING:
+    from statsnet.devices.tables.row import TableRow
 
 
 @click.group(short_help="Record a device, to make proxies for it elsewhere.")
@@ -59,46 +63,64 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
     output.print_written(str(target))
 
 
-@device.command("import", short_help="Make a record from published tables.")
-@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
-@click.option("--device", "name", required=True, metavar="NAME", help="Which of the tables' devices.")
+@device.command("import", short_help="Make a record from published tables and recordings.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--device", "name", required=True, metavar="NAME", help="Which of the sources' devices.")
 @click.option("--keep-doubtful", is_flag=True, help="Also use what is known to be measured badly.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Where to write the record (default: NAME.json.gz).")
-def import_(tables: tuple[str, ...], name: str, keep_doubtful: bool, path: str | None) -> None:
-    """Fit models of a device's operators to tables, or folders of tables, and write them as one record.
+def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str | None) -> None:
+    """Fit models of a device's operators to tables and recordings, and write them as one record.
 
-    Tables of NeuSight, aiconfigurator, DeepBench, MIOpen and Vidur are recognised by their columns; so is a plain
-    table of your own: operator,dtype,device,time_us and dims.
+    A SOURCE is a table, a folder of tables, a trace of torch.profiler, or a signature that was measured. Tables of
+    NeuSight, aiconfigurator, DeepBench, MIOpen and Vidur are recognised by their columns; so is a plain table of your
+    own: operator,dtype,device,time_us and dims.
 
-    Example: statsnet device import tables/ --device nvidia-h100-sxm -o h100.json.gz
+    Example: statsnet device import tables/ trace.json.gz --device nvidia-h100-sxm -o h100.json.gz
     """
     output.check_file(path)
     from statsnet.devices.device_record import build_record, save_record
     from statsnet.devices.names import device_named
-    from statsnet.devices.tables.reading import read_all
     from statsnet.progress import Progress
 
     with output.progress() as show:
-        show(Progress(stage="reading tables"))
-        read = read_all([Path(table) for table in tables])
-        if not read.rows:
-            raise UsageError(
-                "the tables hold no operator with a time",
-                cause="; ".join(read.notes) or "they are of whole models",
-                hint="docs/how-to/absent-device.md says what a table must hold",
-            )
-        device = device_named(name, read.devices)
+        show(Progress(stage="reading"))
+        rows, notes = _read([Path(source) for source in sources], name)
+        device = device_named(name, {d for row in rows for d in row.time_s})
         target = Path(path or f"{device}.json.gz")
         output.check_folder(target.parent)
         record = build_record(
-            read.rows, device, keep_doubtful=keep_doubtful, report=lambda kind: show(Progress(stage=f"fitting {kind}"))
+            rows, device, keep_doubtful=keep_doubtful, report=lambda kind: show(Progress(stage=f"fitting {kind}"))
         )
     save_record(target, record)
-    output.print_notes(list(read.notes))
+    output.print_notes(notes)
     from statsnet.reporting.device import record_report
 
     output.print_report(record_report(record))
     output.print_written(str(target))
+
+
+def _read(sources: list[Path], name: str) -> tuple[list[TableRow], list[str]]:
+    """Rows of all sources, and what was left out of them. Raises UsageError if there are none."""
+    from statsnet.devices.recording_rows import is_recording, read_recordings
+    from statsnet.devices.tables.reading import read_all
+
+    recordings = [source for source in sources if is_recording(source)]
+    tables = [source for source in sources if not is_recording(source)]
+    rows: list[TableRow] = []
+    notes: list[str] = []
+    if tables:
+        read = read_all(tables)
+        rows, notes = [*read.rows], [*read.notes]
+    if recordings:
+        recorded = read_recordings(recordings, name)
+        rows, notes = [*rows, *recorded.rows], [*notes, *recorded.notes]
+    if not rows:
+        raise UsageError(
+            "the tables hold no operator with a time",
+            cause="; ".join(notes) or "they are of whole models",
+            hint="docs/how-to/absent-device.md says what a table must hold",
+        )
+    return rows, notes
 
 
 @device.command("list", short_help="Recorded devices.")

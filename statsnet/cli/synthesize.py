@@ -65,6 +65,11 @@ if TYPE_CHECKING:
     help="Profile members whose models are at hand, and time blocks, again, not their steps alone.",
 )
 @options.device(recorded=True)
+@click.option(
+    "--dtype",
+    type=click.Choice(("float32", "bfloat16", "float16")),
+    help="With a device that tables recorded: count the members in this dtype.",
+)
 @options.counters
 @options.profiles
 @options.seed
@@ -81,6 +86,7 @@ def synthesize(
     resume: bool,
     fresh: bool,
     device: str,
+    dtype: str | None,
     counters: str,
     profiles: str | None,
     seed: int,
@@ -95,8 +101,6 @@ def synthesize(
 
     Example: statsnet synthesize --mix recsys:0.5,cv:0.5 --budget 10ms -o my-proxy
     """
-    from statsnet.signatures.database import ProfilesDB
-    from statsnet.signatures.mix import resolve_mix
     from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 
     deadline = Deadline.after(within)
@@ -107,10 +111,9 @@ def synthesize(
         mode = mode if options.was_given("mode") else file.mode or mode
         if budget is None and compression is None:
             budget, compression = file.budget_s, file.compression
-    wanted_mix = resolve_mix(mix, mode, ProfilesDB(profiles))  # so wrong names are reported before torch is imported
-    json_option.check_no_input(json_path, [mix, *(member.path for member in wanted_mix.members)])
     recorded = device.startswith("recorded:")
-    _check_recorded(recorded, searching, fresh)
+    _check_recorded(recorded, searching, fresh, dtype)
+    json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, recorded)])
     options.check_counters(counters, device)
     if not recorded:
         options.require_device(device)
@@ -141,6 +144,7 @@ def synthesize(
         wanted = MakeOptions(
             mode=mode,
             device=device,
+            dtype=dtype,
             profiles=Path(profiles) if profiles else None,
             cache=MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
             counters=counters,
@@ -201,7 +205,25 @@ def _check_together(
         )
 
 
-def _check_recorded(recorded: bool, searching: bool, fresh: bool) -> None:
+def _inputs(mix: str, mode: str, profiles: str | None, recorded: bool) -> list[Path]:
+    """The files that a mix is read from. Wrong names are reported here, before torch is imported."""
+    from statsnet.signatures.database import ProfilesDB
+    from statsnet.signatures.mix import mix_requests, resolve_mix, signature_path
+
+    db = ProfilesDB(profiles)
+    requests = mix_requests(mix)
+    if recorded and any(r.selection.dtype is not None for r in requests):  # may be counted in that dtype
+        return [path for r in requests if (path := signature_path(r, db.names)) is not None]
+    return [member.path for member in resolve_mix(mix, mode, db).members]
+
+
+def _check_recorded(recorded: bool, searching: bool, fresh: bool, dtype: str | None) -> None:
+    if dtype is not None and not recorded:
+        raise UsageError(
+            "--dtype was given for a device that is here",
+            cause="its members have the dtypes in which they were profiled",
+            hint="statsnet profile NAME --dtype DTYPE -o FILE, and --mix FILE:WEIGHT,...",
+        )
     if recorded and (searching or fresh):
         raise UsageError(
             f"a recorded device and {'a search' if searching else '--fresh'} were both given",

@@ -4,7 +4,6 @@ gzip if the file's name ends in .gz."""
 from __future__ import annotations
 
 import gzip
-import math
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,66 +13,46 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from statsnet.devices.fit_performance import fit_device
-from statsnet.devices.hardware import chip_of
-from statsnet.devices.operator_work import item_bytes, work_of
+from statsnet.devices.operator_work import work_of
 from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, names_of, ordered
-from statsnet.devices.tables.provenance import Provenance, doubt_of, provenance_of
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.reached import SIXTEEN_BIT, Reached, reached_by
+from statsnet.devices.tables.provenance import RECORDING, Provenance, doubt_of, provenance_of
+from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.canonical import write_bytes_atomically
-from statsnet.signatures.limits import Finite
 
 KIND = "statsnet.device"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 64 * 2**20
 TITLE = "a recorded device"
-
-PRODUCTS = frozenset({"gemm", "convolution", "moe", "attention_prefill", "attention_encoder", "mla_bmm"})
-SIXTEEN_BIT = {"float16": "bfloat16", "bfloat16": "float16"}
-"""GPUs run both at the same rates."""
 
 Word = Annotated[str, Meta(max_length=400)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
-    """What the device reached: the least time of a call, byte/s, and FLOP/s by dtype. The bounds are of ln(time ÷
-    roofline) over all measured operators, `usual` is its median."""
+class ExactTime:
+    """An operator of a recording, and the seconds of one call."""
 
-    latency_s: Positive
-    bytes_per_s: Positive
-    flops_per_s: dict[str, Positive]
-    usual: Finite
-    low_80: Finite
-    high_80: Finite
-    low_95: Finite
-    high_95: Finite
+    operator: Word
+    dtype: Word
+    dims: tuple[tuple[Word, Count], ...]
+    variant: Word
+    direction: Direction
+    time_s: Positive
 
-    def roofline_s(self, dtype: str, flops: float, nbytes: float) -> float:
-        """Seconds. A dtype that was not measured has the rate of the nearest one, in proportion to its size."""
-        peak = self.flops_per_s.get(dtype) or self.flops_per_s.get(SIXTEEN_BIT.get(dtype, ""))
-        if peak is None and self.flops_per_s:
-            size = item_bytes(dtype)
-            near = min(self.flops_per_s, key=lambda d: abs(math.log(item_bytes(d) / size)))
-            peak = self.flops_per_s[near] * item_bytes(near) / size
-        return max(flops / peak if peak else 0.0, nbytes / self.bytes_per_s, self.latency_s)
-
-    def estimate(self, dtype: str, flops: float, nbytes: float) -> Prediction:
-        """The roofline times the usual ratio."""
-        time_s = self.roofline_s(dtype, flops, nbytes)
-        at = [time_s * math.exp(v) for v in (self.usual, self.low_80, self.high_80, self.low_95, self.high_95)]
-        return Prediction(
-            time_s=at[0], low_80_s=at[1], high_80_s=at[2], low_95_s=at[3], high_95_s=at[4], evidence="roofline"
-        )
+    @property
+    def key(self) -> tuple[object, ...]:
+        """As a row's, without its source."""
+        return (self.operator, self.dtype, self.dims, self.variant, self.direction)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceRecord:
-    """Everything known of a device that is not here. `left_out` says what of the tables was not used, and why."""
+    """Everything known of a device that is not here. `exact` are operators of recordings, which are too few of a kind
+    for a model; `left_out` says what of the sources was not used, and why."""
 
     kind: ClassVar[str] = KIND
     device: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\Z")]
@@ -81,6 +60,7 @@ class DeviceRecord:
     reached: Reached
     sources: tuple[Provenance, ...]
     measured: Count
+    exact: tuple[ExactTime, ...] = ()
     left_out: tuple[Word, ...] = ()
 
     @cached_property
@@ -89,6 +69,14 @@ class DeviceRecord:
         for model in self.models:
             found.setdefault((model.operator, model.dtype, model.direction), []).append(model)
         return found
+
+    @cached_property
+    def _exact(self) -> dict[tuple[object, ...], float]:
+        return {e.key: e.time_s for e in self.exact}
+
+    def exact_s(self, row: TableRow) -> float | None:
+        """Seconds of this very operator in a recording; None if none has it."""
+        return self._exact.get(row.key[1:])
 
     def model_for(
         self, operator: str, dtype: str, direction: str, *, names: Iterable[str], variant: str = "", source: str = ""
@@ -102,15 +90,24 @@ class DeviceRecord:
         return None
 
     def predict(self, rows: Sequence[TableRow]) -> list[Prediction]:
-        """Times of operators, measured or not; the rows' own times are not looked at. What no table has is estimated
-        from the roofline, and the evidence says so."""
+        """Times of operators; the rows' own times are not looked at. What was recorded exactly has that time, what no
+        source has is estimated from the roofline, and the evidence says so."""
         out: list[Prediction | None] = [None] * len(rows)
         groups: dict[int, tuple[KindModel, list[int]]] = {}
         for i, row in enumerate(rows):
             model = self.model_for(
                 row.operator, row.dtype, row.direction, names=names_of(row), variant=row.variant, source=row.source
             )
-            if model is None or ordered(row.operator, row.dims, model.names) is None:
+            if (time_s := self.exact_s(row)) is not None:
+                out[i] = Prediction(
+                    time_s=time_s,
+                    low_80_s=time_s,
+                    high_80_s=time_s,
+                    low_95_s=time_s,
+                    high_95_s=time_s,
+                    evidence="exact",
+                )
+            elif model is None or ordered(row.operator, row.dims, model.names) is None:
                 out[i] = self.reached.estimate(
                     row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant)
                 )
@@ -143,7 +140,8 @@ def build_record(
     doubts = Counter(doubt for row in here if (doubt := doubt_of(row, device))) if not keep_doubtful else Counter()
     clean = [row for row in here if keep_doubtful or not doubt_of(row, device)]
     models = fit_device(clean, device, report)
-    if not models:
+    exact = tuple(_exact_time(row, device) for row in clean if row.source == RECORDING)
+    if not models and not exact:
         raise UsageError(
             f"the tables have too few clean times of '{device}'",
             cause="; ".join(doubts) or f"{len(clean)} operators of many kinds",
@@ -153,36 +151,14 @@ def build_record(
     left_out = [f"{count} operators: {why}" for why, count in sorted(doubts.items())]
     return DeviceRecord(
         device=device, models=tuple(models), reached=reached_by(clean, device),
-        sources=tuple(provenance_of(source) for source in sources), measured=len(clean),
+        sources=tuple(provenance_of(source) for source in sources), measured=len(clean), exact=exact,
         left_out=tuple(note[:400] for note in (*left_out, *notes)),
     )  # fmt: skip
 
 
-def reached_by(rows: Sequence[TableRow], device: str) -> Reached:
-    """Rates near the best that the rows reach: 99 % of the FLOP/s are below, 95 % of the bytes/s of what does not fit
-    in the cache."""
-    times = np.array([row.time_s[device] for row in rows])
-    works = [work_of(row.operator, row.dtype, dict(row.dims), row.variant) for row in rows]
-    flops, nbytes = np.array([w[0] for w in works]), np.array([w[1] for w in works])
-    large = nbytes > 4 * chip_of(device).cache_bytes
-    moved = (nbytes / times)[large if large.sum() >= 10 else nbytes > 0]
-    peaks: dict[str, float] = {}
-    for dtype in sorted({row.dtype for row in rows}):
-        chosen = np.array([row.dtype == dtype and row.operator in PRODUCTS for row in rows])
-        if (chosen & (flops > 0)).any():
-            peaks[dtype] = float(np.quantile((flops / times)[chosen & (flops > 0)], 0.99))
-    reached = Reached(
-        latency_s=float(np.quantile(times, 0.01)),
-        bytes_per_s=float(np.quantile(moved, 0.95)) if len(moved) else 1e12,
-        flops_per_s=peaks, usual=0.0, low_80=0.0, high_80=0.0, low_95=0.0, high_95=0.0,
-    )  # fmt: skip
-    roofs = [reached.roofline_s(row.dtype, f, b) for row, f, b in zip(rows, flops, nbytes, strict=True)]
-    ratios = np.log(times / np.array(roofs))
-    at = [float(q) for q in np.quantile(ratios, (0.5, 0.1, 0.9, 0.025, 0.975))]
-    return Reached(
-        latency_s=reached.latency_s, bytes_per_s=reached.bytes_per_s, flops_per_s=peaks,
-        usual=at[0], low_80=at[1], high_80=at[2], low_95=at[3], high_95=at[4],
-    )  # fmt: skip
+def _exact_time(row: TableRow, device: str) -> ExactTime:
+    return ExactTime(operator=row.operator, dtype=row.dtype, dims=row.dims, variant=row.variant,
+                     direction=row.direction, time_s=row.time_s[device])  # fmt: skip
 
 
 def record_bytes(record: DeviceRecord) -> bytes:

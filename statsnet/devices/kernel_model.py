@@ -1,9 +1,10 @@
 """How long an operator takes on a device that is not at hand, from what was measured there.
 
-If the same arguments were measured, their time is used. Otherwise a regressor (extremely randomised trees, Geurts,
-Ernst and Wehenkel 2006) predicts an operator's time ÷ its roofline time from its work and its tensors' dims: this ratio
-changes less from size to size than the time itself. If a kind of operator has too few entries, all of its category are
-used; if these are too few, the roofline times the usual ratio.
+If the same arguments were measured, their time is used. Otherwise the model of performance_model.py predicts it from
+the entries of this kind of operator. If these are too few, a regressor for its category (extremely randomised trees,
+Geurts, Ernst and Wehenkel 2006) predicts an operator's time ÷ its roofline time from its work and its tensors' dims:
+this ratio changes less from size to size than the time itself. If these are too few too, the roofline times the usual
+ratio.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from statsnet.devices.fit_performance import fit_kind
+from statsnet.devices.operator_mapping import KNOWN, table_operator
+from statsnet.devices.performance_model import KindModel, predict_rows
+from statsnet.devices.tables.merge import Merged
+from statsnet.devices.tables.row import TableRow
 from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.kernels import kernel_class
@@ -27,7 +33,10 @@ from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensor
 Evidence = Literal["exact", "model", "roofline"]
 
 FEWEST = 8
-"""A regressor needs at least this many entries."""
+"""A model needs at least this many entries."""
+
+HERE = "cpu"
+"""The device's name in the rows that models are fitted to."""
 
 TENSORS, AXES = 4, 5
 """The features hold this many tensors of each operator, and this many of their last dims."""
@@ -35,7 +44,6 @@ TENSORS, AXES = 4, 5
 REACHED = 0.95
 """This quantile of all entries' rates is taken as the device's peak, and (from below) of times as its shortest call."""
 
-FOLDS = 5
 CATEGORY = "category "
 
 
@@ -99,6 +107,8 @@ class KernelModel:
         features = [_features(e.op, e.args, e.outputs) for e in entries]
         residuals = [math.log(e.time_s / self._roofline_s(*w)) for e, w in zip(entries, work, strict=True)]
         self._usual = median(residuals)
+        self._kinds = _rows_by_kind(entries)
+        self._models: dict[str, KindModel] = {}
         self._groups: dict[str, _Group] = {}
         members: dict[str, list[int]] = defaultdict(list)
         for i, entry in enumerate(entries):
@@ -135,6 +145,9 @@ class KernelModel:
         groups = [self._groups[name] for name in names if name in self._groups]
         kernel = groups[0].nearest(features) if groups else "unknown"
         roofline_s = self._roofline_s(*_work(op, args, outputs))
+        time_s = self._of_kind(op, args, outputs)
+        if time_s is not None:
+            return time_s, kernel, "model"
         for group in groups:
             if len(group.residuals) >= FEWEST:
                 return roofline_s * math.exp(group.predict(features)), kernel, "model"
@@ -143,19 +156,46 @@ class KernelModel:
     def _roofline_s(self, flops: float, nbytes: float) -> float:
         return max(flops / self.flops_per_s, nbytes / self.bytes_per_s, self.shortest_s)
 
-    def errors(self) -> dict[str, tuple[int, float]]:
-        """By kind of operator: the number of entries, and the median of |predicted ÷ measured − 1|. Entries are split
-        into FOLDS parts, and each part is predicted from the others."""
-        from sklearn.model_selection import cross_val_predict
+    def _of_kind(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> float | None:
+        """Seconds by the model of this kind of operator; None if it has too few entries."""
+        row = _row(op, args, outputs, {})
+        kind = _kind(op, row)
+        if len(self._kinds.get(kind, ())) < FEWEST:
+            return None
+        return float(predict_rows(self._model(kind), HERE, [row])[0])
 
-        errors = {}
-        for name, group in self._groups.items():
-            if name.startswith(CATEGORY) or len(group.residuals) < FEWEST:
-                continue
-            predicted = cross_val_predict(_trees(), group.features, group.residuals, cv=FOLDS)
-            off = np.abs(np.exp(predicted - group.residuals) - 1.0)
-            errors[name] = (len(off), float(np.median(off)))
-        return errors
+    def _model(self, kind: str) -> KindModel:
+        if kind not in self._models:
+            self._models[kind] = fit_kind(self._kinds[kind], HERE)
+        return self._models[kind]
+
+    def errors(self) -> dict[str, tuple[int, float]]:
+        """By kind of operator: the number of entries with different arguments, and the median of |predicted ÷ measured
+        − 1| of entries that the fit had not seen."""
+        kinds = sorted(kind for kind, rows in self._kinds.items() if len(rows) >= FEWEST)
+        found = {kind: self._model(kind).held_out for kind in kinds}
+        return {kind: (len(self._kinds[kind]), held_out.median_error) for kind, held_out in found.items()}
+
+
+def _rows_by_kind(entries: Iterable[Known]) -> dict[str, list[TableRow]]:
+    """The entries as rows; those with equal arguments are one."""
+    merged: dict[str, Merged] = defaultdict(Merged)
+    for e in entries:
+        row = _row(e.op, e.args, e.outputs, {HERE: e.time_s})
+        merged[_kind(e.op, row)].add(row)
+    return {kind: list(rows.rows()) for kind, rows in merged.items()}
+
+
+def _row(op: str, args: Sequence[Any], outputs: Sequence[Any], time_s: dict[str, float]) -> TableRow:
+    part = table_operator(op, args, outputs)
+    return TableRow(source="", operator=part.operator, dtype=part.dtype, dims=part.dims, variant=part.variant,
+                    direction=part.direction, time_s=time_s)  # fmt: skip
+
+
+def _kind(op: str, row: TableRow) -> str:
+    """`mm float32`; calls that no word of the tables describes are a kind of their own, `mm float32 by work`."""
+    by_work = row.operator.startswith("aten.") and base_name(op) in KNOWN
+    return f"{base_name(op)} {row.dtype}{' by work' if by_work else ''}"
 
 
 def _trees() -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statsnet.deadline import NEVER, Deadline
+from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
@@ -28,7 +29,8 @@ from statsnet.synthesis.synthesize import finish
 class MakeOptions:
     """Where and how a proxy is made. On a GPU, hardware counters (`counters`: see gpu.COUNTING) are read for members
     that are profiled here, for candidates if the members' are known, and for the finished proxy; if there are none,
-    `note` is told why. At the `deadline` the best proxy so far is made."""
+    `note` is told why. At the `deadline` the best proxy so far is made. For a device that tables recorded, members are
+    counted in `dtype` (default: that of the mix's file, else float32)."""
 
     mode: str = "inference"
     device: str = "cpu"
@@ -36,6 +38,7 @@ class MakeOptions:
     cache: MeasurementCache = field(default_factory=MeasurementCache)
     counters: str = "off"
     note: Callable[[str], None] = silent
+    dtype: str | None = None
     effort: Effort = NORMAL
     deadline: Deadline = NEVER
     stages: Stages = field(default_factory=Stages)
@@ -49,7 +52,10 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
     if is_recorded(options.device):
         recorded = recorded_device(options.device.removeprefix(PREFIX), db, options.mode)
     here = recorded.environment if recorded else measuring_environment(options.device)
-    mix = resolved_mix(mix_text, options.mode, db, fingerprint(here), counted=bool(recorded and recorded.counted))
+    if recorded and recorded.counted:
+        mix = counted_mix(mix_text, db, fingerprint(here), options)
+    else:
+        mix = resolve_mix(mix_text, options.mode, db, environment=fingerprint(here))
     setup = BenchSetup(
         environment=here,
         mode=options.mode,
@@ -66,14 +72,26 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
     return mix, RecordedBench(setup, recorded) if recorded else LiveBench(setup)
 
 
-def resolved_mix(text: str, mode: str, db: ProfilesDB, environment: str, *, counted: bool) -> Mix:
-    """The mix's signatures; if `counted`, those of the sizes for accelerators where the database has them all."""
-    if counted:
-        try:
-            return resolve_mix(text, mode, CountsDB(db.path), environment=environment)
-        except UsageError:
-            pass  # a member that was only measured: then all are taken from the measured ones, or the error is theirs
-    return resolve_mix(text, mode, db, environment=environment)
+def counted_mix(text: str, db: ProfilesDB, environment: str, options: MakeOptions) -> Mix:
+    """The mix's signatures in the sizes for accelerators, in the dtype that is asked for, where the database has them
+    all; else those that were measured. Raises UsageError for a bad mix or one of several dtypes."""
+    dtype = dtype_asked(text, options.dtype)
+    counts = CountsDB(db.path)
+    if dtype not in (None, USUAL):
+        counts = CountsInDtype(db.path, str(dtype), options.cache, options.stages.report)
+    try:
+        mix = resolve_mix(text, options.mode, counts, environment=environment)
+    except UsageError:
+        if options.dtype is not None:
+            raise
+        # a member that was only measured: then all are taken from the measured ones, or the error is theirs
+        return resolve_mix(text, options.mode, db, environment=environment)
+    if isinstance(counts, CountsInDtype):
+        options.note(
+            f"the members' operators were counted on fake tensors in {dtype}: the database has their standard sizes in "
+            f"{USUAL} alone"
+        )
+    return mix
 
 
 def prepare_proxy(request: ProxyRequest, options: MakeOptions) -> Problem:

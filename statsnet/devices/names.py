@@ -66,7 +66,7 @@ _SPELLINGS = {
     "amd-mi210": "gfx90a-104cu mi210",
     "amd-mi250": "mi250",
     "amd-mi250x": "gfx90a-110cu mi250x",
-    "amd-mi300x": "gfx942-304cu mi300x",
+    "amd-mi300x": "gfx942-304cu mi300x mi300x-vf",
     "amd-mi325x": "mi325x",
     "amd-mi355x": "gfx950-256cu mi355x",
     "amd-navi-21-72cu": "gfx1030-36 gfx1030-72cu",
@@ -138,3 +138,9 @@ def device_named(name: str, known: Collection[str]) -> str:
         cause=f"known: {', '.join(meant or sorted(known)) or 'none'}",
         hint="give a name that no other has, or a file that statsnet device record or device import wrote",
     )
+
+
+def is_known(spelling: str) -> bool:
+    """Whether a spelling stands for one device of the list."""
+    slug = slug_of(spelling)
+    return slug in _CANONICAL or _DECORATION.sub("", slug) in _CANONICAL

@@ -47,7 +47,7 @@ def described(operator: str, dtype: str, dims: Dims, variant: str, direction: st
         features |= _moe(dims, chip)
     elif operator in ("rnn", "gru", "lstm"):
         features |= _product(1, dims["batch"], dims["hidden"], dims["hidden"], chip)
-    else:
+    elif "bytes_read" not in dims:
         features |= _pointwise(dims, chip)
     return Described(flops=flops, nbytes=nbytes, features=features)
 

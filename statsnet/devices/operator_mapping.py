@@ -13,9 +13,10 @@ from typing import Any
 
 from statsnet.devices.tables.row import Direction
 from statsnet.devices.tables.words import named
+from statsnet.profiling.costs import cost_of
 from statsnet.profiling.costs.call import MisfitError, OperatorCall
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,28 @@ def mapped(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
     if not found or any(size <= 0 and name not in _MAY_BE_ZERO for m in found for name, size in m.dims):
         return None
     return found
+
+
+def table_operator(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
+    """The table's operator that a call is, or the call by its work if it is none or several of them."""
+    parts = mapped(op, args, outputs) or ()
+    return parts[0] if len(parts) == 1 else by_work(op, args, outputs)
+
+
+SMALL = 8
+"""An operand with so many times fewer numbers than the result stays in the cache."""
+
+
+def by_work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
+    """Any call, by its name and its work: for operators that published tables do not have and recordings do."""
+    cost = cost_of(op, list(args), list(outputs))
+    read, written = (cost.bytes_read, cost.bytes_written) if cost else (bytes_of(args, ()), bytes_of((), outputs))
+    tensors = tensors_of(args)
+    dims = (("flops", int(cost.flops if cost else 0)), ("bytes_read", int(read)), ("bytes_written", int(written)))
+    return Mapped(
+        operator=".".join(op.split(".")[:2])[:80], dtype=dtype_of(args, outputs), dims=dims,
+        variant=tensors[0].layout if tensors else "",
+    )  # fmt: skip
 
 
 _MAY_BE_ZERO = frozenset({"pad_h", "pad_w", "window"})
@@ -137,11 +160,17 @@ def _rows(operator: str, output: int | None = 0, source: int = 0) -> Rule:
         spec = call.output(output) if output is not None else call.tensor(source)
         columns = spec.shape[-1] if spec.shape else 1
         dims = named(operator, (math.prod(spec.shape[:-1]), columns))
-        scalar = operator in _BINARY and not isinstance(call.arg(1), TensorSpec)
+        scalar = operator in _BINARY and _reads_one(call, spec.numel)
         dtype = spec.dtype if operator in _BINARY else call.tensor(source).dtype
         return (Mapped(operator=operator, dtype=dtype, dims=dims, variant="scalar" if scalar else ""),)
 
     return rule
+
+
+def _reads_one(call: OperatorCall, numbers: int) -> bool:
+    """Whether an operand is a number, or so small that its bytes do not count."""
+    sizes = [arg.touched if isinstance(arg := call.arg(place), TensorSpec) else 1 for place in (0, 1)]
+    return min(sizes) * SMALL <= numbers
 
 
 def _embedding(call: OperatorCall) -> tuple[Mapped, ...] | None:

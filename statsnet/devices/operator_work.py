@@ -48,6 +48,8 @@ def work_of(operator: str, dtype: str, dims: Dims, variant: str = "") -> tuple[f
         return 0.0, item * 2.0 * dims["elements"]
     if operator == "gated_delta":
         return 0.0, item * 2.0 * dims["tokens"] * dims["hidden"]
+    if "bytes_read" in dims:
+        return float(dims["flops"]), float(dims["bytes_read"] + dims["bytes_written"])
     numbers = float(math.prod(dims.values())) if dims else 1.0
     read = 1 if variant == SCALAR else READ.get(operator, 1)
     return 0.0, item * numbers * (read + 1)

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.hardware import UNKNOWN, chip_of
-from statsnet.devices.kernel_model import Estimate
-from statsnet.devices.operator_mapping import Mapped, mapped
+from statsnet.devices.kernel_model import Estimate, Evidence
+from statsnet.devices.operator_mapping import Mapped, by_work, mapped
+from statsnet.devices.operator_work import SCALAR
+from statsnet.devices.stand_ins import stand_ins
 from statsnet.devices.tables.row import TableRow
 from statsnet.profiling.build_signature import coarse_arguments
 from statsnet.profiling.costs import cost_of
@@ -41,12 +43,12 @@ class TableTimes:
         return self._estimates[key]
 
     def _estimate(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
-        parts = mapped(op, args, outputs)
         named = kernel_class(op, list(args), list(outputs), UNKNOWN_KERNEL)
-        if parts and all(self._knows(part) for part in parts):
+        if parts := self._parts(op, args, outputs):
             predictions = self.record.predict([_row(part) for part in parts])
+            evidence: Evidence = "exact" if all(p.evidence == "exact" for p in predictions) else "model"
             time_s = sum(p.time_s for p in predictions)
-            return Estimate(time_s=time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="model")
+            return Estimate(time_s=time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence=evidence)
         cost = cost_of(op, list(args), list(outputs))
         flops, nbytes = (
             (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
@@ -54,10 +56,24 @@ class TableTimes:
         rough = self.record.reached.estimate(dtype_of(args, outputs), flops, nbytes)
         return Estimate(time_s=rough.time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="roofline")
 
-    def _knows(self, part: Mapped) -> bool:
+    def _parts(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> list[Mapped]:
+        """Operators of the record that the call is; empty if the record lacks one."""
+        for parts in (mapped(op, args, outputs), (by_work(op, args, outputs),)):
+            if parts and all(self.record.exact_s(_row(part)) is not None for part in parts):
+                return [*parts]
+            known = [self._known(part) for part in parts or ()]
+            if known and None not in known:
+                return [part for part in known if part is not None]
+        return []
+
+    def _known(self, part: Mapped) -> Mapped | None:
+        """The operator, or what stands for it; None if the tables have neither."""
+        return next((choice for choice in stand_ins(part) if self._has(choice)), None)
+
+    def _has(self, part: Mapped) -> bool:
         names = [name for name, _ in part.dims]
-        known = self.record.model_for(part.operator, part.dtype, part.direction, names=names, variant=part.variant)
-        return known is not None
+        model = self.record.model_for(part.operator, part.dtype, part.direction, names=names, variant=part.variant)
+        return model is not None and (part.variant != SCALAR or SCALAR in model.variants)
 
 
 def _row(part: Mapped) -> TableRow:

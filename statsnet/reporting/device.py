@@ -9,8 +9,9 @@ from statistics import fmean
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.performance_model import HeldOut, KindModel
+from statsnet.devices.reached import Spread
 from statsnet.devices.recorded_bench import RecordedDevice
-from statsnet.reporting.tables import Report, environment_line, pairs, percent, table
+from statsnet.reporting.tables import Report, environment_line, notes, pairs, percent, table
 from statsnet.units import format_duration, format_quantity
 
 NEVER = "pooling, batch norms, optimizers, reductions, sorting and copies"
@@ -59,20 +60,22 @@ def record_report(record: DeviceRecord) -> Report:
     for p in record.sources:
         origin = f", {p.repository} @{p.commit[:12]}, {p.licence}" if p.repository else ""
         rows.append((f"from {p.source}", p.title + origin))
+    if record.exact:
+        rows.append(("recorded exactly", f"{len(record.exact)} operators of recordings, which have these times"))
     lacking = [f"{title} ({', '.join(dtypes)})" for title, dtypes in _lacking(record)]
-    low, high = math.exp(reached.low_80), math.exp(reached.high_80)
     rows += [
         ("no table has", "; ".join([*lacking, NEVER])),
-        ("these are taken as", f"{math.exp(reached.usual):.2f} times the roofline (of the measured operators, four "
-         f"fifths took {low:.2f} to {high:.2f} times)"),
+        ("these are taken as", f"{_ratio(reached.computing)} if bound by computing, {_ratio(reached.moving)} if bound "
+         "by moving bytes"),
         *(("left out", text) for text in record.left_out),
     ]  # fmt: skip
     kinds = table(
         "Rows that the fit had not seen",
         ("operator", "dtype", "direction", "from", "rows", "median error", "90 % below", "95 % of times within"),
         (_kind(m) for m in sorted(record.models, key=lambda m: (m.operator, m.dtype, m.direction, m.source))),
+        left=4,
     )
-    return [pairs("A device recorded by tables", rows), kinds]
+    return [pairs("A device recorded by tables", rows), *([kinds] if record.models else [])]
 
 
 def _kind(m: KindModel) -> tuple[str, ...]:
@@ -81,14 +84,19 @@ def _kind(m: KindModel) -> tuple[str, ...]:
             _within(h))  # fmt: skip
 
 
+def _ratio(spread: Spread) -> str:
+    low, high = math.exp(spread.low_80), math.exp(spread.high_80)
+    return f"{math.exp(spread.usual):.2f} times the roofline (four fifths took {low:.2f} to {high:.2f} times)"
+
+
 def _within(h: HeldOut) -> str:
     return f"{math.exp(h.low_95):.2f} to {math.exp(h.high_95):.2f} times"
 
 
 def _lacking(record: DeviceRecord) -> list[tuple[str, list[str]]]:
     """Operators without a model, with the dtypes for which there is none."""
-    dtypes = [d for d in ("float32", "float16", "bfloat16") if any(m.dtype == d for m in record.models)]
-    there = {(m.operator, m.dtype) for m in record.models}
+    there = {(m.operator, m.dtype) for m in record.models} | {(e.operator, e.dtype) for e in record.exact}
+    dtypes = [d for d in ("float32", "float16", "bfloat16") if any(d == dtype for _, dtype in there)]
     out = []
     for title, words in WANTED:
         if missing := [d for d in dtypes if not any((w, d) in there for w in words)]:
@@ -98,15 +106,13 @@ def _lacking(record: DeviceRecord) -> list[tuple[str, list[str]]]:
 
 def devices_report(records: Sequence[DeviceRecord], folders: Sequence[str]) -> Report:
     """All recorded devices."""
-    made = (
-        (
-            r.device,
-            str(r.measured),
-            ", ".join(sorted({m.operator for m in r.models})),
-            ", ".join(s.source for s in r.sources),
-        )
-        for r in records
-    )
-    report = [table("Devices recorded by tables", ("device", "measured", "operators", "from"), made)] if records else []
-    recorded = table("Devices with profiles or a record of their own", ("environment",), ((f,) for f in folders))
-    return [*report, *([recorded] if folders else [])]
+    made = ((r.device, ", ".join(s.source for s in r.sources), ", ".join(_kinds(r)), str(r.measured)) for r in records)
+    columns = ("device", "from", "operators", "measured")
+    report = [table("Devices recorded by tables", columns, made, left=3)] if records else []
+    return [*report, *notes("\nDevices with profiles, or a record, of their own", folders)]
+
+
+def _kinds(record: DeviceRecord) -> list[str]:
+    """Operators of a record; all kinds of attention are one."""
+    words = {m.operator for m in record.models} | {e.operator for e in record.exact}
+    return sorted({"attention" if w.startswith("attention_") else w for w in words})

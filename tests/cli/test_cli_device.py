@@ -76,6 +76,20 @@ def test_a_record_from_tables(cli: Cli, here: Path, failing: Callable[..., str])
     assert "known: acme-one" in failing("device", "import", "a", "--device", "z80", code=2)
 
 
+def test_a_record_from_a_signature_and_a_table(cli: Cli, here: Path, failing: Callable[..., str]) -> None:
+    table = write_table(here, "t.csv", plain_table(gemm_rows(40)))
+    made = cli("device", "import", str(GOLDEN), str(table), "--device", "acme one", "-o", "r.json.gz")
+    assert made.returncode == 0, made.stderr
+    assert "taken to be acme-one" in made.stderr
+    assert "recorded exactly" in made.stdout and "42 measured" in made.stdout
+    assert "is not there" in failing("device", "import", "no.json", "--device", "acme", code=2)
+
+
+def test_a_dtype_is_for_devices_that_tables_recorded(failing: Callable[..., str]) -> None:
+    message = failing("synthesize", "--mix", "llm:1", "--dtype", "bfloat16", code=2)
+    assert "device that is here" in message and "statsnet profile" in message
+
+
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [

@@ -64,6 +64,19 @@ def test_each_format_is_recognised_by_its_columns(tmp_path: Path) -> None:
     assert dict(projection.dims) == {"batch": 1, "m": 64, "n": (16 + 2 * 4) * 128, "k": 4096}
 
 
+def test_models_that_add_attention_and_mlp_at_once(tmp_path: Path) -> None:
+    """They have one norm for both; their addition is two."""
+    header, row, _ = VIDUR.splitlines()
+    both = "input_layernorm", "post_attention_layernorm"
+    lines = [row.replace("attn_pre_proj", op) for op in (*both, "add")]
+    lines += [row.replace("m,4096", "n,2560").replace("attn_pre_proj", op) for op in (both[0], "add")]
+    added = [r for r in read_tables([write_table(tmp_path, "v.csv", "\n".join([header, *lines]) + "\n")])
+             if r.operator == "add"]  # fmt: skip
+    assert {dict(r.dims)["columns"]: r.time_s["nvidia-h100-sxm"] for r in added} == {
+        4096: pytest.approx(30e-6), 2560: pytest.approx(15e-6),
+    }  # fmt: skip
+
+
 def test_column_major_products_become_row_major(tmp_path: Path) -> None:
     row = only(read_tables([write_table(tmp_path, "d.csv", DEEPBENCH)]), operator="gemm")
     assert dict(row.dims) == {"batch": 1, "m": 16, "n": 1760, "k": 1024}

@@ -51,6 +51,11 @@ PUBLISHED = {
 }  # fmt: skip
 """Published sources by the first part of their rows' `source`."""
 
+RECORDING = "recording"
+"""Source of the rows that come from imported recordings."""
+
+OWN = {RECORDING: "recordings of one's own"}
+
 SMALL_CARDS = frozenset({"nvidia-p4", "nvidia-t4", "nvidia-l4"})
 UNEVEN = frozenset({"amd-vega-56", "amd-vega-64", "amd-navi-21-72cu"})
 
@@ -58,7 +63,7 @@ UNEVEN = frozenset({"amd-vega-56", "amd-vega-64", "amd-navi-21-72cu"})
 def provenance_of(source: str) -> Provenance:
     """What is known of a row's source."""
     known = PUBLISHED.get(source) or PUBLISHED.get(source.partition("-")[0])
-    return known or Provenance(source=source, title="a table of one's own")
+    return known or Provenance(source=source, title=OWN.get(source, "a table of one's own"))
 
 
 def doubt_of(row: TableRow, device: str) -> str:

@@ -5,7 +5,7 @@ The projections are products whose sizes follow from the model; the others read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from statsnet.devices.tables.csv_file import (
@@ -63,7 +63,9 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     """Its layers as operators; those of equal sizes in several models are one."""
     devices = {c: FORMS.get(c.lower(), d) for c, d in devices_of(header_of(path), COLUMNS).items()}
     merged = Merged()
-    for record in records(path, tally):
+    layers = list(records(path, tally))
+    twice = _adding_twice(layers)
+    for record in layers:
         try:
             operator, sizes, variant = _described(record)
             if 0 in sizes:
@@ -75,8 +77,18 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
         for column, device in devices.items():
             time_s = seconds(record[column], MICRO, path, tally)
             if time_s is not None:
+                if operator == "add" and record["model"] in twice:
+                    time_s /= 2
                 merged.add_time((SOURCE, operator, "float16", dims, variant, "forward"), device, time_s)
     yield from merged.rows()
+
+
+def _adding_twice(layers: Iterable[Record]) -> set[str]:
+    """Models whose attention and MLP stand side by side (one norm for both): their `add` adds both to the residual."""
+    ops: dict[str, set[str]] = {}
+    for layer in layers:
+        ops.setdefault(layer["model"], set()).add(layer["op"])
+    return {m for m, has in ops.items() if "input_layernorm" in has and "post_attention_layernorm" not in has}
 
 
 FORMATS = (Format(name="Vidur", columns=COLUMNS, read=read),)

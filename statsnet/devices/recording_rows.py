@@ -1,0 +1,112 @@
+"""Operators of imported recordings as rows of a table: the other source of records beside published tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from statsnet.devices.names import canonical_name, is_known
+from statsnet.devices.operator_mapping import Mapped, table_operator
+from statsnet.devices.tables.merge import Merged
+from statsnet.devices.tables.provenance import RECORDING
+from statsnet.devices.tables.row import TableRow
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings.kinds import kind_of
+from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.storage import load_signature
+
+ENDINGS = (".json", ".json.gz")
+HOST_COPIES = ("memcpy_htod", "memcpy_dtoh")
+"""Their times are those of the bus, not of the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRows:
+    """Rows with times by device; `notes` has a sentence for whatever was left out."""
+
+    rows: tuple[TableRow, ...]
+    notes: tuple[str, ...]
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a path is a trace or a signature rather than a table."""
+    return path.name.endswith(ENDINGS) and not path.is_dir()
+
+
+def read_recordings(paths: Sequence[Path], device: str) -> RecordedRows:
+    """The operators of traces and of signatures with measurements. One that names no device, or by a name that fits
+    several, is taken to be of `device`. An operator that several recordings have has the median of its times.
+
+    Raises FileFormatError for a file that is neither, UsageError for one in which nothing was timed.
+    """
+    merged, notes = Merged(), []
+    for path in paths:
+        signature = _signature(path)
+        timed = [m for m in signature.measurements if any(m.cluster_time_s)]
+        if not timed:
+            raise UsageError(
+                f"no operator in '{path}' has a time",
+                cause="it was counted, or recorded without kernels", hint="give a recording of a whole step",
+            )  # fmt: skip
+        for measurement in timed:
+            name, note = _device_of(measurement, device, path)
+            left_out = _add(merged, signature, measurement, name)
+            notes += [note] if note else []
+            notes += [f"{path.name}: {count} operators left out: {why}" for why, count in sorted(left_out.items())]
+    return RecordedRows(rows=tuple(merged.rows()), notes=tuple(notes))
+
+
+def _signature(path: Path) -> Signature:
+    if not path.is_file():
+        raise UsageError(f"'{path}' is not there", hint="name a recording, a signature or a table")
+    try:
+        return load_signature(path)
+    except FileFormatError as error:
+        try:
+            kind = kind_of(path)
+        except FileFormatError:
+            raise error from None
+        if kind != "chrome_trace":
+            raise FileFormatError(
+                f"'{path}' has no times", cause="an execution trace or a model has shapes alone",
+                hint="give a trace of torch.profiler, or a signature that was measured",
+            ) from error  # fmt: skip
+    from statsnet.recordings.kineto import read_kineto
+
+    return read_kineto(path).signature
+
+
+def _device_of(measurement: Measurement, device: str, path: Path) -> tuple[str, str]:
+    """The device's name, and a note if it is the user's word alone."""
+    given = measurement.environment.get("device_name") or measurement.environment.get("cpu_model")
+    if given and is_known(str(given)):
+        return canonical_name(str(given)), ""
+    called = f"calls its device '{given}'" if given else "names no device"
+    name = canonical_name(device)
+    return name, f"{path.name} {called}: taken to be {name}"
+
+
+def _add(merged: Merged, signature: Signature, measurement: Measurement, device: str) -> Counter[str]:
+    """Add a signature's operators; returns why others were left out, counted."""
+    left_out: Counter[str] = Counter()
+    timed = zip(signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True)
+    for cluster, time_s, kernel in timed:
+        if not time_s or not cluster.calls:
+            continue
+        if kernel and kernel.endswith(HOST_COPIES):
+            left_out["copies from or to the host"] += 1
+        elif cluster.category == "collective":
+            left_out["they wait for other devices"] += 1
+        else:
+            row = _row(table_operator(cluster.op, cluster.args, cluster.outputs), time_s / cluster.calls, device)
+            merged.add(row)
+    return left_out
+
+
+def _row(part: Mapped, time_s: float, device: str) -> TableRow:
+    return TableRow(
+        source=RECORDING, operator=part.operator, dtype=part.dtype, dims=part.dims, variant=part.variant,
+        direction=part.direction, time_s={device: time_s},
+    )  # fmt: skip
