@@ -7,7 +7,6 @@ Kineto has renamed its categories over the years (`Operator`, `Kernel`, `Runtime
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,24 +16,14 @@ from typing import Any, Literal
 
 from statsnet.measure.device_kernels import Dims, Kernel
 from statsnet.measure.profiler_events import Event
+from statsnet.recordings.arguments import Arguments
 from statsnet.recordings.json_events import ChromeTrace
+from statsnet.recordings.phases import STEP
 
 Kind = Literal["operator", "annotation", "launch"]
 
 _KINDS: dict[str, Kind] = {"cpu_op": "operator", "operator": "operator", "user_annotation": "annotation"}
 _ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"})
-_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arguments:
-    """What a recording tells of an operator's arguments, a list each: sizes, types as C++ names them, strides, and
-    values as text. None: not recorded."""
-
-    dims: list[Any] | None
-    types: list[Any] | None
-    strides: list[Any] | None = None
-    values: list[Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -114,7 +103,7 @@ class _Reader:
             made.launched = self._names.setdefault(str(args.get("kernel", "")), str(args.get("kernel", "")))
             if (correlation := _whole(args.get("correlation"))) is not None:
                 self._launches.setdefault(correlation, made)
-        elif step := _STEP.match(name):
+        elif step := STEP.match(name):
             made.kind = "annotation"
             self.recording.steps.append((int(step[1]), made))
         elif kind == "operator":

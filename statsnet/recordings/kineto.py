@@ -21,11 +21,11 @@ from statsnet.profiling.timeline import times_of
 from statsnet.profiling.trace import StepTrace, placed_kernels
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
+from statsnet.recordings.described import Describer, common_dtype
 from statsnet.recordings.environment import environment_of
 from statsnet.recordings.graphs import give_operators, whole_of
 from statsnet.recordings.imported import Imported
 from statsnet.recordings.joined_files import counted_by, give_arguments
-from statsnet.recordings.operators import Describer, common_dtype
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
 
@@ -50,9 +50,9 @@ def read_kineto(
     """
     recording = read_chrome_trace(path)
     captured = None if capture is None else read_chrome_trace(capture)
-    if execution_trace is not None:
-        give_arguments(recording, execution_trace)
-    return import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)
+    joined = [] if execution_trace is None else [give_arguments(recording, execution_trace)]
+    found = import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)
+    return replace(found, notes=(*joined, *found.notes))
 
 
 def import_recording(

@@ -167,7 +167,7 @@ def test_a_capture_of_another_graph_gives_nothing(tmp_path: Path) -> None:
 
 def test_shapes_from_an_execution_trace(tmp_path: Path) -> None:
     events = [e | {"args": {}} if e["cat"] == "cpu_op" else e for e in [*LINEAR, *launch(3, 1030, "gemm", 1035, 40)]]
-    node = {"id": 5, "name": "aten::addmm", "inputs": {
+    node = {"id": 5, "name": "aten::addmm", "ctrl_deps": 1, "inputs": {
         "values": [[1, 2, 0, 256, 4, "cuda:0"]] * 3 + [1, 1], "shapes": [[256], [64, 128], [128, 256], [], []],
         "types": ["Tensor(float)"] * 3 + ["Int", "Int"]}}  # fmt: skip
     trace = tmp_path / "et.json"
