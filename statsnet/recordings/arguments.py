@@ -1,7 +1,8 @@
 """What a recording tells of an operator's arguments, and tensors without data that stand for them.
 
 Kineto traces give C++ types, sizes, strides and, since 2023, scalars as text (`Concrete Inputs`). Execution traces give
-values and types such as `GenericList[Tensor(float),None]`. Both become `Arguments`; what a recording does not hold is None.
+values and types such as `GenericList[Tensor(float),None]`. Both become `Arguments`; what a recording does
+not hold is None.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ DTYPES = {
     "complex<Half>": torch.complex32, "Float8_e4m3fn": torch.float8_e4m3fn, "Float8_e5m2": torch.float8_e5m2,
     "Float8_e4m3fnuz": torch.float8_e4m3fnuz, "Float8_e5m2fnuz": torch.float8_e5m2fnuz,
 }  # fmt: skip
-"""torch's dtypes by the name of the C++ type (caffe2's TypeMeta), without namespaces. Scalars are `Int`, `Double`, `Bool`
-in old recordings: case matters."""
+"""torch's dtypes by the name of the C++ type (caffe2's TypeMeta), without namespaces. Case matters: scalars are
+`Int`, `Double` and `Bool` in old recordings."""
 
 LARGEST_INTEGER = 2**63 - 1
 MOST_ELEMENTS = 2**50
@@ -42,7 +43,8 @@ _PYTHON = {"true": "True", "false": "False", "inf": "1e999", "-inf": "-1e999", "
 @dataclass(frozen=True, slots=True, eq=False)
 class Arguments:
     """Arguments by their places, a list each: sizes, types as C++ names them, strides, and values as text or as they
-    are. A list of tensors has a list of sizes, and `TensorList` or a tuple of its members' types. None: not recorded."""
+    are. A list of tensors has a list of sizes, and `TensorList` or a tuple of its members' types. None: it
+    was not recorded."""
 
     dims: list[Any] | None
     types: list[Any] | None
@@ -109,26 +111,19 @@ def of_execution_trace(
     A tensor whose number of elements contradicts its sizes has none that are known: symbolic sizes are written as [].
     Lists of lists of tensors are flattened.
     """
-    dims: list[Any] = []
-    kinds: list[Any] = []
-    layouts: list[Any] = []
-    scalars: list[Any] = []
-    for i, kind in enumerate(types):
-        value, text = item(values, i), str(kind)
-        tensors = _tensors(value, item(shapes, i), text, item(strides, i))
-        if text.startswith("Tensor("):
-            (size, element, layout), value = tensors[0], None
-        elif tensors:
-            size, element, layout = [t[0] for t in tensors], tuple(t[1] for t in tensors), [t[2] for t in tensors]
-            value = None
-        else:
-            size, element, layout = [], _scalar_type(text), None
-            value = None if text in ("None", "Device", "Generator") else plain(value)
-        dims.append(size)
-        kinds.append(element)
-        layouts.append(layout)
-        scalars.append(value)
-    return Arguments(dims, kinds, layouts, scalars)
+    found = [_argument(item(values, i), item(shapes, i), str(kind), item(strides, i)) for i, kind in enumerate(types)]
+    return Arguments(*([argument[part] for argument in found] for part in range(4)))
+
+
+def _argument(value: Any, shape: Any, kind: str, strides: Any) -> tuple[Any, Any, Any, Any]:
+    """Sizes, type, strides and value of one argument."""
+    tensors = _tensors(value, shape, kind, strides)
+    if not tensors:
+        is_value = kind not in ("None", "Device", "Generator")
+        return [], _scalar_type(kind), None, plain(value) if is_value else None
+    if kind.startswith("Tensor("):
+        return (*tensors[0], None)
+    return [t[0] for t in tensors], tuple(t[1] for t in tensors), [t[2] for t in tensors], None
 
 
 def _tensors(value: Any, shape: Any, kind: str, strides: Any, depth: int = 0) -> list[tuple[Any, str, Any]]:
@@ -137,7 +132,8 @@ def _tensors(value: Any, shape: Any, kind: str, strides: Any, depth: int = 0) ->
         is_known = are_sizes(shape)
         if is_known and isinstance(value, list) and len(value) >= 5:
             is_known = value[3] == math.prod(shape)
-        return [(shape if is_known else None, kind[len("Tensor(") : -1], strides)]
+        element = kind[len("Tensor(") : -1]
+        return [(None, "", None) if element.startswith("nullptr") else (shape if is_known else None, element, strides)]
     members = split_list_type(kind)
     if not members or "Tensor(" not in kind or depth > MOST_NESTING:
         return []

@@ -115,12 +115,13 @@ def read_nodes(path: Path) -> list[Node]:
 
 
 def _node(raw: Mapping[str, Any]) -> Node:
+    attributes: Mapping[str, Any] = raw
     if "ctrl_deps" in raw:
         attributes = {a["name"]: a.get("value") for a in raw.get("attrs") or ()}
         parent = int(raw["ctrl_deps"])
         sides = [_side(raw.get(side) or {}, _SIDES) for side in ("inputs", "outputs")]
     else:  # schema 1.0.1
-        attributes, parent = raw, int(raw.get("parent", 0))
+        parent = int(raw.get("parent", 0))
         sides = [_side(raw, [f"{side}{what}" for what in _OLD_SIDES]) for side in ("input", "output")]
     record_id = attributes.get("rf_id")
     return Node(

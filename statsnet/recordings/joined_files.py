@@ -21,8 +21,8 @@ Pair = tuple[RecordedEvent, Node]
 
 
 def give_arguments(recording: Recording, path: Path) -> str:
-    """Give the operators that have no shapes those of an execution trace of the same program; returns what was given,
-    as a sentence.
+    """Give the operators whose shapes or numbers are not recorded those of an execution trace of the same program.
+    Returns what was given, as a sentence.
 
     They are joined by the id of their record function where both files have one and name the same operator. Else they
     are joined step by step: the n-th operator of a name in a step is the n-th node of that name in a step of the trace,
@@ -31,26 +31,27 @@ def give_arguments(recording: Recording, path: Path) -> str:
     """
     nodes = read_nodes(path)
     operators = sorted((e for e in recording.events if e.kind == "operator"), key=lambda e: e.start_ns)
-    missing = [e for e in operators if e.arguments is None]
+    shapeless = sum(e.arguments is None for e in operators)
+    lacking = sum(_is_lacking(e.arguments) for e in operators)
     pairs = _paired_by_id(operators, nodes)
     if pairs is None:
         pairs = _paired_by_order(recording, operators, nodes)
     given = _give(pairs)
-    if missing and not given:
+    if lacking and not given:
         raise FileFormatError(
             f"'{path}' is the execution trace of another program",
-            cause=f"none of {len(missing)} operators without shapes has a node in it",
+            cause=f"none of {lacking} operators has a node in it with the same name, place and sizes",
             hint="give the trace that ExecutionTraceObserver wrote of the same step, or leave out --execution-trace",
         )
-    recording.with_dims += given
-    if not missing:
-        return "all operators have shapes of their own: the execution trace adds none"
-    return f"{given} of {len(missing)} operators without shapes got them from the execution trace"
+    recording.with_dims += shapeless - sum(e.arguments is None for e in operators)
+    if not lacking:
+        return "the recording has all shapes and numbers: the execution trace adds none"
+    return f"{given} of {lacking} operators without shapes or numbers got them from the execution trace"
 
 
 def _paired_by_id(operators: Sequence[RecordedEvent], nodes: Sequence[Node]) -> list[Pair] | None:
     """Operators and nodes with the same record; None if the ids of the files are not the same."""
-    by_id = {(n.name, n.record_id): n for n in nodes if n.record_id is not None}
+    by_id: dict[tuple[str, int | None], Node] = {(n.name, n.record_id): n for n in nodes if n.record_id is not None}
     pairs = [(event, node) for event in operators if (node := by_id.get((event.name, event.record_id)))]
     return pairs if len(pairs) > len(operators) / 2 else None
 
@@ -70,15 +71,27 @@ def _paired_by_order(recording: Recording, operators: Sequence[RecordedEvent], n
 
 
 def _give(pairs: Iterable[Pair]) -> int:
-    """Give the operators without arguments those of their nodes; returns how many got some."""
+    """Give the operators that lack arguments those of their nodes; returns how many got some."""
     known: dict[str, Arguments] = {}  # one object for equal arguments
     given = 0
     for event, node in pairs:
-        if event.arguments is None and node.inputs.types:
-            made = node.inputs.arguments
+        if not _is_lacking(event.arguments) or not node.inputs.types:
+            continue
+        made = node.inputs.arguments
+        if event.arguments is None or _sizes(event.arguments) == _sizes(made):
             event.arguments = known.setdefault(repr((made.dims, made.types, made.strides, made.values)), made)
             given += 1
     return given
+
+
+def _is_lacking(arguments: Arguments | None) -> bool:
+    """Whether shapes, or the numbers beside them, are not recorded."""
+    return arguments is None or arguments.values is None
+
+
+def _sizes(arguments: Arguments) -> list[Any]:
+    """The sizes of all tensors that have an axis."""
+    return [sizes for sizes in arguments.dims or () if sizes and sizes != [[]]]
 
 
 def _steps_of(recording: Recording, events: Sequence[RecordedEvent]) -> list[dict[str, list[RecordedEvent]]]:
@@ -89,14 +102,15 @@ def _steps_of(recording: Recording, events: Sequence[RecordedEvent]) -> list[dic
     return [_by_name([e for e in events if step.start_ns <= e.start_ns < step.end_ns]) for step in steps]
 
 
-def _by_name(items: Iterable[Named]) -> dict[str, list[Named]]:
+def _by_name(named: Iterable[Named]) -> dict[str, list[Named]]:
     found: dict[str, list[Named]] = defaultdict(list)
-    for each in items:
+    for each in named:
         found[each.name].append(each)
     return found
 
 
 def _distance(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> int:
+    """In how many operators two steps differ."""
     return sum(abs(len(one.get(name, ())) - len(other.get(name, ()))) for name in one.keys() | other.keys())
 
 

@@ -83,6 +83,11 @@ def import_recording(
     found = calls_of(events, Describer(common_dtype(arguments)), device=device)
     if not found.calls:
         raise FileFormatError(f"the step in '{name}' holds no operators", hint=f"record with {HOW}")
+    if found.uncounted and recording.with_dims:
+        notes.append(
+            f"{found.uncounted} of {sum(not c.metadata for c in found.calls)} operators have no FLOPs and bytes: the "
+            "recording does not hold all that their work depends on"
+        )
     trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
     signature = build_signature(
         [trace],
