@@ -52,6 +52,18 @@ class Arguments:
     values: list[Any] | None = None
 
 
+class KnownArguments:
+    """One object for all equal arguments, of which a large file has few."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Arguments] = {}
+
+    def same(self, arguments: Arguments) -> Arguments:
+        """The first of the arguments that equal these."""
+        parts = (arguments.dims, arguments.types, arguments.strides, arguments.values)
+        return self._known.setdefault(repr(parts), arguments)
+
+
 @functools.lru_cache(maxsize=1000)
 def dtype_of_type(name: str) -> torch.dtype | None:
     """`c10::Half` or `long int` -> the dtype; None for what is no element's type."""

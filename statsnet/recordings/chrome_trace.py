@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from statsnet.measure.device_kernels import Dims, Kernel
 from statsnet.measure.profiler_events import Event
-from statsnet.recordings.arguments import Arguments
+from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
 
@@ -83,7 +83,7 @@ class _Reader:
         self.recording = Recording()
         self._kernels: list[tuple[int | None, Kernel | None]] = []
         self._launches: dict[int, RecordedEvent] = {}
-        self._arguments: dict[str, Arguments] = {}
+        self._arguments = KnownArguments()
         self._names: dict[str, str] = {}
 
     def take(self, event: dict[str, Any]) -> None:
@@ -145,12 +145,11 @@ class _Reader:
         return self._names.setdefault(name, name)
 
     def _read_arguments(self, args: dict[str, Any]) -> Arguments | None:
-        """One object for all operators with equal arguments, of which a large file has few."""
         dims = args.get("Input Dims", args.get("Input dims"))
         if not dims:
             return None
         kept = (dims, args.get("Input type"), args.get("Input Strides"), args.get("Concrete Inputs"))
-        return self._arguments.setdefault(repr(kept), Arguments(*(v if isinstance(v, list) else None for v in kept)))
+        return self._arguments.same(Arguments(*(v if isinstance(v, list) else None for v in kept)))
 
 
 def nanoseconds(microseconds: Any) -> int | None:

@@ -61,25 +61,33 @@ class Describer:
     """Describes operators. `list_dtype` is that of tensors in lists of which a recording tells the sizes alone."""
 
     list_dtype: torch.dtype = torch.float32
-    _known: dict[tuple[str, int], Described] = field(default_factory=dict)
+    _known: dict[tuple[str, str, int, int], Described] = field(default_factory=dict)
 
     def describe(self, name: str, arguments: Arguments | None) -> Described:
         """A call whose results are not recorded. Raises nothing: what cannot be told is left out."""
-        key = (name, id(arguments))  # a recording has one object for equal arguments, and keeps it
+        key = (name, "", id(arguments), 0)  # a recording has one object for equal arguments, and keeps it
         if key not in self._known:
             self._known[key] = self._described(name, arguments)
         return self._known[key]
 
     def describe_with_results(self, name: str, schema: str, arguments: Arguments, results: Arguments) -> Described:
         """A call whose schema and results are recorded. Raises nothing: what cannot be told is left out."""
+        key = (name, schema, id(arguments), id(results))
+        if key not in self._known:
+            self._known[key] = self._described_with_results(name, schema, arguments, results)
+        return self._known[key]
+
+    def _described_with_results(self, name: str, schema: str, arguments: Arguments, results: Arguments) -> Described:
         overloads = overloads_of(name)
         outputs = _flat(self._plain(results))
         function = fitting_overload(overloads, arguments, schema)
         if function is None:
             op = str(usual_overload(overloads)) if overloads else public_name(name)
             return Described(op=safe_op(op), args=self._plain(arguments), outputs=outputs, complete=False)
-        args = self._values(function, arguments)
-        return Described(op=safe_op(str(function)), args=_encoded(args), outputs=outputs, complete=True)
+        values = self._values(function, arguments)
+        found = outputs or _outputs(function, values)
+        complete = found is not None
+        return Described(op=safe_op(str(function)), args=_encoded(values), outputs=found or [], complete=complete)
 
     def _described(self, name: str, arguments: Arguments | None) -> Described:
         overloads = overloads_of(name)

@@ -15,6 +15,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
+from statsnet.recordings.arguments import KnownArguments
 from statsnet.recordings.described import Describer
 from statsnet.recordings.execution_nodes import Node, Place, nodes_by_step, oddities, places_of, read_nodes
 from statsnet.recordings.imported import Imported
@@ -66,11 +67,10 @@ def _signature(
     calls: list[OpCall] = []
     uses: list[TensorUse] = []
     producer: dict[int, int] = {}
-    describer = Describer()
+    describer, known = Describer(), KnownArguments()
     for node in called:
-        described = describer.describe_with_results(
-            node.name, node.schema, node.inputs.arguments, node.outputs.arguments
-        )
+        arguments, results = known.same(node.inputs.arguments), known.same(node.outputs.arguments)
+        described = describer.describe_with_results(node.name, node.schema, arguments, results)
         read, written = list(node.inputs.tensors()), list(node.outputs.tensors())
         phase = places[node.id].phase
         calls.append(

@@ -11,7 +11,7 @@ from statsnet.errors import FileFormatError, MeasurementError
 from statsnet.measure.ncu_csv import read_counters
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import assign_to_clusters, with_counters
-from statsnet.recordings.arguments import Arguments
+from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording
 from statsnet.recordings.execution_nodes import Node, nodes_by_step, places_of, read_nodes
 from statsnet.signatures.model import Signature
@@ -72,14 +72,14 @@ def _paired_by_order(recording: Recording, operators: Sequence[RecordedEvent], n
 
 def _give(pairs: Iterable[Pair]) -> int:
     """Give the operators that lack arguments those of their nodes; returns how many got some."""
-    known: dict[str, Arguments] = {}  # one object for equal arguments
+    known = KnownArguments()
     given = 0
     for event, node in pairs:
         if not _is_lacking(event.arguments) or not node.inputs.types:
             continue
         made = node.inputs.arguments
         if event.arguments is None or _sizes(event.arguments) == _sizes(made):
-            event.arguments = known.setdefault(repr((made.dims, made.types, made.strides, made.values)), made)
+            event.arguments = known.same(made)
             given += 1
     return given
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step, training_step, write
 
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import FileFormatError, MeasurementError, UsageError
 from statsnet.recordings.kineto import read_kineto
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.privacy import assert_clean
@@ -200,3 +200,27 @@ def test_equal_calls_with_and_without_a_time_are_told_apart(tmp_path: Path) -> N
     assert [c.calls for c in signature.clusters] == [1, 1]
     assert measurement(signature).cluster_time_s == (pytest.approx(40 * US), None)
     assert signature.flops_per_step == 2 * FLOPS
+
+
+COUNTED = """==PROF== Connected to process 7
+"ID","Kernel Name","sm__warps_active.avg.pct_of_peak_sustained_active","dram__bytes_read.sum","dram__bytes_write.sum"
+"","","%","Kbyte","byte"
+"0","ampere_sgemm_128x64_nn","25","2","500"
+"1","ampere_sgemm_128x64_tn","50","n/a","n/a"
+"2","triton_poi_secret_fused_0","75","1","0"
+"""
+
+
+def test_counters_of_nsight_compute_reach_their_clusters(recording: Path, tmp_path: Path) -> None:
+    table = tmp_path / "ncu.csv"
+    table.write_text(COUNTED)
+    signature = read_kineto(recording, ncu=table).signature
+    gpu = measurement(signature).gpu
+    assert gpu is not None
+    occupancy = dict(zip((c.op for c in signature.clusters), gpu.counters.clusters["achieved_occupancy"], strict=True))
+    assert occupancy == {"aten.addmm.default": 0.25, "aten.mm.default": 0.5, "custom.opaque.default": 0.75}
+    assert gpu.counters.clusters["dram_bytes"] == (2500.0, None, 1000.0)  # fills are not counted
+    assert "secret" not in json.dumps(signature.to_dict())
+    table.write_text(COUNTED.replace('"1","ampere', '"1","volta'))
+    with pytest.raises(MeasurementError):
+        read_kineto(recording, ncu=table)
