@@ -114,9 +114,12 @@ def _check_options(trace: Path, kind: str, given: list[str]) -> None:
 
 def _check_readable(file: Path) -> None:
     """Raise FileFormatError for what is no regular file: a pipe or a device may never end."""
-    if file.is_file():
-        return
-    cause = "it is a folder" if file.is_dir() else "it is a pipe or a device" if file.exists() else ""
+    try:
+        if file.is_file():
+            return
+        cause = "it is a folder" if file.is_dir() else "it is a pipe or a device" if file.exists() else ""
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        cause = error.strerror or str(error)
     if not cause:
         raise FileFormatError(f"there is no file '{file}'", hint="give the path of a recording")
     raise FileFormatError(f"'{file}' cannot be read", cause=cause, hint="give the path of a file")

@@ -34,6 +34,7 @@ DTYPES = {
 
 LARGEST_INTEGER = 2**63 - 1
 MOST_ELEMENTS = 2**50
+MOST_AXES = 16
 MOST_NESTING = 8
 """Lists are at most two deep in real recordings."""
 
@@ -87,7 +88,12 @@ def are_sizes(value: Any) -> bool:
 
 def stand_in_tensor(sizes: Any, dtype: torch.dtype | None, strides: Any = None) -> torch.Tensor | None:
     """A tensor without data; None if there was none, or its size or type is not known."""
-    if dtype is None or not are_sizes(sizes) or math.prod(max(n, 1) for n in sizes) > MOST_ELEMENTS:
+    if (
+        dtype is None
+        or not are_sizes(sizes)
+        or len(sizes) > MOST_AXES
+        or math.prod(max(n, 1) for n in sizes) > MOST_ELEMENTS
+    ):
         return None
     if are_sizes(strides) and len(strides) == len(sizes):
         reach = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if n)

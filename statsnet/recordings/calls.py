@@ -51,7 +51,12 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
             calls.append(call)
         if goes_on:
             is_inside = is_inside or event.kind == "operator"
-            stack.extend((child, phase, is_inside) for child in reversed(event.children))
+            # Another thread's marks may reach beyond the step.
+            stack.extend(
+                (child, phase, is_inside)
+                for child in reversed(event.children)
+                if event.kind != "annotation" or child.start_ns < step.step.end_ns
+            )
     return RecordedCalls(calls=calls, events=events, optimizer=optimizer, uncounted=uncounted)
 
 

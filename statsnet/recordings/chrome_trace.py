@@ -105,7 +105,8 @@ class _Reader:
                 self._launches.setdefault(correlation, made)
         elif step := STEP.match(name):
             made.kind = "annotation"
-            self.recording.steps.append((int(step[1]), made))
+            if made.end_ns > made.start_ns:
+                self.recording.steps.append((int(step[1]), made))
         elif kind == "operator":
             made.arguments = self._read_arguments(args)
             made.record_id = _whole(args.get("Record function id"))
@@ -152,25 +153,31 @@ class _Reader:
         return self._arguments.same(Arguments(*(v if isinstance(v, list) else None for v in kept)))
 
 
+LATEST_US = 2**63 // 1000
+"""Clocks count nanoseconds in 64 bits."""
+
+
 def nanoseconds(microseconds: Any) -> int | None:
     """Exact nanoseconds of a time in microseconds, given as a whole number or as a number's text."""
     if isinstance(microseconds, int):
-        return microseconds * 1000
+        return microseconds * 1000 if abs(microseconds) < LATEST_US else None
     try:
-        return int((Decimal(microseconds) * 1000).to_integral_value())
+        exact = Decimal(microseconds)
+        return int((exact * 1000).to_integral_value()) if abs(exact) < LATEST_US else None
     except (InvalidOperation, TypeError, ValueError, OverflowError):
         return None
 
 
 def _whole(value: Any) -> int | None:
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if abs(number) < 2**64 else None
 
 
 def _dims(value: Any) -> Dims | None:
-    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(n, int) and n >= 0 for n in value):
+    if not isinstance(value, list) or len(value) != 3 or not all(type(n) is int and 0 <= n < 2**32 for n in value):
         return None
     return (value[0], value[1], value[2])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from statsnet.errors import FileFormatError, UsageError
@@ -18,7 +19,7 @@ from statsnet.profiling.trace import StepTrace
 from statsnet.recordings.arguments import KnownArguments
 from statsnet.recordings.described import Describer
 from statsnet.recordings.execution_nodes import Node, Place, nodes_by_step, oddities, places_of, read_nodes
-from statsnet.recordings.imported import Imported
+from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.parameters import TensorUse, memory_of
 from statsnet.recordings.phases import optimizer_of
 from statsnet.signatures.categories import is_metadata
@@ -52,12 +53,12 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
         )
     optimizer = next((found for n in nodes if (found := optimizer_of(n.name)) is not None), None)
     chosen = steps.values() if step is None else [steps[step]]
-    signatures = [_signature(called, places, mode, optimizer) for called in chosen]
+    signatures = [within_limits(partial(_signature, called, places, mode, optimizer), str(path)) for called in chosen]
     busiest = max(signatures, key=lambda s: (s.flops_per_step, s.calls_per_step))
     notes = [*oddities(nodes), "an execution trace has no times: the signature has counts alone"]
     if step is None and len(steps) > 1:
         number = list(steps)[signatures.index(busiest)]
-        notes.append(f"step {number} of {len(steps)} was read, which has the most FLOPs")
+        notes.append(f"ProfilerStep {number} was read, of {len(steps)} the one with the most FLOPs")
     return Imported(signature=busiest, notes=tuple(notes))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -95,11 +96,13 @@ def _sizes(arguments: Arguments) -> list[Any]:
 
 
 def _steps_of(recording: Recording, events: Sequence[RecordedEvent]) -> list[dict[str, list[RecordedEvent]]]:
-    """The events of each marked step by their names; all of them, where none is marked."""
+    """The events, which are sorted, of each marked step by their names; all of them, where none is marked."""
     steps = [step for _, step in recording.steps]
     if not steps:
         return [_by_name(events)]
-    return [_by_name([e for e in events if step.start_ns <= e.start_ns < step.end_ns]) for step in steps]
+    starts = [e.start_ns for e in events]
+    spans = [(bisect_left(starts, step.start_ns), bisect_left(starts, step.end_ns)) for step in steps]
+    return [_by_name(events[begin:end]) for begin, end in spans]
 
 
 def _by_name(named: Iterable[Named]) -> dict[str, list[Named]]:

@@ -23,6 +23,10 @@ HINT = "give a trace that torch.profiler wrote: profile(...).export_chrome_trace
 
 # Numbers with a fraction stay text: microseconds of a clock with nanoseconds have more digits than a double.
 _DECODER = json.JSONDecoder(strict=False, parse_float=str, parse_constant=lambda _: None)
+_PATIENT_DECODER = json.JSONDecoder(
+    strict=False, parse_float=str, parse_constant=lambda _: None,
+    parse_int=lambda text: int(text) if len(text) < 100 else None,
+)  # fmt: skip
 _SPACE = re.compile(r"\s*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 _STRING_OR_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"{}\[\]:,]+', re.DOTALL)
@@ -48,7 +52,9 @@ class ChromeTrace:
                 f"'{self.path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
             ) from error
         except OSError as error:
-            raise FileFormatError(f"'{self.path}' cannot be read", cause=error.strerror or str(error)) from error
+            raise FileFormatError(
+                f"'{self.path}' cannot be read", cause=error.strerror or str(error), hint="check the file's permissions"
+            ) from error
 
     def _events(self, text: _Text) -> Iterator[dict[str, Any]]:
         first = text.peek()
@@ -130,7 +136,7 @@ class _Text:
             end: int | None
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-            except (json.JSONDecodeError, RecursionError):
+            except (ValueError, RecursionError):  # also a number of more digits than Python reads
                 end = self._end_of_value()
                 if end is not None:
                     value = self._repaired(self._text[self._at : end])
@@ -164,7 +170,7 @@ class _Text:
     def _repaired(self, text: str) -> Any:
         """The value without what JSON does not know: bare words become null."""
         try:
-            return _DECODER.decode(_STRING_OR_WORD.sub(_repair, text))
+            return _PATIENT_DECODER.decode(_STRING_OR_WORD.sub(_repair, text))
         except (json.JSONDecodeError, RecursionError) as error:
             self._refuse(getattr(error, "msg", "it is nested too deeply"))
 

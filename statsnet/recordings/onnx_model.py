@@ -17,7 +17,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
-from statsnet.recordings.imported import Imported
+from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.operators import ITEM_SIZE
@@ -54,7 +54,7 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
     names = {t.name for t in model.graph.initializer}
     inputs = [_of_type(v.type) for v in model.graph.input if v.name not in names]
     batch = next((t["shape"][0] for t in inputs if t and t["shape"]), None)
-    signature = build_signature(
+    signature = within_limits(lambda: build_signature(
         [StepTrace(device="cpu", calls=reader.calls, implementations=["unknown"] * len(reader.calls))],
         mode="inference",
         dtype=_dtype(weights + inputs),
@@ -65,7 +65,7 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
         },
         environment=None,
         batch=batch if set_dims and batch else None,
-    )  # fmt: skip
+    ), str(path))  # fmt: skip
     return Imported(signature=signature, notes=tuple(notes))
 
 
