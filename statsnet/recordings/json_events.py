@@ -19,6 +19,9 @@ from statsnet.errors import FileFormatError
 CHUNK = 1 << 22
 """Characters read at a time."""
 
+MOST_NESTING = 10_000
+"""Deeper than Python's decoder goes."""
+
 HINT = "give a trace that torch.profiler wrote: profile(...).export_chrome_trace('trace.json.gz')"
 
 # Numbers with a fraction stay text: microseconds of a clock with nanoseconds have more digits than a double.
@@ -28,6 +31,7 @@ _PATIENT_DECODER = json.JSONDecoder(
     parse_int=lambda text: int(text) if len(text) < 100 else None,
 )  # fmt: skip
 _SPACE = re.compile(r"\s*")
+_BETWEEN = re.compile(r"[\s,]*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 _STRING_OR_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"{}\[\]:,]+', re.DOTALL)
 _PLAIN = re.compile(r"true|false|null|NaN|-?Infinity|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -102,10 +106,10 @@ class _Text:
         self._line = 1
         self._ended = False
 
-    def peek(self) -> str:
-        """The next character that is not white space; empty at the end."""
+    def peek(self, skipped: re.Pattern[str] = _SPACE) -> str:
+        """The next character that is not white space, or not `skipped`; empty at the end."""
         while True:
-            space = _SPACE.match(self._text, self._at)
+            space = skipped.match(self._text, self._at)
             assert space is not None
             self._at = space.end()
             if self._at < len(self._text):
@@ -121,10 +125,8 @@ class _Text:
     def items(self) -> Iterator[dict[str, Any]]:
         """The objects of a list."""
         self.skip("[")
-        while (following := self.peek()) != "]":
-            if following == ",":
-                self._at += 1
-            elif isinstance(value := self.value(), dict):
+        while self.peek(_BETWEEN) != "]":
+            if isinstance(value := self.value(), dict):
                 yield value
         self._at += 1
 
@@ -163,6 +165,8 @@ class _Text:
             if mark == '"':  # a string that goes on
                 return None
             depth += (mark in "{[") - (mark in "}]")
+            if depth > MOST_NESTING:
+                self._refuse("it is nested too deeply")
             if mark in "}]" and depth <= 0:
                 return token.end()
         return None
