@@ -32,7 +32,7 @@ from statsnet.workloads import make_step
 WORKLOADS = "cv/resnet50,nlp/bert_base,recsys/dlrm"
 MOST_POINTS = 3.0
 MOST_FLOPS_SHARE = 0.02
-WARMUPS, STEPS = 3, 7
+WARMUPS, STEPS = 3, 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
