@@ -18,7 +18,7 @@ from statsnet.signatures.storage import load_signature
 STEP = training_step()
 TEXT = json.dumps({"traceEvents": STEP})
 HUGE = 10**40
-NESTED = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 1, "args": {"v": ' + '{"a":' * 20_000 + "1"
+NESTED = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 1, "args": {"v": ' + '{"a":' * 5_000 + "1"
 
 UNREADABLE = {
     "gzip that ends early": (gzip.compress(TEXT.encode())[:-60], "damaged gzip"),
@@ -39,7 +39,8 @@ UNREADABLE = {
     "Perfetto": ('[{"ph": "B", "name": "a", "ts": 1}, {"ph": "E", "name": "a", "ts": 2}]', "another tool"),
     "no events": ('{"traceEvents": []}', "holds no operators"),
     "no objects": ('{"traceEvents": [1, "a", null, [], {"ph": "X"}, {}]}', "holds no operators"),
-    "nested deeply": ('{"traceEvents": [' + NESTED + "}" * 20_000 + "}}]}", "nested too deeply"),
+    "nested deeply": ('{"traceEvents": [' + NESTED + "}" * 5_000 + "}}]}", "nested too deeply"),
+    "nested more deeply": ('{"traceEvents": [' + "[" * 50_000, "nested too deeply"),
     "never closed": ('{"traceEvents": [' + NESTED, "is cut short"),
 }
 
