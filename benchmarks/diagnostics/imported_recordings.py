@@ -10,7 +10,9 @@ FLOPs stand side by side. Exits with 1 if a category's share differs by more tha
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ from statsnet.workloads import make_step
 WORKLOADS = "cv/resnet50,nlp/bert_base,recsys/dlrm"
 MOST_POINTS = 3.0
 MOST_FLOPS_SHARE = 0.02
+WARM_UP_S = 3.0
 WARMUPS, STEPS = 3, 15
 
 
@@ -52,6 +55,11 @@ class ProfileAndRecord(Task[BothWays]):
     def run(self, context: Context) -> BothWays:
         profiled = ProfileWorkload(model=self.model).run(context).signature
         step = make_step(self.model.build("cpu"), optimizer=self.model.optimizer)
+        begin = time.perf_counter()
+        for index in itertools.count():  # as warm as after a profile's many steps
+            step(index)
+            if time.perf_counter() - begin > WARM_UP_S:
+                break
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "trace.json.gz")
             marked = schedule(wait=1, warmup=WARMUPS, active=STEPS, repeat=1)

@@ -201,6 +201,8 @@ def _outputs(function: Any, values: list[Any]) -> list[Any] | None:
     if name in _LIKE_ARGUMENTS:
         like = [values[i] for i in _LIKE_ARGUMENTS[name]]
         return [encode_value(v) for v in like] if all(isinstance(v, torch.Tensor) for v in like) else None
+    if any(v is None and str(a.type) == "Tensor" for v, a in _paired(values, function)):
+        return None  # some of torch's operators would take it for a tensor without elements
     if any(v is _UNKNOWN for v in values) and name not in _SIZES_ALONE:
         return None
     ready = [_stand_in(v, a) for v, a in _paired(values, function)]

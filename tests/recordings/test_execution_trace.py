@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 from collections import Counter
 from pathlib import Path
@@ -19,10 +20,9 @@ from statsnet.signatures.privacy import assert_clean
 
 
 def tensor(storage: int, *shape: int, strides: list[int] | None = None) -> tuple[list, list, str, list]:
-    count = 1
-    for size in shape:
-        count *= size
-    return [storage, storage, 0, count, 4, "cuda:0"], list(shape), "Tensor(float)", strides or []
+    count = math.prod(shape)
+    contiguous = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    return [storage, storage, 0, count, 4, "cuda:0"], list(shape), "Tensor(float)", strides or contiguous
 
 
 def node(
