@@ -87,7 +87,12 @@ def are_sizes(value: Any) -> bool:
 
 
 def stand_in_tensor(sizes: Any, dtype: torch.dtype | None, strides: Any = None) -> torch.Tensor | None:
-    """A tensor without data; None if there was none, or its size or type is not known."""
+    """A tensor without data; None if there was none, or its size or type is not known.
+
+    No strides beside sizes are those of a sparse tensor, of which a recording does not tell how much it stores.
+    """
+    if strides == [] and sizes:
+        return None
     if (
         dtype is None
         or not are_sizes(sizes)
