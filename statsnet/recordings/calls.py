@@ -7,18 +7,16 @@ operator's range: a compiler's kernels, a graph.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
 from statsnet.recordings.chrome_trace import RecordedEvent
-from statsnet.recordings.operators import Describer, is_collective, is_composite, is_operator_name
+from statsnet.recordings.described import Describer
+from statsnet.recordings.operators import is_collective, is_composite, is_operator_name
+from statsnet.recordings.phases import optimizer_of, phase_of
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.vocabulary import OPAQUE_OP, OPTIMIZERS
-
-_BACKWARD = re.compile(r"(autograd::engine::evaluate_function: .*|torch::autograd::.*|\w*Backward\d*)")
-_OPTIMIZER = re.compile(r"Optimizer\.step#(\w+?)\.step")
+from statsnet.signatures.vocabulary import OPAQUE_OP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +42,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
         if not isinstance(event, RecordedEvent):
             continue
         phase = phase_of(event.name, outer)
-        if phase == "optimizer" and (match := _OPTIMIZER.match(event.name)):
-            optimizer = match[1]
+        optimizer = optimizer_of(event.name) or optimizer
         is_call, goes_on = _role(event, device, is_inside)
         if is_call:
             call, complete = _call(event, phase, describer)
@@ -54,17 +51,13 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
             calls.append(call)
         if goes_on:
             is_inside = is_inside or event.kind == "operator"
-            stack.extend((child, phase, is_inside) for child in reversed(event.children))
-    return RecordedCalls(calls=calls, events=events, optimizer=_public(optimizer), uncounted=uncounted)
-
-
-def phase_of(name: str, outer: str) -> str:
-    """The phase of a range, given that of the range around it."""
-    if name.startswith(("Optimizer.step#", "Optimizer.zero_grad#")):
-        return "optimizer"
-    if name.startswith("enumerate(DataLoader)"):
-        return "input"
-    return "backward" if outer == "forward" and _BACKWARD.fullmatch(name) else outer
+            # Another thread's marks may reach beyond the step.
+            stack.extend(
+                (child, phase, is_inside)
+                for child in reversed(event.children)
+                if event.kind != "annotation" or child.start_ns < step.step.end_ns
+            )
+    return RecordedCalls(calls=calls, events=events, optimizer=optimizer, uncounted=uncounted)
 
 
 def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, bool]:
@@ -96,11 +89,3 @@ def _call(event: RecordedEvent, phase: str, describer: Describer) -> tuple[OpCal
         metadata=is_metadata(described.op),
     )  # fmt: skip
     return call, described.complete
-
-
-def _public(optimizer: str | None) -> str | None:
-    """The optimizer's name as signatures spell it."""
-    if optimizer is None:
-        return None
-    known = optimizer.lower()
-    return known if known.replace("_", "") in OPTIMIZERS else "custom"

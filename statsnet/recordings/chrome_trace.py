@@ -7,7 +7,6 @@ Kineto has renamed its categories over the years (`Operator`, `Kernel`, `Runtime
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,24 +16,14 @@ from typing import Any, Literal
 
 from statsnet.measure.device_kernels import Dims, Kernel
 from statsnet.measure.profiler_events import Event
+from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.json_events import ChromeTrace
+from statsnet.recordings.phases import STEP
 
 Kind = Literal["operator", "annotation", "launch"]
 
 _KINDS: dict[str, Kind] = {"cpu_op": "operator", "operator": "operator", "user_annotation": "annotation"}
 _ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"})
-_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arguments:
-    """What a recording tells of an operator's arguments, a list each: sizes, types as C++ names them, strides, and
-    values as text. None: not recorded."""
-
-    dims: list[Any] | None
-    types: list[Any] | None
-    strides: list[Any] | None = None
-    values: list[Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +83,7 @@ class _Reader:
         self.recording = Recording()
         self._kernels: list[tuple[int | None, Kernel | None]] = []
         self._launches: dict[int, RecordedEvent] = {}
-        self._arguments: dict[str, Arguments] = {}
+        self._arguments = KnownArguments()
         self._names: dict[str, str] = {}
 
     def take(self, event: dict[str, Any]) -> None:
@@ -114,9 +103,10 @@ class _Reader:
             made.launched = self._names.setdefault(str(args.get("kernel", "")), str(args.get("kernel", "")))
             if (correlation := _whole(args.get("correlation"))) is not None:
                 self._launches.setdefault(correlation, made)
-        elif step := _STEP.match(name):
+        elif step := STEP.match(name):
             made.kind = "annotation"
-            self.recording.steps.append((int(step[1]), made))
+            if made.end_ns > made.start_ns:
+                self.recording.steps.append((int(step[1]), made))
         elif kind == "operator":
             made.arguments = self._read_arguments(args)
             made.record_id = _whole(args.get("Record function id"))
@@ -156,33 +146,38 @@ class _Reader:
         return self._names.setdefault(name, name)
 
     def _read_arguments(self, args: dict[str, Any]) -> Arguments | None:
-        """One object for all operators with equal arguments, of which a large file has few."""
         dims = args.get("Input Dims", args.get("Input dims"))
         if not dims:
             return None
         kept = (dims, args.get("Input type"), args.get("Input Strides"), args.get("Concrete Inputs"))
-        return self._arguments.setdefault(repr(kept), Arguments(*(v if isinstance(v, list) else None for v in kept)))
+        return self._arguments.same(Arguments(*(v if isinstance(v, list) else None for v in kept)))
+
+
+LATEST_US = 2**63 // 1000
+"""Clocks count nanoseconds in 64 bits."""
 
 
 def nanoseconds(microseconds: Any) -> int | None:
     """Exact nanoseconds of a time in microseconds, given as a whole number or as a number's text."""
     if isinstance(microseconds, int):
-        return microseconds * 1000
+        return microseconds * 1000 if abs(microseconds) < LATEST_US else None
     try:
-        return int((Decimal(microseconds) * 1000).to_integral_value())
+        exact = Decimal(microseconds)
+        return int((exact * 1000).to_integral_value()) if abs(exact) < LATEST_US else None
     except (InvalidOperation, TypeError, ValueError, OverflowError):
         return None
 
 
 def _whole(value: Any) -> int | None:
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return number if abs(number) < 2**64 else None
 
 
 def _dims(value: Any) -> Dims | None:
-    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(n, int) and n >= 0 for n in value):
+    if not isinstance(value, list) or len(value) != 3 or not all(type(n) is int and 0 <= n < 2**32 for n in value):
         return None
     return (value[0], value[1], value[2])
 

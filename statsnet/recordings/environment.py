@@ -24,7 +24,8 @@ def environment_of(recording: Recording, device: str) -> dict[str, Any]:
         return record
     gpu = _device_properties(recording)
     is_amd = (
-        any(key.startswith(("hip_", "roctracer", "rocprofiler")) for key in head) or int(gpu.get("warpSize") or 32) > 32
+        any(key.startswith(("hip_", "roctracer", "rocprofiler")) for key in head)
+        or (_size(gpu.get("warpSize")) or 32) > 32
     )
     return record | {
         "device_name": _device_name(gpu, is_amd),

@@ -2,53 +2,119 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from statsnet.errors import FileFormatError, MeasurementError
 from statsnet.measure.ncu_csv import read_counters
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import assign_to_clusters, with_counters
-from statsnet.recordings.chrome_trace import Arguments, Recording
-from statsnet.recordings.json_events import open_text
+from statsnet.recordings.arguments import Arguments, KnownArguments
+from statsnet.recordings.chrome_trace import RecordedEvent, Recording
+from statsnet.recordings.execution_nodes import Node, nodes_by_step, places_of, read_nodes
 from statsnet.signatures.model import Signature
 
-_CPP_TYPES = {"Int": "Scalar", "Bool": "Scalar", "Double": "Scalar", "Float": "Scalar", "Complex": "Scalar"}
+Named = TypeVar("Named", RecordedEvent, Node)
+Pair = tuple[RecordedEvent, Node]
 
 
-def give_arguments(recording: Recording, path: Path) -> int:
-    """Give the operators that have no shapes those of an execution trace of the same program.
+def give_arguments(recording: Recording, path: Path) -> str:
+    """Give the operators whose shapes or numbers are not recorded those of an execution trace of the same program.
+    Returns what was given, as a sentence.
 
-    They are joined by the id of their record function where both files have one and name the same operator; else the
-    n-th operator of a name is the n-th node of that name, from the first again when a recording holds more steps.
-    Returns how many got shapes. Raises FileFormatError for a file that is no execution trace.
+    They are joined by the id of their record function where both files have one and name the same operator. Else they
+    are joined step by step: the n-th operator of a name in a step is the n-th node of that name in a step of the trace,
+    if there are as many, or a multiple (an unmarked recording of several steps). Raises FileFormatError for a file that
+    is no execution trace, or one of another program.
     """
-    nodes = _nodes(path)
-    by_id: dict[tuple[str, int], Arguments] = {}
-    by_name: dict[str, deque[Arguments]] = defaultdict(deque)
-    for node in sorted(nodes, key=lambda n: int(n.get("id", 0))):
-        arguments = _arguments(node)
-        if arguments is not None:
-            by_name[str(node["name"])].append(arguments)
-            if (number := _record_id(node)) is not None:
-                by_id[str(node["name"]), number] = arguments
+    nodes = read_nodes(path)
     operators = sorted((e for e in recording.events if e.kind == "operator"), key=lambda e: e.start_ns)
-    same = sum((e.name, e.record_id) in by_id for e in operators) > len(operators) / 2
+    shapeless = sum(e.arguments is None for e in operators)
+    lacking = sum(_is_lacking(e.arguments) for e in operators)
+    pairs = _paired_by_id(operators, nodes)
+    if pairs is None:
+        pairs = _paired_by_order(recording, operators, nodes)
+    given = _give(pairs)
+    if lacking and not given:
+        raise FileFormatError(
+            f"'{path}' is the execution trace of another program",
+            cause=f"none of {lacking} operators has a node in it with the same name, place and sizes",
+            hint="give the trace that ExecutionTraceObserver wrote of the same step, or leave out --execution-trace",
+        )
+    recording.with_dims += shapeless - sum(e.arguments is None for e in operators)
+    if not lacking:
+        return "the recording has all shapes and numbers: the execution trace adds none"
+    return f"{given} of {lacking} operators without shapes or numbers got them from the execution trace"
+
+
+def _paired_by_id(operators: Sequence[RecordedEvent], nodes: Sequence[Node]) -> list[Pair] | None:
+    """Operators and nodes with the same record; None if the ids of the files are not the same."""
+    by_id: dict[tuple[str, int | None], Node] = {(n.name, n.record_id): n for n in nodes if n.record_id is not None}
+    pairs = [(event, node) for event in operators if (node := by_id.get((event.name, event.record_id)))]
+    return pairs if len(pairs) > len(operators) / 2 else None
+
+
+def _paired_by_order(recording: Recording, operators: Sequence[RecordedEvent], nodes: Sequence[Node]) -> list[Pair]:
+    """Operators and nodes of the same name and place in a step."""
+    traced = [_by_name(part) for part in nodes_by_step(nodes, places_of(nodes), lambda n: n.is_operator).values()]
+    pairs: list[Pair] = []
+    for index, events in enumerate(_steps_of(recording, operators) if traced else ()):
+        # Steps differ where a first one sets something up.
+        best = min(range(len(traced)), key=lambda i: (_distance(events, traced[i]), (i - index) % len(traced)))
+        for name, waiting in events.items():
+            candidates = traced[best].get(name, [])
+            if candidates and len(waiting) % len(candidates) == 0:
+                pairs += ((event, candidates[i % len(candidates)]) for i, event in enumerate(waiting))
+    return pairs
+
+
+def _give(pairs: Iterable[Pair]) -> int:
+    """Give the operators that lack arguments those of their nodes; returns how many got some."""
+    known = KnownArguments()
     given = 0
-    for event in operators:
-        if event.arguments is not None:
+    for event, node in pairs:
+        if not _is_lacking(event.arguments) or not node.inputs.types:
             continue
-        if same and event.record_id is not None:
-            event.arguments = by_id.get((event.name, event.record_id))
-        elif waiting := by_name.get(event.name):
-            event.arguments = waiting[0]
-            waiting.rotate(-1)
-        given += event.arguments is not None
-    recording.with_dims += given
+        made = node.inputs.arguments
+        if event.arguments is None or _sizes(event.arguments) == _sizes(made):
+            event.arguments = known.same(made)
+            given += 1
     return given
+
+
+def _is_lacking(arguments: Arguments | None) -> bool:
+    """Whether shapes, or the numbers beside them, are not recorded."""
+    return arguments is None or arguments.values is None
+
+
+def _sizes(arguments: Arguments) -> list[Any]:
+    """The sizes of all tensors that have an axis."""
+    return [sizes for sizes in arguments.dims or () if sizes and sizes != [[]]]
+
+
+def _steps_of(recording: Recording, events: Sequence[RecordedEvent]) -> list[dict[str, list[RecordedEvent]]]:
+    """The events, which are sorted, of each marked step by their names; all of them, where none is marked."""
+    steps = [step for _, step in recording.steps]
+    if not steps:
+        return [_by_name(events)]
+    starts = [e.start_ns for e in events]
+    spans = [(bisect_left(starts, step.start_ns), bisect_left(starts, step.end_ns)) for step in steps]
+    return [_by_name(events[begin:end]) for begin, end in spans]
+
+
+def _by_name(named: Iterable[Named]) -> dict[str, list[Named]]:
+    found: dict[str, list[Named]] = defaultdict(list)
+    for each in named:
+        found[each.name].append(each)
+    return found
+
+
+def _distance(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> int:
+    """In how many operators two steps differ."""
+    return sum(abs(len(one.get(name, ())) - len(other.get(name, ()))) for name in one.keys() | other.keys())
 
 
 def counted_by(signature: Signature, launches: Sequence[Launch], path: Path) -> Signature:
@@ -65,53 +131,3 @@ def counted_by(signature: Signature, launches: Sequence[Launch], path: Path) -> 
     table = read_counters(path)
     counters = assign_to_clusters(launches, table.kernels, clusters=len(signature.clusters), tool=table.tool)
     return with_counters(signature, counters)
-
-
-def _nodes(path: Path) -> list[dict[str, Any]]:
-    try:
-        with open_text(path) as stream:
-            data = json.load(stream)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
-        raise FileFormatError(f"'{path}' is no execution trace", cause=str(error)[:200]) from error
-    nodes = data.get("nodes") if isinstance(data, dict) else None
-    if not isinstance(nodes, list):
-        hint = "give a file of torch's ExecutionTraceObserver"
-        raise FileFormatError(f"'{path}' is no execution trace", cause="it has no list of nodes", hint=hint)
-    return [node for node in nodes if isinstance(node, dict) and "name" in node]
-
-
-def _record_id(node: dict[str, Any]) -> int | None:
-    for attribute in node.get("attrs") or ():
-        if isinstance(attribute, dict) and attribute.get("name") == "rf_id" and isinstance(attribute.get("value"), int):
-            return int(attribute["value"])
-    return node["rf_id"] if isinstance(node.get("rf_id"), int) else None
-
-
-def _arguments(node: dict[str, Any]) -> Arguments | None:
-    """A node's arguments, in the words of the profiler's recordings."""
-    inputs = node.get("inputs")
-    if isinstance(inputs, dict):
-        values, shapes, types = inputs.get("values"), inputs.get("shapes"), inputs.get("types")
-        strides = inputs.get("strides")
-    else:
-        values, shapes, types, strides = inputs, node.get("input_shapes"), node.get("input_types"), None
-    if not isinstance(shapes, list) or not isinstance(types, list) or not shapes:
-        return None
-    texts = [_text(v, t) for v, t in zip(values, types, strict=False)] if isinstance(values, list) else None
-    return Arguments(shapes, [_type(t) for t in types], strides if isinstance(strides, list) else None, texts)
-
-
-def _type(name: Any) -> str:
-    """`Tensor(c10::Half)` -> `c10::Half`."""
-    text = str(name)
-    if text.startswith("Tensor(") and text.endswith(")"):
-        return text[len("Tensor(") : -1]
-    if text.startswith("GenericList["):
-        return "TensorList" if "Tensor" in text else "ScalarList"
-    return _CPP_TYPES.get(text, "" if text in ("None", "Device", "String", "Generator") else text)
-
-
-def _text(value: Any, kind: Any) -> str:
-    if "Tensor" in str(kind) or value is None or str(kind) == "None":
-        return ""
-    return str(value)

@@ -19,11 +19,19 @@ from statsnet.errors import FileFormatError
 CHUNK = 1 << 22
 """Characters read at a time."""
 
+MOST_NESTING = 10_000
+"""Deeper than Python's decoder goes."""
+
 HINT = "give a trace that torch.profiler wrote: profile(...).export_chrome_trace('trace.json.gz')"
 
 # Numbers with a fraction stay text: microseconds of a clock with nanoseconds have more digits than a double.
 _DECODER = json.JSONDecoder(strict=False, parse_float=str, parse_constant=lambda _: None)
+_PATIENT_DECODER = json.JSONDecoder(
+    strict=False, parse_float=str, parse_constant=lambda _: None,
+    parse_int=lambda text: int(text) if len(text) < 100 else None,
+)  # fmt: skip
 _SPACE = re.compile(r"\s*")
+_BETWEEN = re.compile(r"[\s,]*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 _STRING_OR_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"{}\[\]:,]+', re.DOTALL)
 _PLAIN = re.compile(r"true|false|null|NaN|-?Infinity|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -48,7 +56,9 @@ class ChromeTrace:
                 f"'{self.path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
             ) from error
         except OSError as error:
-            raise FileFormatError(f"'{self.path}' cannot be read", cause=error.strerror or str(error)) from error
+            raise FileFormatError(
+                f"'{self.path}' cannot be read", cause=error.strerror or str(error), hint="check the file's permissions"
+            ) from error
 
     def _events(self, text: _Text) -> Iterator[dict[str, Any]]:
         first = text.peek()
@@ -96,10 +106,10 @@ class _Text:
         self._line = 1
         self._ended = False
 
-    def peek(self) -> str:
-        """The next character that is not white space; empty at the end."""
+    def peek(self, skipped: re.Pattern[str] = _SPACE) -> str:
+        """The next character that is not white space, or not `skipped`; empty at the end."""
         while True:
-            space = _SPACE.match(self._text, self._at)
+            space = skipped.match(self._text, self._at)
             assert space is not None
             self._at = space.end()
             if self._at < len(self._text):
@@ -115,10 +125,8 @@ class _Text:
     def items(self) -> Iterator[dict[str, Any]]:
         """The objects of a list."""
         self.skip("[")
-        while (following := self.peek()) != "]":
-            if following == ",":
-                self._at += 1
-            elif isinstance(value := self.value(), dict):
+        while self.peek(_BETWEEN) != "]":
+            if isinstance(value := self.value(), dict):
                 yield value
         self._at += 1
 
@@ -130,7 +138,7 @@ class _Text:
             end: int | None
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
-            except (json.JSONDecodeError, RecursionError):
+            except (ValueError, RecursionError):  # also a number of more digits than Python reads
                 end = self._end_of_value()
                 if end is not None:
                     value = self._repaired(self._text[self._at : end])
@@ -157,6 +165,8 @@ class _Text:
             if mark == '"':  # a string that goes on
                 return None
             depth += (mark in "{[") - (mark in "}]")
+            if depth > MOST_NESTING:
+                self._refuse("it is nested too deeply")
             if mark in "}]" and depth <= 0:
                 return token.end()
         return None
@@ -164,7 +174,7 @@ class _Text:
     def _repaired(self, text: str) -> Any:
         """The value without what JSON does not know: bare words become null."""
         try:
-            return _DECODER.decode(_STRING_OR_WORD.sub(_repair, text))
+            return _PATIENT_DECODER.decode(_STRING_OR_WORD.sub(_repair, text))
         except (json.JSONDecodeError, RecursionError) as error:
             self._refuse(getattr(error, "msg", "it is nested too deeply"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import zlib
 from pathlib import Path
@@ -23,9 +24,11 @@ def kind_of(path: Path) -> Literal["chrome_trace", "execution_trace", "onnx"]:
     try:
         with open_text(path) as stream:
             text = stream.read(LOOKED_AT)
-    except (EOFError, zlib.error):  # its reader says what is wrong
+    except (EOFError, zlib.error, gzip.BadGzipFile):  # its reader says what is wrong
         return "chrome_trace"
     except OSError as error:
-        raise FileFormatError(f"'{path}' cannot be read", cause=str(error)) from error
+        raise FileFormatError(
+            f"'{path}' cannot be read", cause=error.strerror or str(error), hint="check the file's permissions"
+        ) from error
     events, nodes = _EVENTS.search(text), _NODES.search(text)
     return "execution_trace" if nodes and (events is None or nodes.start() < events.start()) else "chrome_trace"

@@ -5,8 +5,10 @@ The recording's events go the way of a live profile's: nested, joined to their k
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,11 @@ from statsnet.profiling.timeline import times_of
 from statsnet.profiling.trace import StepTrace, placed_kernels
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
+from statsnet.recordings.described import Describer, common_dtype
 from statsnet.recordings.environment import environment_of
 from statsnet.recordings.graphs import give_operators, whole_of
-from statsnet.recordings.imported import Imported
+from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.joined_files import counted_by, give_arguments
-from statsnet.recordings.operators import Describer, common_dtype
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
 
@@ -50,9 +52,9 @@ def read_kineto(
     """
     recording = read_chrome_trace(path)
     captured = None if capture is None else read_chrome_trace(capture)
-    if execution_trace is not None:
-        give_arguments(recording, execution_trace)
-    return import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)
+    joined = [] if execution_trace is None else [give_arguments(recording, execution_trace)]
+    found = import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)
+    return replace(found, notes=(*joined, *found.notes))
 
 
 def import_recording(
@@ -70,6 +72,9 @@ def import_recording(
     events = events_of(recording, chosen)
     device = _device(recording)
     notes = _notes(recording, device)
+    if step is None and len(recording.steps) > 1:
+        number = next(n for n, event in recording.steps if event is chosen)
+        notes.insert(0, f"ProfilerStep {number} was read, the busiest of {len(recording.steps)}")
     graphs = [e for e in events.inside if isinstance(e, RecordedEvent) and e.is_graph and e.has_work]
     if capture is not None:
         given, total = give_operators(graphs, capture)
@@ -82,16 +87,28 @@ def import_recording(
     arguments = [e.arguments for e in events.inside if isinstance(e, RecordedEvent)]
     found = calls_of(events, Describer(common_dtype(arguments)), device=device)
     if not found.calls:
-        raise FileFormatError(f"the step in '{name}' holds no operators", hint=f"record with {HOW}")
+        raise FileFormatError(
+            f"the step in '{name}' holds no operators",
+            cause=f"of its {recording.operators} operators none ran within {chosen.name or 'the step'}",
+            hint=f"record whole steps with {HOW}, or choose another one with --step",
+        )
+    if found.uncounted and recording.with_dims:
+        notes.append(
+            f"{found.uncounted} of {sum(not c.metadata for c in found.calls)} operators have no FLOPs and bytes: the "
+            "recording does not tell all that their work depends on"
+        )
     trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
-    signature = build_signature(
-        [trace],
-        mode=mode or ("training" if any(c.phase == "backward" for c in found.calls) else "inference"),
-        dtype=_dtype(found.calls, str(common_dtype(arguments)).removeprefix("torch.")),
-        memory=dict.fromkeys(("parameter_count", "parameter_bytes", "buffer_bytes", "input_bytes")),
-        environment=environment_of(recording, device),
-        optimizer=found.optimizer,
-        power=Power(missing={"nvml": "not_recorded"}),
+    signature = within_limits(
+        lambda: build_signature(
+            [trace],
+            mode=mode or ("training" if any(c.phase == "backward" for c in found.calls) else "inference"),
+            dtype=_dtype(found.calls, str(common_dtype(arguments)).removeprefix("torch.")),
+            memory=dict.fromkeys(("parameter_count", "parameter_bytes", "buffer_bytes", "input_bytes")),
+            environment=environment_of(recording, device),
+            optimizer=found.optimizer,
+            power=Power(missing={"nvml": "not_recorded"}),
+        ),
+        name,
     )
     signature = _as_recording(signature)
     if ncu is not None:
@@ -102,26 +119,28 @@ def import_recording(
 def choose_step(recording: Recording, name: str, number: int | None) -> RecordedEvent:
     """The range of the step with this number; by default of the one that launched the most kernel time, or took
     longest. Raises UsageError if it is not there."""
-    steps = recording.steps
-    if number is not None:
-        found = next((event for n, event in steps if n == number), None)
-        if found is None:
-            known = ", ".join(str(n) for n, _ in steps[:20]) or "none"
-            raise UsageError(
-                f"'{name}' has no step {number}", cause=f"it has {known}", hint="leave out --step for the busiest one"
-            )
-        return found
+    steps = [event for n, event in recording.steps if number is None or n == number]
+    if number is not None and not steps:
+        known = ", ".join(str(n) for n, _ in recording.steps[:20]) or "none"
+        raise UsageError(
+            f"'{name}' has no step {number}", cause=f"it has {known}", hint="leave out --step for the busiest one"
+        )
     if not steps:
         return whole_of(recording)
-    spent = [0] * len(steps)
-    for event in recording.events:
-        if event.kernels:
-            own_ns = sum(k.end_ns - k.start_ns for k in event.kernels if not k.is_copy)
-            for i, (_, step) in enumerate(steps):
-                spent[i] += own_ns if step.start_ns <= event.start_ns < step.end_ns else 0
-    return max(
-        ((spent[i], step.end_ns - step.start_ns, -i, step) for i, (_, step) in enumerate(steps)), key=lambda s: s[:3]
-    )[3]
+    # Kernel time before each launch: steps may be many, and overlap.
+    launches = sorted(
+        (event.start_ns, sum(k.end_ns - k.start_ns for k in event.kernels if not k.is_copy))
+        for event in recording.events
+        if event.kernels
+    )
+    starts = [start for start, _ in launches]
+    before = [0, *accumulate(own_ns for _, own_ns in launches)]
+
+    def rank(step: RecordedEvent) -> tuple[int, int]:
+        spent = before[bisect_left(starts, step.end_ns)] - before[bisect_left(starts, step.start_ns)]
+        return spent, step.end_ns - step.start_ns
+
+    return max(steps, key=rank)
 
 
 def events_of(recording: Recording, step: RecordedEvent) -> StepEvents:
@@ -195,7 +214,11 @@ def _check(recording: Recording, name: str) -> None:
             "nothing that says what they computed",
             hint=f"record with {HOW}",
         )
-    raise FileFormatError(f"'{name}' holds no operators", cause="none of its events is one", hint=f"record with {HOW}")
+    raise FileFormatError(
+        f"'{name}' holds no operators of torch",
+        cause="it is empty, or of another tool: none of its events is in the category cpu_op",
+        hint=f"record with {HOW}",
+    )
 
 
 def _device(recording: Recording) -> str:
@@ -220,7 +243,9 @@ def _notes(recording: Recording, device: str) -> list[str]:
             f"{recording.unlaunched} kernels and copies have no launch in the recording, and belong to no step"
         )
     if recording.lost:
-        notes.append(f"{recording.lost} kernels and copies have no times: the profiler's buffer was full")
+        notes.append(
+            f"{recording.lost} kernels and copies have no times: the profiler writes zeros where its buffer is full"
+        )
     return notes
 
 

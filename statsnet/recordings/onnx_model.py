@@ -17,9 +17,9 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
+from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.model import Signature
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
@@ -31,15 +31,15 @@ _DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int
 """TensorProto.DataType -> dtype."""
 
 
-def read_onnx(
-    path: Path, *, dims: Mapping[str, int] | None = None, note: Callable[[str], object] = lambda _: None
-) -> Signature:
-    """The signature of one inference of an ONNX model (.onnx or .onnx.gz); it has no measurement.
+def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
+    """One inference of an ONNX model (.onnx or .onnx.gz), as a signature without a measurement.
 
-    `dims` gives the sizes of symbolic dimensions by name; those that are not named are 1. `note` is called with a
-    sentence for each assumption. Weights in files beside the model are not needed. Raises UsageError if the package
-    onnx is missing or `dims` names a dimension that the model does not have, FileFormatError for what is no model.
+    `dims` gives the sizes of symbolic dimensions by name; those that are not named are 1. Weights in files beside the
+    model are not needed. Raises UsageError if the package onnx is missing or `dims` names a dimension that the model
+    does not have, FileFormatError for what is no model.
     """
+    notes = ["an ONNX model has no times: the signature has counts alone"]
+    note = notes.append
     model = _load(path)
     set_dims = _set_dims(model.graph, dict(dims or {}), path, note)
     model = _with_shapes(model, path)
@@ -47,14 +47,14 @@ def read_onnx(
     reader.read(model.graph, {}, {})
     if not reader.calls:
         raise FileFormatError(
-            f"{path.name} computes nothing", cause="its graph has no operators", hint="export the whole model"
+            f"'{path}' computes nothing", cause="its graph has no operators", hint="export the whole model"
         )
     reader.tell()
     weights = [_tensor(t.data_type, t.dims) for t in model.graph.initializer]
     names = {t.name for t in model.graph.initializer}
     inputs = [_of_type(v.type) for v in model.graph.input if v.name not in names]
     batch = next((t["shape"][0] for t in inputs if t and t["shape"]), None)
-    return build_signature(
+    signature = within_limits(lambda: build_signature(
         [StepTrace(device="cpu", calls=reader.calls, implementations=["unknown"] * len(reader.calls))],
         mode="inference",
         dtype=_dtype(weights + inputs),
@@ -65,7 +65,8 @@ def read_onnx(
         },
         environment=None,
         batch=batch if set_dims and batch else None,
-    )  # fmt: skip
+    ), str(path))  # fmt: skip
+    return Imported(signature=signature, notes=tuple(notes))
 
 
 def _onnx() -> Any:
@@ -89,14 +90,14 @@ def _load(path: Path) -> Any:
             data = gzip.decompress(data)
         model = onnx.load_model_from_string(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(f"{path} cannot be read", cause=str(error), hint="check the path") from error
+        raise FileFormatError(f"'{path}' cannot be read", cause=str(error), hint="check the path") from error
     except Exception as error:  # protobuf's DecodeError is of a package that is not ours
         raise FileFormatError(
-            f"{path.name} is no ONNX model", cause=f"{type(error).__name__}: {error}", hint="export it with torch.onnx"
+            f"'{path}' is no ONNX model", cause=f"{type(error).__name__}: {error}", hint="export it with torch.onnx"
         ) from error
     if not model.HasField("graph") or not model.graph.node:
         raise FileFormatError(
-            f"{path.name} is no ONNX model", cause="it holds no graph of operators", hint="export it with torch.onnx"
+            f"'{path}' is no ONNX model", cause="it holds no graph of operators", hint="export it with torch.onnx"
         )
     return model
 
@@ -112,12 +113,14 @@ def _set_dims(graph: Any, dims: dict[str, int], path: Path, note: Callable[[str]
                 dim.dim_value = dims.get(dim.dim_param, 1)
     if unknown := dims.keys() - symbolic:
         raise UsageError(
-            f"{path.name} has no dimension {sorted(unknown)[0]!r}",
+            f"'{path}' has no dimension {sorted(unknown)[0]!r}",
             cause=f"its symbolic dimensions are {', '.join(sorted(symbolic - {''})) or 'none'}",
             hint="name one of these",
         )
-    if free := len(symbolic - dims.keys()):
-        note(f"{free} symbolic dimensions of the inputs are counted as 1")
+    if free := sorted(symbolic - dims.keys()):
+        named = ", ".join(name for name in free if name)
+        example = f": give their sizes with --dim NAME=SIZE ({named})" if named else ""
+        note(f"{len(free)} symbolic dimensions of the inputs are counted as 1{example}")
     return bool(symbolic)
 
 
@@ -131,7 +134,7 @@ def _with_shapes(model: Any, path: Path) -> Any:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # its errors have no common type
         raise FileFormatError(
-            f"shapes of {path.name} cannot be inferred", cause=str(error).splitlines()[0][:200],
+            f"shapes of '{path}' cannot be inferred", cause=str(error).splitlines()[0][:200],
             hint="check the sizes that were given, and the model with onnx.checker",
         ) from error  # fmt: skip
 

@@ -19,13 +19,15 @@ def load_json(path: Path, *, what: str) -> Any:
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
         raise FileFormatError(
-            f"{path} cannot be read", cause=str(error), hint="check the path; copy or record the file anew if it is cut"
+            f"'{path}' cannot be read",
+            cause=getattr(error, "strerror", None) or str(error),
+            hint="check the path; copy or record the file anew if it is cut",
         ) from error
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(
-            f"{path.name} is not {what}",
+            f"'{path}' is not {what}",
             cause=f"it is no JSON: {str(error)[:120]}" if data.strip() else "it is empty",
             hint="record it anew; a file that ends early was copied before the recorder closed it",
         ) from error

@@ -24,6 +24,7 @@ from statsnet.units import format_bytes, format_duration, format_quantity
 PRIVACY_NOTE = "level full: exact dims are in the file, and much of an architecture can be told from them."
 SHOWN_UNCOVERED = 8
 _HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (one step of a recording)"}
+_COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "recording": "has known FLOPs and bytes"}
 
 
 def signature_report(signature: Signature) -> Report:
@@ -32,7 +33,9 @@ def signature_report(signature: Signature) -> Report:
     report: Report = [pairs(_title(signature), _figures(signature, measurement))]
     report.append(_by_category(signature, measurement))
     report += gpu_report(signature, measurement) if measurement else []
-    report += notes("without a cost formula:", _uncovered_lines(signature, measurement))
+    is_recorded = measurement is not None and measurement.source == "recording"
+    title = "FLOPs and bytes not known:" if is_recorded else "without a cost formula:"
+    report += notes(title, _uncovered_lines(signature, measurement))
     others = signature.measurements[1:]
     report += notes(
         "measured elsewhere too:",
@@ -101,7 +104,7 @@ def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str,
             f"framework {_share_of(measurement.framework_time_s, latency)}, "
             f"idle {_share_of(measurement.idle_time_s, latency)} of the step",
         ),
-        ("coverage", f"{percent(signature.coverage(measurement))} of operator time has a cost formula"),
+        ("coverage", f"{percent(signature.coverage(measurement))} of operator time {_COVERED[measurement.source]}"),
         ("repeatability", f"coefficient of variation {percent(measurement.coefficient_of_variation)}"),
         ("unexplained", f"{signed_percent(measurement.unexplained_share)} of the step time"),
     ]
@@ -125,8 +128,8 @@ def _by_category(signature: Signature, measurement: Measurement | None) -> Table
             percent(share.get(name, 0.0) if measurement else None),
             format_duration(spent[name] if measurement else None),
             f"{sum(c.calls for c, _ in groups[name]):.4g}",
-            format_quantity(_flops(groups[name]), "FLOP"),
-            format_quantity(sum(c.calls * (c.bytes_moved or 0.0) for c, _ in groups[name]), "B"),
+            format_quantity(_flops(groups[name]) if _has_cost(groups[name]) else None, "FLOP"),
+            format_quantity(_bytes(groups[name]) if _has_cost(groups[name]) else None, "B"),
         )
         for name in order
     ]
@@ -136,6 +139,15 @@ def _by_category(signature: Signature, measurement: Measurement | None) -> Table
 
 def _flops(rows: list[tuple[Cluster, float | None]]) -> float:
     return sum(cluster.calls * (cluster.flops or 0.0) for cluster, _ in rows)
+
+
+def _bytes(rows: list[tuple[Cluster, float | None]]) -> float:
+    return sum(cluster.calls * (cluster.bytes_moved or 0.0) for cluster, _ in rows)
+
+
+def _has_cost(rows: list[tuple[Cluster, float | None]]) -> bool:
+    """Whether the work of any of these is known."""
+    return any(cluster.flops is not None for cluster, _ in rows)
 
 
 def _uncovered_lines(signature: Signature, measurement: Measurement | None) -> list[str]:

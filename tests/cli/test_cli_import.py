@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_support import ROOT  # noqa: F401 (puts the helpers on the path)
-from recording_files import LINEAR, launch, step, training_step, write
+from recording_files import FLOPS, LINEAR, launch, step, training_step, write
 
 from statsnet.cli.app import main
 from statsnet.signatures.storage import load_signature
@@ -22,7 +25,52 @@ def test_a_recording_is_imported_and_shown(tmp_path: Path, capsys: pytest.Captur
     signature = load_signature(out)
     assert signature.measurements[0].source == "recording"
     assert main(["show", str(out)]) == 0
-    assert "the recording does not hold it" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "the recording does not hold it" in shown
+    assert "FLOPs and bytes not known:" in shown and "cost formula" not in shown
+
+
+def linear_nodes(first: int, number: int, rows: int) -> list[dict[str, Any]]:
+    """A step with one product, in an execution trace."""
+    shapes = [[rows, 128], [128, 256]]
+    tensors = [[i, i, 0, m * n, 4, "cuda:0"] for i, (m, n) in enumerate(shapes, 1)]
+    return [
+        {"id": first, "name": f"ProfilerStep#{number}", "ctrl_deps": 1},
+        {"id": first + 1, "name": "aten::mm", "ctrl_deps": first,
+         "inputs": {"values": tensors, "shapes": shapes, "types": ["Tensor(float)"] * 2}},
+    ]  # fmt: skip
+
+
+def test_an_execution_trace_is_imported_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, out = tmp_path / "et.json", tmp_path / "signature.json"
+    trace.write_text(json.dumps({"schema": "1.1.1", "nodes": [*linear_nodes(5, 2, 64), *linear_nodes(9, 3, 32)]}))
+    assert main(["import", str(trace), "-o", str(out)]) == 0
+    said = capsys.readouterr()
+    assert "has no times" in said.err and "ProfilerStep 2 was read" in said.err
+    assert "counts only" in said.out
+    assert load_signature(out).flops_per_step == FLOPS
+    assert main(["import", str(trace), "--step", "3", "-o", str(out)]) == 0
+    assert load_signature(out).flops_per_step == FLOPS / 2
+    assert main(["show", str(out)]) == 0
+
+
+def test_an_onnx_model_is_imported_with_its_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    real = onnx.TensorProto.FLOAT
+    values = [onnx.helper.make_tensor_value_info(n, real, s) for n, s in (("x", ["rows", 128]), ("y", ["rows", 256]))]
+    weight = onnx.helper.make_tensor("w", real, [128, 256], bytes(4 * 128 * 256), raw=True)
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="secret_layer")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "secret", values[:1], values[1:], [weight]))
+    onnx.save(model, tmp_path / "model.onnx")
+    out = tmp_path / "signature.json"
+    assert main(["import", str(tmp_path / "model.onnx"), "--dim", "rows=64", "-o", str(out)]) == 0
+    assert "has no times" in capsys.readouterr().err
+    assert load_signature(out).flops_per_step == FLOPS
+    assert "secret" not in out.read_text()
+    assert main(["import", str(tmp_path / "model.onnx"), "-o", str(out)]) == 0
+    assert "--dim NAME=SIZE (rows)" in capsys.readouterr().err
+    assert main(["import", str(tmp_path / "model.onnx"), "--dim", "batch=2", "-o", str(out)]) == 2
+    assert "its symbolic dimensions are rows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -32,8 +80,14 @@ def test_a_recording_is_imported_and_shown(tmp_path: Path, capsys: pytest.Captur
         (["trace.json"], "no output was given", 2),
         (["trace.json", "-o", "x.json", "--step", "9"], "has no step 9", 2),
         (["kernels.json", "-o", "x.json"], "holds no operators", 1),
-        (["model.onnx", "-o", "x.json", "--step", "1"], "--step was given", 2),
-        (["et.json", "-o", "x.json", "--ncu", "trace.json"], "--ncu was given", 2),
+        (["model.onnx", "-o", "x.json", "--step", "1"], "--step does not fit", 2),
+        (["et.json", "-o", "x.json", "--ncu", "trace.json"], "--ncu does not fit", 2),
+        (["trace.json", "-o", "x.json", "--dim", "rows=2"], "--dim does not fit", 2),
+        (["model.onnx", "-o", "x.json", "--dim", "rows"], "is no size", 2),
+        (["model.onnx", "-o", "x.json", "--dim", "rows=0"], "is no size", 2),
+        (["folder", "-o", "x.json"], "it is a folder", 1),
+        (["pipe", "-o", "x.json"], "it is a pipe", 1),
+        (["trace.json", "-o", "kernels.json/x.json"], "is not a folder", 2),
         (["trace.json", "-o", "x.json", "--ncu", "et.json"], "is no table of Nsight Compute", 1),
         (["trace.json", "-o", "x.json", "--execution-trace", "trace.json"], "is no execution trace", 1),
     ],
@@ -45,6 +99,8 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "trace.json", [step(1, 1000, 100), *LINEAR, *launch(3, 1030, "gemm", 1035, 40)])
     write(tmp_path / "kernels.json", launch(1, 10, "gemm", 20, 5))
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
     Path("et.json").write_text('{"schema": "1", "nodes": []}')
     Path("model.onnx").write_bytes(b"")
     assert main(["import", *arguments]) == code

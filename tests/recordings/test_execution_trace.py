@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 from collections import Counter
 from pathlib import Path
@@ -19,10 +20,9 @@ from statsnet.signatures.privacy import assert_clean
 
 
 def tensor(storage: int, *shape: int, strides: list[int] | None = None) -> tuple[list, list, str, list]:
-    count = 1
-    for size in shape:
-        count *= size
-    return [storage, storage, 0, count, 4, "cuda:0"], list(shape), "Tensor(float)", strides or []
+    count = math.prod(shape)
+    contiguous = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    return [storage, storage, 0, count, 4, "cuda:0"], list(shape), "Tensor(float)", strides or contiguous
 
 
 def node(
@@ -74,7 +74,7 @@ def calls(signature: Signature) -> dict[tuple[str, str], float]:
 
 def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
     path = write(tmp_path / "et.json.gz", [*step_nodes(100, 4, 1), *step_nodes(200, 5, 2)])
-    signature = read_execution_trace(path)  # the busiest
+    signature = read_execution_trace(path).signature  # the busiest
     assert calls(signature) == {
         ("aten.mm.default", "forward"): 2, ("aten.mm.default", "backward"): 1, ("aten.add_.Tensor", "optimizer"): 1,
     }  # fmt: skip
@@ -85,7 +85,7 @@ def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
     assert (signature.memory.parameter_count, signature.memory.input_bytes) == (256 * 128, 4 * 64 * 128)
     assert signature.measurements == ()
     assert_clean(signature.to_dict())
-    assert calls(read_execution_trace(path, step=4))["aten.mm.default", "forward"] == 1
+    assert calls(read_execution_trace(path, step=4).signature)["aten.mm.default", "forward"] == 1
     with pytest.raises(UsageError) as error:
         read_execution_trace(path, step=7)
     assert "4, 5" in error.value.cause
@@ -93,7 +93,7 @@ def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
 
 def test_a_trace_without_steps_is_one_step(tmp_path: Path) -> None:
     path = write(tmp_path / "et.json", [node(5, "aten::mm", 2, (X, W_T), (Y,)), node(6, "acme::rank", 2, (Y,), (Y,))])
-    signature = read_execution_trace(path)
+    signature = read_execution_trace(path).signature
     assert calls(signature) == {("aten.mm.default", "forward"): 1, ("custom.opaque.default", "forward"): 1}
     assert signature.mode == "inference"
     with pytest.raises(UsageError, match="no step 1"):
@@ -106,17 +106,17 @@ def test_a_missing_parent_a_circle_and_an_unknown_size(tmp_path: Path) -> None:
         node(12, "aten::mm", 11, (X, W_T), (Y,)), node(11, "aten::linear", 9001, (X, W, NONE), (Y,)),
         node(21, "aten::mul", 22, (unknown, (0.5, [], "Double", [])), (unknown,)), node(22, "## loop ##", 21),
     ]  # fmt: skip
-    said: list[str] = []
-    signature = read_execution_trace(write(tmp_path / "et.json", nodes), note=said.append)
+    found = read_execution_trace(write(tmp_path / "et.json", nodes))
+    signature, said = found.signature, found.notes
     assert {c.op.rpartition(".")[0]: c.calls for c in signature.clusters} == {"aten.mm": 1, "aten.mul": 1}
     assert {c.op.split(".")[1]: c.flops for c in signature.clusters} == {"mm": 4_194_304, "mul": None}
-    assert [text.partition(" ")[0] for text in said] == ["1", "2"]
+    assert [text.partition(" ")[0] for text in said[:2]] == ["1", "2"]
 
 
 def test_depth_beyond_pythons_recursion(tmp_path: Path) -> None:
     ranges = [node(i, "## range ##", i - 1) for i in range(4, 5000)]
     path = write(tmp_path / "et.json", [*reversed(ranges), node(6000, "aten::mm", 4999, (X, W_T), (Y,))])
-    assert calls(read_execution_trace(path)) == {("aten.mm.default", "forward"): 1}
+    assert calls(read_execution_trace(path).signature) == {("aten.mm.default", "forward"): 1}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_torchs_own_observer_writes(tmp_path: Path) -> None:
     model(x).sum().backward()
     observer.stop()
     observer.unregister_callback()
-    signature = read_execution_trace(tmp_path / "et.json")
+    signature = read_execution_trace(tmp_path / "et.json").signature
     found = calls(signature)
     assert found["aten.addmm.default", "forward"] == 2
     assert found["aten.mm.default", "backward"] == 3
@@ -182,7 +182,7 @@ def counted(signature: Signature, op: str) -> tuple[float, float]:
     ],
 )  # fmt: skip
 def test_recorded_traces(name: str, steps: tuple[int | None, ...], figures: dict[str, tuple[float, float]]) -> None:
-    signatures = [read_execution_trace(recorded(name), step=step) for step in steps]
+    signatures = [read_execution_trace(recorded(name), step=step).signature for step in steps]
     for op, (count, flops) in figures.items():
         pairs = [counted(signature, op) for signature in signatures]
         assert (sum(n for n, _ in pairs), sum(f for _, f in pairs)) == (count, flops)
@@ -191,9 +191,8 @@ def test_recorded_traces(name: str, steps: tuple[int | None, ...], figures: dict
 
 
 def test_recorded_traces_of_a_compiled_step_and_of_collectives() -> None:
-    said: list[str] = []
-    compiled = read_execution_trace(recorded("param-pt2-inductor"), step=5, note=said.append)
-    assert compiled.flops_per_step == 128
-    assert any("generated" in text for text in said)
-    gathers = read_execution_trace(recorded("chakra-1.0.2"))
+    compiled = read_execution_trace(recorded("param-pt2-inductor"), step=5)
+    assert compiled.signature.flops_per_step == 128
+    assert any("generated" in text for text in compiled.notes)
+    gathers = read_execution_trace(recorded("chakra-1.0.2")).signature
     assert calls(gathers)["c10d.allgather_.default", "forward"] == 10

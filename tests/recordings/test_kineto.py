@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step, training_step, write
 
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import FileFormatError, MeasurementError, UsageError
 from statsnet.recordings.kineto import read_kineto
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.privacy import assert_clean
@@ -165,15 +165,32 @@ def test_a_capture_of_another_graph_gives_nothing(tmp_path: Path) -> None:
     assert ("custom.opaque.default", "forward") in rows(found.signature)
 
 
+def execution_trace(path: Path, elements: tuple[int, int, int] = (256, 64 * 128, 128 * 256)) -> Path:
+    """One addmm, in schema 1.1.1."""
+    node = {"id": 5, "name": "aten::addmm", "ctrl_deps": 1, "inputs": {
+        "values": [*([1, 2, 0, n, 4, "cuda:0"] for n in elements), 1, 1],
+        "shapes": [[256], [64, 128], [128, 256], [], []], "types": ["Tensor(float)"] * 3 + ["Int", "Int"]}}  # fmt: skip
+    path.write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))
+    return path
+
+
 def test_shapes_from_an_execution_trace(tmp_path: Path) -> None:
     events = [e | {"args": {}} if e["cat"] == "cpu_op" else e for e in [*LINEAR, *launch(3, 1030, "gemm", 1035, 40)]]
-    node = {"id": 5, "name": "aten::addmm", "inputs": {
-        "values": [[1, 2, 0, 256, 4, "cuda:0"]] * 3 + [1, 1], "shapes": [[256], [64, 128], [128, 256], [], []],
-        "types": ["Tensor(float)"] * 3 + ["Int", "Int"]}}  # fmt: skip
-    trace = tmp_path / "et.json"
-    trace.write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))
+    trace = execution_trace(tmp_path / "et.json")
     found = read_kineto(write(tmp_path / "trace.json", events), execution_trace=trace)
     assert rows(found.signature)["aten.addmm.default", "forward"][2] == FLOPS
+    assert "1 of 3 operators" in found.notes[0]
+    whole = read_kineto(write(tmp_path / "whole.json", [*LINEAR]), execution_trace=trace)
+    assert "adds none" in whole.notes[0]
+    two = [*events, *(e | {"ts": e["ts"] + 100} for e in events if e["name"] == "aten::addmm")]
+    again = read_kineto(write(tmp_path / "two.json", two), execution_trace=trace)  # two unmarked steps
+    assert again.signature.flops_per_step == 2 * found.signature.flops_per_step
+
+
+def test_another_program_s_execution_trace_is_refused(tmp_path: Path) -> None:
+    events = [operator("aten::relu", 1010, 10), *launch(3, 1011, "relu", 1035, 40)]
+    with pytest.raises(FileFormatError, match="of another program"):
+        read_kineto(write(tmp_path / "t.json", events), execution_trace=execution_trace(tmp_path / "et.json"))
 
 
 def test_equal_calls_with_and_without_a_time_are_told_apart(tmp_path: Path) -> None:
@@ -183,3 +200,27 @@ def test_equal_calls_with_and_without_a_time_are_told_apart(tmp_path: Path) -> N
     assert [c.calls for c in signature.clusters] == [1, 1]
     assert measurement(signature).cluster_time_s == (pytest.approx(40 * US), None)
     assert signature.flops_per_step == 2 * FLOPS
+
+
+COUNTED = """==PROF== Connected to process 7
+"ID","Kernel Name","sm__warps_active.avg.pct_of_peak_sustained_active","dram__bytes_read.sum","dram__bytes_write.sum"
+"","","%","Kbyte","byte"
+"0","ampere_sgemm_128x64_nn","25","2","500"
+"1","ampere_sgemm_128x64_tn","50","n/a","n/a"
+"2","triton_poi_secret_fused_0","75","1","0"
+"""
+
+
+def test_counters_of_nsight_compute_reach_their_clusters(recording: Path, tmp_path: Path) -> None:
+    table = tmp_path / "ncu.csv"
+    table.write_text(COUNTED)
+    signature = read_kineto(recording, ncu=table).signature
+    gpu = measurement(signature).gpu
+    assert gpu is not None
+    occupancy = dict(zip((c.op for c in signature.clusters), gpu.counters.clusters["achieved_occupancy"], strict=True))
+    assert occupancy == {"aten.addmm.default": 0.25, "aten.mm.default": 0.5, "custom.opaque.default": 0.75}
+    assert gpu.counters.clusters["dram_bytes"] == (2500.0, None, 1000.0)  # fills are not counted
+    assert "secret" not in json.dumps(signature.to_dict())
+    table.write_text(COUNTED.replace("ampere_sgemm_128x64_tn", "void at::native::reduce_kernel<512>(int)"))
+    with pytest.raises(MeasurementError):
+        read_kineto(recording, ncu=table)

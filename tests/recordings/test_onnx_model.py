@@ -51,8 +51,8 @@ def test_products_and_convolutions_have_atens_costs(tmp_path: Path) -> None:
     ]  # fmt: skip
     weights = [weight("w", 8, 3, 3, 3), weight("b", 8), weight("g", 10, 8), weight("h", 10), weight("m", 10, 4)]
     path = save(tmp_path / "m.onnx", nodes, [x], weights)
-    said: list[str] = []
-    one, four = read_onnx(path, note=said.append), read_onnx(path, dims={"batch": 4})
+    found = read_onnx(path)
+    one, four, said = found.signature, read_onnx(path, dims={"batch": 4}).signature, found.notes
     assert calls(one) == {"convolution": 1, "relu": 1, "mean": 1, "addmm": 1, "mm": 1}
     flops = {c.op.split(".")[1]: c.flops for c in four.clusters}
     assert flops["convolution"] == 2 * (8 * 3 * 3 * 3) * 4 * 8 * 8
@@ -61,7 +61,7 @@ def test_products_and_convolutions_have_atens_costs(tmp_path: Path) -> None:
     assert (one.batch, four.batch, one.memory.parameter_count) == (1, 4, 216 + 8 + 80 + 10 + 40)
     assert four.memory.input_bytes == 4 * 4 * 3 * 16 * 16
     assert (one.mode, one.dtype, one.measurements) == ("inference", "float32", ())
-    assert said == ["1 symbolic dimensions of the inputs are counted as 1"]
+    assert any("1 symbolic dimensions of the inputs are counted as 1" in text for text in said)
     assert_clean(one.to_dict())
     assert "secret" not in str(one.to_dict())
 
@@ -77,8 +77,8 @@ def test_the_larger_branch_of_an_if_and_an_operator_of_ones_own(tmp_path: Path) 
         "If", ["flag"], ["z"], then_branch=branch("t", "Relu"), else_branch=branch("e", "Exp", "Tanh")
     )
     own = helper.make_node("SecretRank", ["z"], ["y"], domain="com.acme")
-    said: list[str] = []
-    signature = read_onnx(save(tmp_path / "m.onnx", [choice, own], inputs, []), note=said.append)
+    found = read_onnx(save(tmp_path / "m.onnx", [choice, own], inputs, []))
+    signature, said = found.signature, found.notes
     assert calls(signature) == {"exp": 1, "tanh": 1, "opaque": 1}
     assert any("If the branch" in text for text in said) and any("no counterpart" in text for text in said)
     assert not any("Secret" in text for text in said)
@@ -111,21 +111,21 @@ def recorded(name: str) -> Path:
 
 
 def test_recorded_models() -> None:
-    detector = read_onnx(recorded("FastestDet"))
+    detector = read_onnx(recorded("FastestDet")).signature
     assert {op: calls(detector)[op] for op in ("convolution", "relu", "index_select", "cat")} == {
         "convolution": 70, "relu": 48, "index_select": 26, "cat": 20,
     }  # fmt: skip
     assert (detector.memory.parameter_count, detector.uncosted_calls_per_step) == (241_309, 0)
     assert detector.memory.input_bytes == 4 * 3 * 352 * 352
-    upscaling = read_onnx(recorded("pytorch_super_resolution"), dims={"batch_size": 2})
+    upscaling = read_onnx(recorded("pytorch_super_resolution"), dims={"batch_size": 2}).signature
     assert calls(upscaling) == {"convolution": 4, "relu": 3, "pixel_shuffle": 1}
     assert (upscaling.memory.parameter_count, upscaling.batch) == (59_657, 2)
     weights = 64 * 25 + 64 * 64 * 9 + 32 * 64 * 9 + 9 * 32 * 9
     products = sum(c.calls * (c.flops or 0) for c in upscaling.clusters if c.op == "aten.convolution.default")
     assert products == 2 * 2 * 224 * 224 * weights
-    dense = read_onnx(recorded("light_densenet121"))
+    dense = read_onnx(recorded("light_densenet121")).signature
     assert {op: calls(dense)[op] for op in ("convolution", "native_batch_norm")} == {
         "convolution": 121, "native_batch_norm": 121,
     }  # fmt: skip
-    speech = read_onnx(recorded("silero_vad_16k_op15"))
+    speech = read_onnx(recorded("silero_vad_16k_op15")).signature
     assert (calls(speech)["convolution"], speech.memory.parameter_count) == (6, 309_633)

@@ -57,3 +57,14 @@ def test_a_recorded_training_step_has_the_work_of_the_captured_one(tmp_path: Pat
     for key, flops in work(live).items():
         if key[1] != "optimizer":  # autograd adds gradients in place, except while they are captured
             assert work(found)[key] == pytest.approx(flops, rel=0.02), key
+
+
+def test_the_work_of_a_sparse_update_is_not_known(tmp_path: Path) -> None:
+    table = torch.zeros(1000, 8)
+    gradient = torch.sparse_coo_tensor(torch.tensor([[1, 5]]), torch.ones(2, 8), (1000, 8), check_invariants=False)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as session:
+        table.add_(gradient, alpha=-0.5)
+    session.export_chrome_trace(str(tmp_path / "trace.json"))
+    found = read_kineto(tmp_path / "trace.json")
+    assert {c.op: c.flops for c in found.signature.clusters} == {"aten.add_.Tensor": None}
+    assert any("1 of 1 operators have no FLOPs" in note for note in found.notes)

@@ -160,3 +160,35 @@ def test_a_graph_s_kernels_get_operators(replay: str, capture: str, kernels: int
     assert f"{kernels} of {kernels} kernels of graphs have operators, from their capture" in found.notes
     shaped = [c for c in found.signature.clusters if any(is_tensor(a) for a in c.args)]
     assert sum(c.calls for c in shaped) > 0.95 * found.signature.calls_per_step
+
+
+def joined(recording: str, trace: str) -> tuple[Signature, str]:
+    found = read_kineto(
+        TRACES / "kineto" / f"{recording}.json.gz", execution_trace=TRACES / "et" / f"{trace}-et.json.gz"
+    )
+    return found.signature, found.notes[0]
+
+
+def flops_of(signature: Signature, operator: str) -> tuple[float, float]:
+    """Calls and FLOPs of an operator."""
+    rows = [c for c in signature.clusters if c.op.split(".")[1] == operator]
+    return sum(c.calls for c in rows), sum(c.calls * (c.flops or 0.0) for c in rows)
+
+
+def test_shapes_and_numbers_of_an_execution_trace_join_recordings() -> None:
+    dlrm, said = joined("param-v100-dlrm-8rank-rank0", "param-dlrm-8rank-rank0")
+    assert product_flops(dlrm) == 60_487_168
+    assert "from the execution trace" in said
+    linear, _ = joined("param-2080ti-linear-training", "param-linear")
+    assert flops_of(linear, "mm") == (40 * 41, 40 * 44_023_414_784)
+    assert product_flops(linear) == 40 * (22_548_578_304 + 44_023_414_784)
+
+
+@pytest.mark.parametrize(
+    "recording", ["hta-a100-resnet50-ddp2", "hta-v100-resnet50-ddp1-ns", "kineto-v100-resnet50-training"]
+)
+def test_a_resnet_s_recordings_have_the_work_of_its_execution_trace(recording: str) -> None:
+    signature, _ = joined(recording, "param-resnet50-ddp1")
+    calls, flops = flops_of(signature, "convolution")
+    assert (calls, flops) == (53, pytest.approx(261_576_720_384))
+    assert sum(t is not None for t in signature.measurements[0].cluster_time_s) == len(signature.clusters)

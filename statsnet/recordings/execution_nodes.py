@@ -1,0 +1,228 @@
+"""The nodes of a PyTorch execution trace (the format of Chakra and PARAM), and where each of them ran.
+
+A node is an operator, an autograd function or a range; `ctrl_deps` (`parent` in schema 1.0.1) names the one that it ran
+in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import FileFormatError
+from statsnet.recordings.arguments import Arguments, item, of_execution_trace
+from statsnet.recordings.operators import is_composite, is_operator_name
+from statsnet.recordings.parameters import TensorUse
+from statsnet.recordings.phases import STEP, phase_of
+from statsnet.recordings.trace_file import load_json
+
+SCHEMAS = ("1.0.1", "1.0.2-chakra", "1.0.3-chakra", "1.1.0-chakra", "1.1.1-chakra")
+_SIDES = ("values", "shapes", "types", "strides")
+_OLD_SIDES = ("s", "_shapes", "_types", "_strides")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A node's inputs or outputs: values, shapes, types and strides lie side by side."""
+
+    values: Sequence[Any] = ()
+    shapes: Sequence[Any] = ()
+    types: Sequence[Any] = ()
+    strides: Sequence[Any] = ()
+
+    @property
+    def arguments(self) -> Arguments:
+        return of_execution_trace(self.values, self.shapes, self.types, self.strides)
+
+    def tensors(self) -> Iterator[TensorUse]:
+        """The tensors by their storage; those without one are left out."""
+        for place, kind in enumerate(self.types):
+            if "Tensor(" not in str(kind):
+                continue
+            is_floating = re.search(r"float|double|[hH]alf|BFloat", str(kind)) is not None
+            for tensor in _tensors(item(self.values, place)):
+                numbers = [n for n in tensor[1:5] if isinstance(n, int)]
+                if len(numbers) == 4 and numbers[0]:
+                    storage, _, elements, item_bytes = numbers
+                    yield TensorUse(storage=storage, place=place, elements=elements, item_bytes=item_bytes,
+                                    is_floating=is_floating)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """`record_id` is the number of the profiler's record of it, where the trace has it."""
+
+    id: int
+    parent: int
+    name: str
+    schema: str
+    record_id: int | None
+    inputs: Side
+    outputs: Side
+
+    @property
+    def is_operator(self) -> bool:
+        return is_operator_name(self.name)
+
+    @property
+    def only_calls_others(self) -> bool:
+        return is_composite(self.name) is True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a node ran: its phase and step, and whether an operator around it is counted already."""
+
+    phase: str = "forward"
+    step: int | None = None
+    inside: bool = False
+
+
+def read_nodes(path: Path) -> list[Node]:
+    """All nodes in the order in which they began, which is that of their numbers.
+
+    Raises FileFormatError for what is no execution trace (.json or .json.gz).
+    """
+    data = load_json(path, what="an execution trace")
+    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list) or "schema" not in data:
+        is_timeline = isinstance(data, dict) and "traceEvents" in data
+        raise FileFormatError(
+            f"'{path}' is no execution trace",
+            cause="it is a trace of the profiler's timeline"
+            if is_timeline
+            else "it has no schema and no list of nodes",
+            hint="record one with torch.profiler.ExecutionTraceObserver",
+        )
+    schema = str(data["schema"])
+    if not schema.startswith(("1.0.", "1.1.")):
+        raise FileFormatError(
+            f"'{path}' has schema {schema[:40]!r}",
+            cause=f"those that are read are {', '.join(SCHEMAS)}",
+            hint="record it with a torch of version 2.1 to 2.13",
+        )
+    try:
+        nodes = [_node(raw) for raw in data["nodes"]]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FileFormatError(
+            f"'{path}' holds a node that cannot be read",
+            cause=f"{type(error).__name__}: {str(error)[:100]}",
+            hint="record it anew; the file may have been cut or changed",
+        ) from error
+    return sorted(nodes, key=lambda node: node.id)
+
+
+def _node(raw: Mapping[str, Any]) -> Node:
+    attributes: Mapping[str, Any] = raw
+    if "ctrl_deps" in raw:
+        attributes = {a["name"]: a.get("value") for a in raw.get("attrs") or ()}
+        parent = int(raw["ctrl_deps"])
+        sides = [_side(raw.get(side) or {}, _SIDES) for side in ("inputs", "outputs")]
+    else:  # schema 1.0.1
+        parent = int(raw.get("parent", 0))
+        sides = [_side(raw, [f"{side}{what}" for what in _OLD_SIDES]) for side in ("input", "output")]
+    record_id = attributes.get("rf_id")
+    return Node(
+        id=int(raw["id"]), parent=parent, name=str(raw["name"]), schema=str(attributes.get("op_schema") or ""),
+        record_id=record_id if isinstance(record_id, int) else None, inputs=sides[0], outputs=sides[1],
+    )  # fmt: skip
+
+
+def _side(raw: Mapping[str, Any], names: Sequence[str]) -> Side:
+    lists = [value if isinstance(value := raw.get(name), list) else [] for name in names]
+    return Side(values=lists[0], shapes=lists[1], types=lists[2], strides=lists[3])
+
+
+def oddities(nodes: Sequence[Node]) -> Iterator[str]:
+    """A sentence for each kind of thing in a file that is not as it should be."""
+    known = {node.id: node for node in nodes}
+    if orphans := sum(1 for n in nodes if n.parent not in known and n.parent != 0):
+        yield f"{orphans} nodes name a parent that the file does not hold: they began before the recording"
+    if len(known) < len(nodes):
+        yield f"{len(nodes) - len(known)} nodes have a number that another one has"
+    if cycles := _in_circles(known):
+        yield f"{cycles} nodes hang on each other in a circle; each circle is read as if it began there"
+    if generated := sum(1 for n in nodes if n.name.startswith("triton_")):
+        yield f"{generated} kernels that a compiler generated are no operators and are not counted"
+
+
+def _in_circles(known: Mapping[int, Node]) -> int:
+    """How many nodes are their own ancestors, a root that names itself left out."""
+    walk_of: dict[int, int] = {}
+    found = 0
+    for start in known:
+        at = start
+        while at in known and at not in walk_of:
+            walk_of[at] = start
+            at = known[at].parent
+        if at in known and walk_of[at] == start and known[at].parent != at:
+            found += 1
+            after = known[at].parent
+            while after != at:
+                found += 1
+                after = known[after].parent
+    return found
+
+
+def places_of(nodes: Sequence[Node]) -> dict[int, Place]:
+    """The place of every node, from its ancestors; each is looked at once, however deep it lies.
+
+    What runs in another thread (the backward pass) hangs on no step: it belongs to the last step that had begun.
+    """
+    known = {node.id: node for node in nodes}
+    places: dict[int, Place] = {}
+    for start in nodes:
+        chain: list[Node] = []
+        node: Node | None = start
+        seen: set[int] = set()
+        while node is not None and node.id not in places and node.id not in seen:
+            seen.add(node.id)
+            chain.append(node)
+            node = known.get(node.parent) if node.parent != node.id else None
+        around = node if node is not None and node.id in places else None
+        place = places[around.id] if around is not None else Place()
+        for member in reversed(chain):
+            place = _inner(place, around, member)
+            places[member.id] = place
+            around = member
+    current: int | None = None
+    for node in nodes:
+        if number := STEP.match(node.name):
+            current = int(number[1])
+        if places[node.id].step is None and current is not None:
+            places[node.id] = replace(places[node.id], step=current)
+    return places
+
+
+def _inner(outer: Place, around: Node | None, node: Node) -> Place:
+    """The place of a node within `around`, whose own place is `outer`."""
+    number = STEP.match(node.name)
+    return Place(
+        phase=phase_of(node.name, outer.phase),
+        step=int(number[1]) if number else outer.step,
+        inside=outer.inside or (around is not None and around.is_operator and not around.only_calls_others),
+    )
+
+
+def _tensors(value: Any) -> Iterable[list[Any]]:
+    """The tensors in a value, as lists of [tensor, storage, offset, elements, item size, device]."""
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, list) and part and not any(isinstance(p, list) for p in part):
+            yield part
+        elif isinstance(part, list):
+            stack.extend(reversed(part))
+
+
+def nodes_by_step(
+    nodes: Sequence[Node], places: Mapping[int, Place], chosen: Callable[[Node], bool]
+) -> dict[int | None, list[Node]]:
+    """The chosen nodes of each step; those of no step, under None, where the trace marks none."""
+    steps: dict[int | None, list[Node]] = {}
+    for node in nodes:
+        if chosen(node):
+            steps.setdefault(places[node.id].step, []).append(node)
+    return {number: steps[number] for number in steps if number is not None} or steps
