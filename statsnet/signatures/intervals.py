@@ -3,8 +3,8 @@
 - One process is one sample: its median time.
 - If two processes took turns, each turn is one sample of their ratio. Their trimmed mean is taken (Yuen 1974), because
   neighbours disturb a few turns much and most turns little.
-- If several such pairs ran, differences between the pairs' means that their turns do not explain widen the interval.
-  Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
+- If several such pairs ran, the interval is as wide as the differences between the pairs' means require, or the turns if
+  that is more. Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
 
 Intervals hold 95 % and come from Student's t. If several means with their own variances are combined, the degrees of
 freedom are those of Welch and Satterthwaite. One sample gives no interval.
@@ -129,20 +129,29 @@ def _pairs_mean(a: Sequence[Timing], b: Sequence[Timing]) -> _LogMean:
     turns = [_log_ratios(x, y) for x, y in zip(a, b, strict=True)]
     if not turns or not all(turns):
         return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
-    pairs = [_trimmed_mean(logs) for logs in turns]
-    return _mean_of(pairs) if len(pairs) > 1 else pairs[0]
+    return _mean_of([_trimmed_mean(logs) for logs in turns])
 
 
 def _mean_of(means: Sequence[_LogMean]) -> _LogMean:
-    """The mean of several means. If these differ by more than their own variances explain, the rest is a second
-    component of the variance, which is estimated from them (DerSimonian and Laird 1986, with equal weights)."""
+    """The mean of several means, with the wider of two intervals: from the differences between the means, which holds
+    what it promises whatever luck the means have; and from their own variances.
+
+    If the means differ by more than their own variances explain, the first is the wider: its variance has the few
+    degrees of freedom of a sample of n. If they differ by less, two or three of them may still be alike by chance. So
+    the variance is the larger of the two, and the degrees of freedom are those that give the wider interval.
+    """
     n, between = len(means), _mean([log.mean for log in means])
+    if n == 1:
+        return means[0]
     if any(log.freedom == 0 for log in means):
         return between
     parts = [(log.variance / n**2, log.freedom) for log in means]
     within = sum(part for part, _ in parts)
-    parts.append((max(between.variance - within, 0.0), n - 1))
-    return _LogMean(mean=between.mean, variance=sum(part for part, _ in parts), freedom=_freedom(parts))
+    if between.variance >= within:
+        return between
+    freedom = _freedom(parts)
+    wider = max(_student_t(between.freedom) * math.sqrt(between.variance / within), _student_t(freedom))
+    return _LogMean(mean=between.mean, variance=within, freedom=min(_freedom_of_t(wider), freedom))
 
 
 def _freedom(parts: Sequence[tuple[float, float]]) -> float:
@@ -191,3 +200,10 @@ def _student_t(freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def _freedom_of_t(t: float) -> float:
+    """The degrees of freedom for which Student's t is `t`: the inverse of `_student_t`."""
+    from scipy.special import stdtridf
+
+    return float(stdtridf((1 + CONFIDENCE) / 2, t))
