@@ -100,7 +100,36 @@ def paired_ratio(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
 
 
 def paired_suite_factor(members: Sequence[Member]) -> Interval:
-    """Σ w_i T_b,i / T_a,i over Σ w_i. The `rate` of each member is its weight w_i; processes ran in pairs."""
+    """Σ rate_i T_b,i over Σ rate_i T_a,i, of processes that ran in pairs: the mean of the members' factors T_b,i / T_a,i,
+    weighted by their time on side a.
+
+    The interval is that of the factor's linear form (delta method). A member with share s of the time on side a, and
+    share t on side b, changes it by t · log(T_b,i / T_a,i) + (t - s) · log T_a,i. What slows all members of a round
+    alike is in no factor, so it is taken off log T_a,i.
+    """
+    before = _without_common_part([[math.log(process_median_s(x)) for x in member.a] for member in members])
+    factors = [_pairs(member.a, member.b) for member in members]
+    log_factors = [fmean(log.mean for log in pairs) for pairs in factors]
+    times_a = [member.rate * math.exp(fmean(logs)) for member, logs in zip(members, before, strict=True)]
+    times_b = [time * math.exp(factor) for time, factor in zip(times_a, log_factors, strict=True)]
+    terms = []
+    for pairs, logs, time_a, time_b in zip(factors, before, times_a, times_b, strict=True):
+        share_a, share_b = time_a / sum(times_a), time_b / sum(times_b)
+        moved = [
+            _LogMean(
+                mean=share_b * pair.mean + (share_b - share_a) * log_a,
+                variance=share_b**2 * pair.variance,
+                freedom=pair.freedom,
+            )
+            for pair, log_a in zip(pairs, logs, strict=True)
+        ]
+        terms.append((1.0, _mean_of(moved)))
+    return _interval(math.log(sum(times_b) / sum(times_a)), terms)
+
+
+def paired_mean_factor(members: Sequence[Member]) -> Interval:
+    """Σ w_i T_b,i / T_a,i over Σ w_i. The `rate` of each member is its weight w_i, its share of the time on side a;
+    processes ran in pairs."""
     logs = [_pairs_mean(member.a, member.b) for member in members]
     parts = [member.rate * math.exp(log.mean) for member, log in zip(members, logs, strict=True)]
     value = math.log(sum(parts) / sum(member.rate for member in members))
@@ -125,11 +154,27 @@ def _log_mean(processes: Sequence[Timing]) -> _LogMean:
     return _mean([math.log(process_median_s(process)) for process in processes])
 
 
+def _without_common_part(logs: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Logarithms by member and round, less each round's mean over the members, where all have as many rounds."""
+    if len({len(row) for row in logs}) > 1:
+        return [list(row) for row in logs]
+    common = [fmean(column) for column in zip(*logs, strict=True)]
+    return [[log - mean for log, mean in zip(row, common, strict=True)] for row in logs]
+
+
 def _pairs_mean(a: Sequence[Timing], b: Sequence[Timing]) -> _LogMean:
+    return _mean_of(_pairs(a, b))
+
+
+def _pairs(a: Sequence[Timing], b: Sequence[Timing]) -> list[_LogMean]:
+    """log(T_b / T_a) of each pair: of its turns if all pairs took turns, else of its medians, of unknown variance."""
     turns = [_log_ratios(x, y) for x, y in zip(a, b, strict=True)]
-    if not turns or not all(turns):
-        return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
-    return _mean_of([_trimmed_mean(logs) for logs in turns])
+    if not turns:
+        raise MeasurementError("there is no process to take a time from", hint="measure it again")
+    if all(turns):
+        return [_trimmed_mean(logs) for logs in turns]
+    ratios = [process_median_s(y) / process_median_s(x) for x, y in zip(a, b, strict=True)]
+    return [_LogMean(mean=math.log(ratio), variance=0.0, freedom=0) for ratio in ratios]
 
 
 def _mean_of(means: Sequence[_LogMean]) -> _LogMean:

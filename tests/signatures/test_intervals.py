@@ -12,6 +12,7 @@ from statsnet.signatures.intervals import (
     Member,
     geometric_mean,
     latency_with_ci,
+    paired_mean_factor,
     paired_ratio,
     paired_suite_factor,
     process_median_s,
@@ -209,12 +210,72 @@ def test_a_single_turn_has_no_interval() -> None:
     assert paired_ratio([windows(1.0)], [windows(2.0)]) == Interval(value=2.0, low=None, high=None)
 
 
-def test_a_paired_suite_is_the_weighted_mean_of_its_factors() -> None:
+def test_weighted_factors_are_averaged() -> None:
     members = [
         Member(rate=0.75, a=[windows(1.0), windows(3.0)], b=[windows(1.0), windows(3.0)]),
         Member(rate=0.25, a=[windows(10.0), windows(20.0)], b=[windows(50.0), windows(100.0)]),
     ]
-    assert paired_suite_factor(members).value == pytest.approx(0.75 * 1 + 0.25 * 5)
+    assert paired_mean_factor(members).value == pytest.approx(0.75 * 1 + 0.25 * 5)
+
+
+def test_a_paired_suite_weighs_its_factors_by_the_time_on_the_first_side() -> None:
+    """Equal rates; the first takes 4 s and then 8 s, the second 1 s: 9 s in place of 5 s."""
+    members = [
+        Member(rate=0.5, a=[windows(4.0)] * 2, b=[windows(8.0)] * 2),
+        Member(rate=0.5, a=[windows(1.0)] * 2, b=[windows(1.0)] * 2),
+    ]
+    assert paired_suite_factor(members).value == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize("took_turns", [True, False])
+def test_a_paired_suite_is_the_suite_of_the_same_processes(took_turns: bool) -> None:
+    random = np.random.default_rng(3)
+    kind = windows if took_turns else processes
+
+    def sampled(seconds: float) -> list[Timing]:
+        timings = [kind(seconds * math.exp(e)) for e in random.normal(0, 0.1, 4)]
+        return timings if took_turns else [t[0] for t in timings]  # type: ignore[index]
+
+    members = [Member(rate=r, a=sampled(a), b=sampled(b)) for r, a, b in ((1.0, 4.0, 8.0), (3.0, 1.0, 1.0))]
+    assert paired_suite_factor(members).value == pytest.approx(suite_factor(members).value)
+
+
+def test_what_slows_a_whole_round_does_not_widen_a_paired_suites_interval() -> None:
+    slow = (1.0, 1.5, 0.8)
+    members = [
+        Member(rate=0.5, a=[windows(4.0 * s) for s in slow], b=[windows(8.0 * s) for s in slow]),
+        Member(rate=0.5, a=[windows(s) for s in slow], b=[windows(s) for s in slow]),
+    ]
+    factor = paired_suite_factor(members)
+    assert (factor.low, factor.high) == (pytest.approx(1.8), pytest.approx(1.8))
+
+
+@pytest.mark.parametrize("groups", [2, 3, 6])
+def test_a_paired_suites_interval_holds_what_it_promises(groups: int) -> None:
+    """Where the baseline's shares are not the reference's, and its times are not exact either. For sums of few samples
+    each, Satterthwaite's degrees of freedom promise a point or two too much."""
+    random = np.random.default_rng(groups)
+    true_a, true_b, repeats, hits = (4.0, 1.0, 2.0), (8.0, 1.0, 1.0), 500, 0
+    truth = sum(true_b) / sum(true_a)
+    for _ in range(repeats):
+        speed = np.exp(random.normal(0, 0.3, groups))  # of the machine, in each round
+        members = []
+        for a, b in zip(true_a, true_b, strict=True):
+            base = a * speed * np.exp(random.normal(0, 0.05, groups))
+            factor = b / a * np.exp(random.normal(0, 0.03, groups))
+            turns = np.exp(random.normal(0, 0.02, (groups, 8)))
+            members.append(
+                Member(
+                    rate=0.5,
+                    a=[windows(*[t] * 8) for t in base],
+                    b=[windows(*(t * f * row)) for t, f, row in zip(base, factor, turns, strict=True)],
+                )
+            )
+        result = paired_suite_factor(members)
+        assert result.low is not None
+        assert result.high is not None
+        hits += result.low <= truth <= result.high
+    assert hits / repeats >= 0.92
 
 
 def test_without_windows_medians_count() -> None:
