@@ -33,7 +33,7 @@ from benchmarks.ways.comparisons import OTHERS, Comparison, Weighted, comparison
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
-from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_ratio, paired_mean_factor
+from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_mean_factor, paired_ratio
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 

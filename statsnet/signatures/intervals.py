@@ -3,8 +3,8 @@
 - One process is one sample: its median time.
 - If two processes took turns, each turn is one sample of their ratio. Their trimmed mean is taken (Yuen 1974), because
   neighbours disturb a few turns much and most turns little.
-- If several such pairs ran, the interval is as wide as the differences between the pairs' means require, or the turns if
-  that is more. Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
+- If several such pairs ran, the interval is as wide as the differences between the pairs' means require, or the turns,
+  whichever is more. Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
 
 Intervals hold 95 % and come from Student's t. If several means with their own variances are combined, the degrees of
 freedom are those of Welch and Satterthwaite. One sample gives no interval.
@@ -53,14 +53,17 @@ class Member:
 
 def process_median_s(process: Timing) -> float:
     """Median time of one process in seconds. Raises MeasurementError if it has no valid times."""
-    times = process.latency_s
+    return float(median(_valid(process.latency_s)))
+
+
+def _valid(times: Sequence[float]) -> Sequence[float]:
     if not times or not all(math.isfinite(t) and t > 0 for t in times):
         raise MeasurementError(
             "a process has no valid times",
             cause="the list is empty, or not all are positive",
             hint="measure it again",
         )
-    return float(median(times))
+    return times
 
 
 def latency_with_ci(processes: Sequence[Timing]) -> Interval:
@@ -100,8 +103,8 @@ def paired_ratio(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
 
 
 def paired_suite_factor(members: Sequence[Member]) -> Interval:
-    """Σ rate_i T_b,i over Σ rate_i T_a,i, of processes that ran in pairs: the mean of the members' factors T_b,i / T_a,i,
-    weighted by their time on side a.
+    """Σ rate_i T_b,i over Σ rate_i T_a,i, of processes that ran in pairs: the mean of the members' factors
+    T_b,i / T_a,i, weighted by their time on side a.
 
     The interval is that of the factor's linear form (delta method). A member with share s of the time on side a, and
     share t on side b, changes it by t · log(T_b,i / T_a,i) + (t - s) · log T_a,i. What slows all members of a round
@@ -210,7 +213,7 @@ def _log_ratios(a: Timing, b: Timing) -> list[float]:
     before, after = a.window_latency_s, b.window_latency_s
     if not before or not after or len(before) != len(after):
         return []
-    return [math.log(y / x) for x, y in zip(before, after, strict=True)]
+    return [math.log(y / x) for x, y in zip(_valid(before), _valid(after), strict=True)]
 
 
 def _trimmed_mean(logs: Sequence[float]) -> _LogMean:

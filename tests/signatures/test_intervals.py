@@ -36,6 +36,14 @@ def test_invalid_times_never_become_a_number(times: list[float]) -> None:
         process_median_s(Timing(latency_s=tuple(times)))
 
 
+@pytest.mark.parametrize("time_s", [0.0, -1.0, math.nan, math.inf])
+def test_invalid_windows_never_become_a_number(time_s: float) -> None:
+    good, bad = windows(1.0, 1.0), windows(1.0, time_s)
+    for a, b in ((good, bad), (bad, good)):
+        with pytest.raises(MeasurementError):
+            paired_ratio([a], [b])
+
+
 def test_no_process_is_no_number() -> None:
     with pytest.raises(MeasurementError):
         latency_with_ci([])
