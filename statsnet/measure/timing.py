@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from statsnet.environment.record import ALLOCATOR_ENV, describe, usable_cores
+from statsnet.environment.record import ALLOCATOR_ENV, describe, quota_env, usable_cores
 
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
 STILL = 1000  # a clock that shows no time for so many runs stands still, or is too coarse for the step
@@ -26,7 +26,8 @@ SETTLED = 0.02  # warm up until the medians of two successive windows differ by 
 
 
 def relaunch_with_allocator() -> None:
-    """Restart this program with ALLOCATOR_ENV, which glibc reads only once, before Python runs.
+    """Restart this program with ALLOCATOR_ENV, which glibc reads only once, before Python runs; and with the threads
+    that a container's quota allows.
 
     `exec` keeps the process, so that signals and the exit code need no forwarding. If STATSNET_ALLOCATOR is set to
     anything, there is no restart: this prevents a loop, and lets users measure with the system's own settings.
@@ -34,7 +35,7 @@ def relaunch_with_allocator() -> None:
     is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
     if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
         command = [sys.executable, *sys.orig_argv[1:]]
-        os.execve(command[0], command, {**ALLOCATOR_ENV, **os.environ, "STATSNET_ALLOCATOR": "set"})
+        os.execve(command[0], command, {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"})
 
 
 def measure(
@@ -180,7 +181,9 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
     """The command line of a proxy: `make_step(device)` builds its step. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads per operator (default: torch's)")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads per operator (default: torch's, or a quota's)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--min-time", type=float, default=1.0, metavar="S", help="measure S seconds at least")
     parser.add_argument("--max-time", type=float, default=20.0, metavar="S", help="and about S at most")
@@ -192,8 +195,8 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
     relaunch_with_allocator()
     limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
     try:
-        if options.threads is not None:
-            torch.set_num_threads(options.threads)
+        if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
+            torch.set_num_threads(threads)
         process = measure(make_step(options.device), device=options.device, **limits)
         result = {
             "kind": "statsnet.result",

@@ -237,6 +237,16 @@ class TestMain:
         assert self.run(monkeypatch) == 0
         assert " ms ± " in capsys.readouterr().out
 
+    @pytest.mark.parametrize(("options", "threads"), [([], 1), (["--threads", "2"], 2)])
+    def test_threads_are_those_that_a_containers_quota_allows_or_the_user_asks_for(
+        self, monkeypatch: pytest.MonkeyPatch, options: list[str], threads: int
+    ) -> None:
+        monkeypatch.setattr(harness, "quota_env", lambda: {"OMP_NUM_THREADS": "1"})
+        asked: list[int] = []
+        monkeypatch.setattr(torch, "set_num_threads", asked.append)
+        assert self.run(monkeypatch, *options) == 0
+        assert asked == [threads]
+
     def test_json_is_a_valid_result(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(monkeypatch, "--json", "--threads", str(torch.get_num_threads())) == 0
         result = json.loads(capsys.readouterr().out)
