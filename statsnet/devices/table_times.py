@@ -11,7 +11,7 @@ from statsnet.devices.hardware import UNKNOWN, chip_of
 from statsnet.devices.kernel_model import Estimate
 from statsnet.devices.operator_mapping import Mapped, mapped
 from statsnet.devices.tables.row import TableRow
-from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.model import Environment
@@ -35,7 +35,7 @@ class TableTimes:
 
     def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
         """The estimate for one call."""
-        key = json.dumps([op, phase, coarse_arguments(list(args)), list(outputs)], sort_keys=True)
+        key = json.dumps([op, phase, coarse_arguments(op, args), list(outputs)], sort_keys=True)
         if key not in self._estimates:
             self._estimates[key] = self._estimate(op, args, outputs)
         return self._estimates[key]
