@@ -33,7 +33,7 @@ from benchmarks.ways.comparisons import OTHERS, Comparison, Weighted, comparison
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
-from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_ratio, paired_suite_factor
+from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_mean_factor, paired_ratio
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 
@@ -149,7 +149,7 @@ def _factor(log: RoundsLog, weighted: Sequence[Weighted], setting: Setting, roun
     for weight, subject in weighted:
         before, after = log.pairs(subject, setting, rounds)
         members.append(Member(rate=weight, a=before, b=after))
-    return paired_suite_factor(members)
+    return paired_mean_factor(members)
 
 
 def _failed(log: RoundsLog, comparison: Comparison, setting: Setting) -> str | None:

@@ -39,6 +39,7 @@ SETTINGS = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # torch's own switches and their defaults; only those that differ enter a record.
 TORCH_SETTINGS = {
     "float32_matmul_precision": "highest",
@@ -97,7 +98,7 @@ def describe_machine() -> dict[str, Any]:
         "cpu_model": " ".join([name, *numbers]),
         "isa": sorted(ISA_FLAGS.intersection(flags)),
         "cores": usable_cores(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_bytes": usable_memory_bytes(),
         "os": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "cuda": None,
@@ -108,8 +109,56 @@ def describe_machine() -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on: in a container or under taskset, these can be fewer than the machine has."""
+    """Cores that this process may use: in a container or under taskset, these can be fewer than the machine has. Of a
+    quota of 2.5 cores two count, because all threads stop when it is used up."""
+    quotas = [quota for folder in _cgroups("cpu") if (quota := _cpu_quota(folder)) is not None]
+    return max(1, min(_cores_to_run_on(), *map(int, quotas), 1 << 20))
+
+
+def quota_env() -> dict[str, str]:
+    """Variables that hold libraries to as many threads as a container's quota of CPU time allows, since they see all
+    cores of the machine. Empty without such a quota, and if the user has chosen."""
+    chosen = os.environ.get("OMP_NUM_THREADS") or os.environ.get("MKL_NUM_THREADS")
+    cores = usable_cores()
+    return {} if chosen or cores == _cores_to_run_on() else dict.fromkeys(THREAD_VARIABLES, str(cores))
+
+
+def usable_memory_bytes() -> int:
+    """Memory of the machine, or of the container if that has less."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for folder in _cgroups("memory"):
+        texts = (_text(f"{folder}/{name}").strip() for name in ("memory.max", "memory.limit_in_bytes"))
+        sizes += [int(text) for text in texts if text.isdecimal() and int(text) > 0]
+    return min(sizes)
+
+
+def _cores_to_run_on() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_quota(folder: str) -> float | None:
+    """Cores' worth of CPU time that a control group gets, of version 2 or 1; None without a limit."""
+    version_1 = " ".join(_text(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    for text in (_text(f"{folder}/cpu.max"), version_1):
+        if limit := re.fullmatch(r"(\d+) ([1-9]\d*)", text.strip()):  # else "max 100000" or "-1 100000"
+            return int(limit[1]) / int(limit[2])
+    return None
+
+
+def _cgroups(controller: str) -> list[str]:
+    """Folders of the control groups that hold this process, and limit what the `controller` (cpu, memory) counts:
+    its own, and all around it that can be seen from here (man 7 cgroups)."""
+    groups = re.findall(r"^\d+:(.*?):(/.*)$", _text("/proc/self/cgroup"), re.MULTILINE)
+    mount = r"^\d+ \d+ \S+ (/\S*) (/\S*) .*?- (cgroup2?) \S+ (\S+)$"
+    folders = []
+    for root, place, kind, options in re.findall(mount, _text("/proc/self/mountinfo"), re.MULTILINE):
+        for controllers, path in groups:
+            of_mount = controllers == "" if kind == "cgroup2" else controller in controllers.split(",")
+            if not of_mount or (kind == "cgroup" and controller not in options.split(",")):
+                continue
+            inner = Path(path).relative_to(root) if Path(path).is_relative_to(root) and ".." not in path else Path()
+            folders += [f"{place}/{part}" for part in (inner, *inner.parents)]
+    return folders
 
 
 def _gpu(index: int) -> dict[str, Any]:
@@ -164,11 +213,13 @@ def _text(path: str) -> str:
 
 
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
+STILL = 1000  # a clock that shows no time for so many runs stands still, or is too coarse for the step
 SETTLED = 0.02  # warm up until the medians of two successive windows differ by less than this share
 
 
 def relaunch_with_allocator() -> None:
-    """Restart this program with ALLOCATOR_ENV, which glibc reads only once, before Python runs.
+    """Restart this program with ALLOCATOR_ENV, which glibc reads only once, before Python runs; and with the threads
+    that a container's quota allows.
 
     `exec` keeps the process, so that signals and the exit code need no forwarding. If STATSNET_ALLOCATOR is set to
     anything, there is no restart: this prevents a loop, and lets users measure with the system's own settings.
@@ -176,7 +227,7 @@ def relaunch_with_allocator() -> None:
     is_set = ALLOCATOR_ENV.keys() <= os.environ.keys() or "STATSNET_ALLOCATOR" in os.environ
     if sys.platform == "linux" and os.path.isfile(sys.argv[0]) and not is_set:
         command = [sys.executable, *sys.orig_argv[1:]]
-        os.execve(command[0], command, {**ALLOCATOR_ENV, **os.environ, "STATSNET_ALLOCATOR": "set"})
+        os.execve(command[0], command, {**ALLOCATOR_ENV, **quota_env(), **os.environ, "STATSNET_ALLOCATOR": "set"})
 
 
 def measure(
@@ -190,7 +241,8 @@ def measure(
 ) -> dict[str, Any]:
     """Time `step` until its median is known to PRECISION, or until `max_time_s` is over (there are always 3 runs).
 
-    Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise.
+    Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise. Raises
+    RuntimeError if the clock shows no time for most runs.
     """
     timed = partial(time_once, step, device, clock)
     warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
@@ -200,8 +252,11 @@ def measure(
     while not enough and (len(times) < 3 or sum(times) < max_time_s):
         # Runs are judged in growing groups: sorting them after every single one would disturb the caches.
         times += [timed() for _ in range(1 + len(times) // 10)]
+        if len(times) >= min(STILL, min_runs):
+            check_clock(times)
         enough = len(times) >= min_runs and sum(times) >= min_time_s and precision(times) < PRECISION
-    used = {name: value - before[name] for name, value in _counters().items()}
+    check_clock(times)
+    used = {name: value - before[name] for name, value in _counters().items() if name in before}
     warnings = noise_warnings(times, used, torch.get_num_threads(), usable_cores())
     if not settled:
         warnings.append("the warm-up did not settle: raise --max-time")
@@ -225,6 +280,12 @@ def time_once(step: Callable[[], object], device: str, clock: Callable[[], float
     return float(first.elapsed_time(last)) / 1e3
 
 
+def check_clock(times: list[float]) -> None:
+    """Raise RuntimeError for times whose median is no time at all."""
+    if median(times) <= 0:
+        raise RuntimeError(f"the clock shows no time for most of {len(times)} runs: it stands still, or is too coarse")
+
+
 def warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> tuple[list[float], bool]:
     """Run until two successive windows agree (each has at least 3 runs and `window_s`), or until `limit_s` is over."""
     times: list[float] = []
@@ -232,6 +293,8 @@ def warm_up(timed: Callable[[], float], *, window_s: float, limit_s: float) -> t
     while spent < limit_s:
         times.append(timed())
         spent += times[-1]
+        if len(times) % STILL == 0:
+            check_clock(times[-STILL:])
         if len(times) - begin >= 3 and spent - spent_before >= window_s:
             current = median(times[begin:])
             if abs(current - previous) < SETTLED * current:
@@ -251,9 +314,10 @@ def median_interval(times: list[float]) -> tuple[float, float]:
 
 
 def precision(times: list[float]) -> float:
-    """Half the width of the median's interval as a share of the median."""
+    """Half the width of the median's interval as a share of the median; infinite if the median is no time at all."""
     low, high = median_interval(times)
-    return (high - low) / 2 / median(times)
+    middle = median(times)
+    return (high - low) / 2 / middle if middle > 0 else float("inf")
 
 
 def noise_warnings(times: list[float], used: dict[str, int], threads: int, cores: int) -> list[str]:
@@ -285,14 +349,20 @@ def noise_warnings(times: list[float], used: dict[str, int], threads: int, cores
 
 
 def _counters() -> dict[str, int]:
-    """Clock ticks of the usable cores and of this process, and its page faults; empty without /proc."""
+    """Clock ticks of the usable cores and of this process, and its page faults; empty without /proc, and where /proc
+    does not show the usable cores."""
     try:
         rows = re.findall(r"^cpu(\d+) (.*)", Path("/proc/stat").read_text(), re.MULTILINE)
         own = [int(n) for n in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1:]]
     except OSError:
         return {}
     usable = os.sched_getaffinity(0)
-    ticks = [[int(n) for n in row.split()[:8]] for core, row in rows if int(core) in usable]
+    ours = [row for core, row in rows if int(core) in usable]
+    if len(ours) < len(usable) == len(rows):
+        ours = [row for _, row in rows]  # a container whose /proc has its own cores alone, numbered from 0
+    if len(ours) < len(usable):
+        return {}
+    ticks = [[int(n) for n in row.split()[:8]] for row in ours]
     user, nice, system, idle, wait, irq, soft_irq, stolen = map(sum, zip(*ticks, strict=True))
     busy = user + nice + system + irq + soft_irq
     total = busy + idle + wait + stolen
@@ -303,7 +373,9 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
     """The command line of a proxy: `make_step(device)` builds its step. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
-    parser.add_argument("--threads", type=int, metavar="N", help="threads per operator (default: torch's)")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads per operator (default: torch's, or a quota's)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--min-time", type=float, default=1.0, metavar="S", help="measure S seconds at least")
     parser.add_argument("--max-time", type=float, default=20.0, metavar="S", help="and about S at most")
@@ -315,8 +387,8 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
     relaunch_with_allocator()
     limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
     try:
-        if options.threads is not None:
-            torch.set_num_threads(options.threads)
+        if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
+            torch.set_num_threads(threads)
         process = measure(make_step(options.device), device=options.device, **limits)
         result = {
             "kind": "statsnet.result",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from statsnet.signatures.operators import TensorSpec, is_tensor
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "relu": lambda x, _: F.relu(x),
     "gelu": lambda x, _: F.gelu(x),
+    "gelu_tanh": lambda x, _: F.gelu(x, approximate="tanh"),
     "silu": lambda x, _: F.silu(x),
     "tanh": lambda x, _: torch.tanh(x),
     "sigmoid": lambda x, _: torch.sigmoid(x),
@@ -36,6 +38,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "rsqrt": lambda x, _: torch.rsqrt(x.abs() + 1),
     "square": lambda x, _: x.pow(2),
     "cube": lambda x, _: x.pow(3),
+    "power": lambda x, _: (x.abs() + 1).pow(0.75),
     "scale": lambda x, _: x * 0.9,
     "shift": lambda x, _: x + 0.1,
     "dropout": lambda x, _: F.dropout(x, 0.1),
@@ -89,10 +92,22 @@ def function_of(cluster: Cluster) -> str | None:
     name = _SAME.get(base, base)
     second = next((a for a in cluster.args[1:] if is_tensor(a)), None)
     if base == "pow":
-        return "cube" if cluster.args[1] == 3 else "square"
+        return _power_of(cluster.args[1])
+    if base == "gelu" and "tanh" in cluster.args:
+        return "gelu_tanh"
     if name in BINARY and second is None:
         return {"add": "shift", "sub": "shift", "mul": "scale", "div": "scale"}.get(name)
     return name if name in FUNCTIONS else None
+
+
+_POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "rsqrt", 1.0: "square", 2.0: "square", -2.0: "square", 3.0: "cube"}
+"""1 stands for a square: only gradients have this exponent, so that in forward a signature of an earlier version lost
+another."""
+
+
+def _power_of(exponent: Any) -> str:
+    """The name in FUNCTIONS for an exponent; tensors, and numbers without a kernel of their own, are alike."""
+    return _POWERS.get(exponent, "power") if isinstance(exponent, (int, float)) else "power"
 
 
 class PointwiseKind(BlockKind):

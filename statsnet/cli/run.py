@@ -57,11 +57,12 @@ def run(
         trust=trust,
         limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
     )
-    spec = open_proxy(proxy, trust=trust).spec
+    opened = open_proxy(proxy, trust=trust)
+    fit = None if trust else opened.fit()
     options.require_device(device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)
     from statsnet.reporting.results import result_report
     from statsnet.signatures.conversion import plain
 
-    output.deliver(plain(result), json_path, lambda: result_report(result, spec))
+    output.deliver(plain(result), json_path, lambda: result_report(result, opened.spec, fit))

@@ -24,7 +24,7 @@ from statsnet.devices.operator_mapping import KNOWN, table_operator
 from statsnet.devices.performance_model import KindModel, predict_rows
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.row import TableRow
-from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import base_name, categorize
@@ -205,7 +205,7 @@ def _trees() -> Any:
 
 
 def _key(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> str:
-    return json.dumps([op, phase, coarse_arguments(list(args)), list(outputs)], sort_keys=True)
+    return json.dumps([op, phase, coarse_arguments(op, args), list(outputs)], sort_keys=True)
 
 
 def _groups_of(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[str, str]:

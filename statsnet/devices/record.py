@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.process import run
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, activity_alone
 from statsnet.profiling.hardware_counters import counters_of
@@ -214,7 +214,7 @@ def _cluster(call: CapturedCall) -> Cluster:
         phase=call.phase,
         category=categorize(call.op, call.phase),
         calls=1.0,
-        args=tuple(coarse_arguments(call.args)),
+        args=tuple(coarse_arguments(call.op, call.args)),
         outputs=tuple(call.outputs),
         flops=cost.flops if cost else None,
         bytes_read=cost.bytes_read if cost else None,

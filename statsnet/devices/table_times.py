@@ -13,7 +13,7 @@ from statsnet.devices.operator_mapping import Mapped, by_work, mapped
 from statsnet.devices.operator_work import SCALAR
 from statsnet.devices.stand_ins import stand_ins
 from statsnet.devices.tables.row import TableRow
-from statsnet.profiling.build_signature import coarse_arguments
+from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.model import Environment
@@ -37,7 +37,7 @@ class TableTimes:
 
     def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
         """The estimate for one call."""
-        key = json.dumps([op, phase, coarse_arguments(list(args)), list(outputs)], sort_keys=True)
+        key = json.dumps([op, phase, coarse_arguments(op, args), list(outputs)], sort_keys=True)
         if key not in self._estimates:
             self._estimates[key] = self._estimate(op, args, outputs)
         return self._estimates[key]

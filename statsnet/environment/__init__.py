@@ -17,6 +17,7 @@ from statsnet.environment.record import (
     ISA_FLAGS,
     SETTINGS,
     TORCH_SETTINGS,
+    quota_env,
 )
 from statsnet.errors import DeviceError
 
@@ -31,6 +32,7 @@ __all__ = [
     "describe",
     "differences",
     "fingerprint",
+    "quota_env",
     "select",
     "slug",
 ]

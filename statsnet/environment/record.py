@@ -28,6 +28,7 @@ SETTINGS = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )  # fmt: skip
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # torch's own switches and their defaults; only those that differ enter a record.
 TORCH_SETTINGS = {
     "float32_matmul_precision": "highest",
@@ -88,7 +89,7 @@ def describe_machine() -> dict[str, Any]:
         "cpu_model": " ".join([name, *numbers]),
         "isa": sorted(ISA_FLAGS.intersection(flags)),
         "cores": usable_cores(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_bytes": usable_memory_bytes(),
         "os": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "cuda": None,
@@ -99,8 +100,56 @@ def describe_machine() -> dict[str, Any]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on: in a container or under taskset, these can be fewer than the machine has."""
+    """Cores that this process may use: in a container or under taskset, these can be fewer than the machine has. Of a
+    quota of 2.5 cores two count, because all threads stop when it is used up."""
+    quotas = [quota for folder in _cgroups("cpu") if (quota := _cpu_quota(folder)) is not None]
+    return max(1, min(_cores_to_run_on(), *map(int, quotas), 1 << 20))
+
+
+def quota_env() -> dict[str, str]:
+    """Variables that hold libraries to as many threads as a container's quota of CPU time allows, since they see all
+    cores of the machine. Empty without such a quota, and if the user has chosen."""
+    chosen = os.environ.get("OMP_NUM_THREADS") or os.environ.get("MKL_NUM_THREADS")
+    cores = usable_cores()
+    return {} if chosen or cores == _cores_to_run_on() else dict.fromkeys(THREAD_VARIABLES, str(cores))
+
+
+def usable_memory_bytes() -> int:
+    """Memory of the machine, or of the container if that has less."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for folder in _cgroups("memory"):
+        texts = (_text(f"{folder}/{name}").strip() for name in ("memory.max", "memory.limit_in_bytes"))
+        sizes += [int(text) for text in texts if text.isdecimal() and int(text) > 0]
+    return min(sizes)
+
+
+def _cores_to_run_on() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_quota(folder: str) -> float | None:
+    """Cores' worth of CPU time that a control group gets, of version 2 or 1; None without a limit."""
+    version_1 = " ".join(_text(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    for text in (_text(f"{folder}/cpu.max"), version_1):
+        if limit := re.fullmatch(r"(\d+) ([1-9]\d*)", text.strip()):  # else "max 100000" or "-1 100000"
+            return int(limit[1]) / int(limit[2])
+    return None
+
+
+def _cgroups(controller: str) -> list[str]:
+    """Folders of the control groups that hold this process, and limit what the `controller` (cpu, memory) counts:
+    its own, and all around it that can be seen from here (man 7 cgroups)."""
+    groups = re.findall(r"^\d+:(.*?):(/.*)$", _text("/proc/self/cgroup"), re.MULTILINE)
+    mount = r"^\d+ \d+ \S+ (/\S*) (/\S*) .*?- (cgroup2?) \S+ (\S+)$"
+    folders = []
+    for root, place, kind, options in re.findall(mount, _text("/proc/self/mountinfo"), re.MULTILINE):
+        for controllers, path in groups:
+            of_mount = controllers == "" if kind == "cgroup2" else controller in controllers.split(",")
+            if not of_mount or (kind == "cgroup" and controller not in options.split(",")):
+                continue
+            inner = Path(path).relative_to(root) if Path(path).is_relative_to(root) and ".." not in path else Path()
+            folders += [f"{place}/{part}" for part in (inner, *inner.parents)]
+    return folders
 
 
 def _gpu(index: int) -> dict[str, Any]:

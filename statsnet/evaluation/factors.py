@@ -171,9 +171,13 @@ def _digest(how: object) -> str:
 
 
 def factors(members: Sequence[SuiteMember], before: Timings, after: Timings) -> tuple[Interval, Interval]:
-    """The factors of suite and proxy. The last entry of `before` and of `after` is the proxy's."""
+    """The factors of suite and proxy. The last entry of `before` and of `after` is the proxy's.
+
+    The suite's factor is Σ rate_i T_i(after) / Σ rate_i T_i(before): its members keep the rates of the environment in
+    which the proxy was made, which may be another than the baseline.
+    """
     suite = paired_suite_factor(
-        [Member(rate=m.weight, a=a, b=b) for m, a, b in zip(members, before[:-1], after[:-1], strict=True)]
+        [Member(rate=m.rate, a=a, b=b) for m, a, b in zip(members, before[:-1], after[:-1], strict=True)]
     )
     return suite, paired_ratio(before[-1], after[-1])
 

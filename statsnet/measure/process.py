@@ -24,7 +24,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import msgspec
 
 from statsnet import errors
-from statsnet.environment import ALLOCATOR_ENV, describe
+from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control, Job
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
@@ -68,14 +68,14 @@ def run_job(job: Job[R], *, report: Report = silent) -> R:
 
 
 def child_environment(control: Control = DEFAULT) -> dict[str, str]:
-    """This process's variables, those of the allocator (unless STATSNET_ALLOCATOR=system), of the setting and of the
-    control.
+    """This process's variables, those of the allocator (unless STATSNET_ALLOCATOR=system), of a container's quota of
+    CPU time, of the setting and of the control.
 
     The child finds the same modules as this process, and no others in the working directory.
     """
     allocator = {} if os.environ.get("STATSNET_ALLOCATOR") == "system" else ALLOCATOR_ENV
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**allocator, **os.environ, "PYTHONPATH": path, **control.setting.env, **control.env}
+    return {**allocator, **quota_env(), **os.environ, "PYTHONPATH": path, **control.setting.env, **control.env}
 
 
 def measuring_environment(device: str = "cpu") -> Environment:
@@ -83,7 +83,11 @@ def measuring_environment(device: str = "cpu") -> Environment:
     variables = child_environment()
     allocator = {name: variables[name] for name in ALLOCATOR_ENV if name in variables}
     here = describe(device)
-    return cast(Environment, {**here, "allocator": {**here["allocator"], **allocator}})
+    within = quota_env()
+    if within and here["threads"] is not None:
+        here["threads"] = int(within["OMP_NUM_THREADS"])
+    settings = dict(sorted({**here["settings"], **within}.items()))
+    return cast(Environment, {**here, "allocator": {**here["allocator"], **allocator}, "settings": settings})
 
 
 class Running(Protocol):

@@ -35,6 +35,10 @@ WARM_UP_S = 5.0
 FLUSHED_RUNS = 30
 """At most this many steps are timed with the L2 cache flushed before each."""
 
+ASLEEP, LOOK_S, SLEEPLESS_S = 0.1, 0.005, 0.5
+"""Threads are asleep if they use less than ASLEEP of one core for LOOK_S. Those that never sleep, as with
+OMP_WAIT_POLICY=active, are waited for no longer than SLEEPLESS_S: LLVM's and Intel's OpenMP spin for 0.2 s."""
+
 GENERATED = {"cpu": "cpp_fused", "cuda": "triton_"}
 """Part of the names that Inductor gives to its kernels."""
 
@@ -109,7 +113,7 @@ class TimingTask(Task[TimedStep]):
         reference_latency_s: list[float] = []
         if context.turns is not None:
             limit_s = WARM_UP_S if self.limits.max_time_s is None else self.limits.max_time_s
-            timing = take_turns(wrapped, context.turns, context.say, device=device, limit_s=limit_s)
+            timing = take_turns(wrapped, context.turns, _once_asleep(context.say), device=device, limit_s=limit_s)
         elif self.reference_network is not None:
             assert self.limits.max_time_s is not None
             network, time_s = ReferenceNetwork(self.reference_network, device), self.limits.max_time_s
@@ -242,6 +246,34 @@ def take_turns(
         window_latency_s=tuple(windows),
     )
     return _throttled(timing, meter.record(max(len(times), 1))) if on_gpu else timing
+
+
+def _once_asleep(say: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Says that the turn is over when it is."""
+
+    def say_then(event: Event) -> None:
+        fall_asleep()
+        say(event)
+
+    return say_then
+
+
+def fall_asleep(
+    *,
+    used_s: Callable[[], float] = time.process_time,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Wait until this process's threads sleep, so that they do not take cores from the next process's window; says
+    whether they do. Threads of OpenMP spin for a while after their last work, each runtime for as long as it likes.
+    To forbid it (KMP_BLOCKTIME=0, OMP_WAIT_POLICY=passive) would change the step's own time."""
+    end = clock() + SLEEPLESS_S
+    while clock() < end:
+        begin, used_before_s = clock(), used_s()
+        sleep(LOOK_S)
+        if used_s() - used_before_s < ASLEEP * (clock() - begin):
+            return True
+    return False
 
 
 def _throttled(timing: Timing, power: ProcessPower) -> Timing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from statistics import mean, median, pstdev
 from typing import Any
 
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import activity_of
 from statsnet.profiling.kernels import kernel_class
@@ -27,24 +27,6 @@ class _Cluster:
     calls: float = 0.0
     time_s: float | None = None
     implementation: Counter[str] = field(default_factory=Counter)
-
-
-def coarse_number(value: float) -> float:
-    """A scalar's sign and order of magnitude: enough for a replay, too coarse to reveal a weight or a threshold."""
-    if value == 0 or abs(value) in (0.5, 1.0, 2.0):
-        return value
-    return math.copysign(10.0 ** round(math.log10(abs(value))), value)
-
-
-def coarse_arguments(value: Any) -> Any:
-    """Encoded arguments, with every floating-point scalar reduced to its sign and order of magnitude."""
-    if isinstance(value, bool) or isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return coarse_number(value)
-    if isinstance(value, list):
-        return [coarse_arguments(v) for v in value]
-    return value
 
 
 def build_signature(
@@ -73,7 +55,7 @@ def build_signature(
             if call.metadata:
                 cluster_of.append(None)
                 continue
-            args = coarse_arguments(call.args)
+            args = coarse_arguments(call.op, call.args)
             key = json.dumps([call.op, call.phase, args, call.outputs, call.is_lost], sort_keys=True)
             if key not in clusters:
                 call.args = args

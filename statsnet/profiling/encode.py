@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -43,15 +44,20 @@ def encode_value(value: Any) -> Any:
     return None  # dtype, device, layout, generator: implied by the outputs
 
 
+NORMS = frozenset({
+    "norm", "native_norm", "linalg_vector_norm", "linalg_norm", "linalg_cond", "_foreach_norm", "renorm", "dist",
+    "cdist", "_cdist_forward", "_cdist_backward", "_pdist_forward", "_pdist_backward",
+})  # fmt: skip
+"""Operators for which an infinite order is a maximum or a minimum, in a kernel of its own."""
+
+
 def encode_arguments(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Arguments in the order of the operator's schema, with defaults filled in."""
-    encoded = [encode_value(a) for a in args]
-    for argument in func._schema.arguments[len(args) :]:
-        if argument.name in kwargs:
-            encoded.append(encode_value(kwargs[argument.name]))
-        else:
-            encoded.append(encode_value(argument.default_value))
-    return encoded
+    rest = func._schema.arguments[len(args) :]
+    values = [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
+    if func._schema.name.partition("::")[2].rstrip("_") in NORMS:
+        values = [str(v) if isinstance(v, float) and math.isinf(v) else v for v in values]
+    return [encode_value(v) for v in values]
 
 
 def encode_outputs(result: Any) -> list[Any]:

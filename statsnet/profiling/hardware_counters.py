@@ -68,20 +68,18 @@ def assign_to_clusters(
     Raises MeasurementError unless both are the same kernels in the same order: nothing is shifted to make them fit.
     """
     check_same(launches, counted)
-    samples: dict[CounterName, list[list[tuple[Launch, float]]]] = {
-        name: [[] for _ in range(clusters)] for name in COUNTERS
-    }
+    kernels: list[list[tuple[Launch, CountedKernel]]] = [[] for _ in range(clusters)]
     for launch, kernel in zip(launches, counted, strict=True):
-        if launch.cluster is None:
-            continue
-        for name, value in kernel.values.items():
-            if value is not None:
-                samples[name][launch.cluster].append((launch, value))
-    by_cluster: dict[CounterName, tuple[float | None, ...]] = {
-        name: tuple(combine_samples(name, of_cluster) for of_cluster in clusters_samples)
-        for name, clusters_samples in samples.items()
-        if any(clusters_samples)
-    }
+        if launch.cluster is not None:
+            kernels[launch.cluster].append((launch, kernel))
+    by_cluster: dict[CounterName, tuple[float | None, ...]] = {}
+    for name in COUNTERS:
+        values = tuple(
+            combine_samples(name, [(launch, kernel.values.get(name)) for launch, kernel in of_cluster])
+            for of_cluster in kernels
+        )
+        if any(value is not None for value in values):
+            by_cluster[name] = values
     missing: dict[PowerField | CounterName, Reason] = {
         name: "not_supported" for name in COUNTERS if name not in by_cluster
     }
@@ -115,16 +113,21 @@ def with_counters(signature: Signature, counters: Counters) -> Signature:
     return replace(signature, measurements=(replace(measurement, gpu=gpu),))
 
 
-def combine_samples(name: str, samples: Sequence[tuple[Launch, float]]) -> float | None:
-    """One value for several kernels: their mean over time; for SUM_COUNTERS, the sum in an average step."""
-    if not samples:
+def combine_samples(name: str, samples: Sequence[tuple[Launch, float | None]]) -> float | None:
+    """One value for several kernels: their mean over time; for SUM_COUNTERS, the sum in an average step, in which
+    kernels without a value count as if they were like the others, second for second. None if no kernel has a value."""
+    known = [(launch, value) for launch, value in samples if value is not None]
+    if not known:
         return None
+    spent_s = sum(launch.weight * launch.time_s for launch, _ in known)
     if name in SUM_COUNTERS:
-        return sum(launch.weight * value for launch, value in samples)
-    spent = sum(launch.weight * launch.time_s for launch, _ in samples)
-    if spent <= 0:
-        return sum(value for _, value in samples) / len(samples)
-    return sum(launch.weight * launch.time_s * value for launch, value in samples) / spent
+        total = sum(launch.weight * value for launch, value in known)
+        if len(known) == len(samples) or spent_s <= 0:
+            return total
+        return total * sum(launch.weight * launch.time_s for launch, _ in samples) / spent_s
+    if spent_s <= 0:
+        return sum(value for _, value in known) / len(known)
+    return sum(launch.weight * launch.time_s * value for launch, value in known) / spent_s
 
 
 def _at(names: Sequence[str], place: int) -> str:

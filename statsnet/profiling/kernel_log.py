@@ -12,8 +12,9 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
+from typing import Any
 
 import torch
 
@@ -25,32 +26,37 @@ class KernelLog:
 
     def __enter__(self) -> KernelLog:
         self._libc = ctypes.CDLL(None)
-        self._file = tempfile.TemporaryFile()
         self._position = 0
-        sys.stdout.flush()
-        self._libc.fflush(None)
-        self._saved_stdout = os.dup(1)
-        os.dup2(self._file.fileno(), 1)
-        self._stack = ExitStack()
-        if torch.backends.mkldnn.is_available():
-            self._stack.enter_context(torch.backends.mkldnn.verbose(1))
-        if torch.backends.mkl.is_available():
-            self._stack.enter_context(torch.backends.mkl.verbose(1))
+        with ExitStack() as stack:
+            self._file = stack.enter_context(tempfile.TemporaryFile())
+            self._flush()
+            saved_stdout = os.dup(1)
+            stack.callback(os.close, saved_stdout)
+            os.dup2(self._file.fileno(), 1)
+            stack.callback(self._hand_back, saved_stdout)
+            for library in (torch.backends.mkldnn, torch.backends.mkl):
+                if library.is_available():
+                    _make_verbose(library, stack)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-        sys.stdout.flush()
-        self._libc.fflush(None)
-        os.dup2(self._saved_stdout, 1)
-        os.close(self._saved_stdout)
+
+    def _hand_back(self, stdout: int) -> None:
+        """Restore standard output, and pass on what the model's own code printed."""
+        self._flush()
+        os.dup2(stdout, 1)
         self._file.seek(0)
-        for line in self._file:  # pass on what the model's own code printed
+        for line in self._file:
             if not line.startswith((b"onednn_verbose", b"MKL_VERBOSE")):
                 _write(line)
-        self._file.close()
+
+    def _flush(self) -> None:
+        sys.stdout.flush()
+        self._libc.fflush(None)
 
     def take(self) -> tuple[str, ...]:
         return implementations(self.text())
@@ -64,6 +70,12 @@ class KernelLog:
         text = os.pread(self._file.fileno(), size - self._position, self._position)
         self._position = size
         return text.decode(errors="replace")
+
+
+def _make_verbose(library: Any, stack: ExitStack) -> None:
+    """A library built without its verbose mode names nothing: its operators count as ATen's own."""
+    with suppress(AssertionError, AttributeError, RuntimeError):
+        stack.enter_context(library.verbose(1))
 
 
 def _write(data: bytes) -> None:

@@ -20,6 +20,8 @@ from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import flatten_tensor_list, is_tensor
 
+INFINITE = ("inf", "-inf")
+"""Orders of norms; JSON has no such number."""
 CHUNK_BYTES = 2**30
 REPEATS = 3
 
@@ -82,7 +84,7 @@ def _value(encoded: Any, high: int, device: str) -> Any:
             for entry in entries
             for _ in range(1 if entry is None else entry.get("times", 1))
         ]
-    return encoded
+    return float(encoded) if encoded in INFINITE else encoded
 
 
 def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:

@@ -82,7 +82,8 @@ def fit_report(fit: Fit) -> Report:
             line(
                 f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every "
                 f"workload {format_duration(summary.suite_latency_s)}: "
-                f"{format_compression(summary.compression)}."
+                f"{format_compression(summary.compression)}. Both are times of the hour in which it was made: "
+                "a later `statsnet run` may differ from them."
             )
         )
     if fit.effort == "quick":

@@ -7,6 +7,7 @@ from statistics import median
 
 from rich.table import Table
 
+from statsnet.environment import differences
 from statsnet.evaluation.compare import Comparison
 from statsnet.reporting.tables import (
     MISSING,
@@ -19,7 +20,7 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.documents import ProxySpec, Result, ResultMember
+from statsnet.signatures.documents import Fit, ProxySpec, Result, ResultMember
 from statsnet.signatures.intervals import Interval, latency_with_ci
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -32,8 +33,13 @@ POWER_ROWS = (
 )
 
 
-def result_report(result: Result, spec: ProxySpec | None = None) -> Report:
-    """Median, interval, samples, environment and warnings; with `spec`, what the proxy stands for."""
+SAME_SPEED = 0.02
+"""A step that differs less from that in fit.json needs no explanation."""
+
+
+def result_report(result: Result, spec: ProxySpec | None = None, fit: Fit | None = None) -> Report:
+    """Median, interval, samples, environment and warnings; with `spec`, what the proxy stands for; with `fit` too, why
+    the same machine took another time when the proxy was made."""
     if result.members is not None:
         return _suite_report(result, result.members)
     processes = result.of_subject
@@ -47,7 +53,24 @@ def result_report(result: Result, spec: ProxySpec | None = None) -> Report:
     ]
     if spec is not None:
         rows.append(("stands for", _stands_for(spec)))
-    return [pairs(_title(result), rows), *notes("warnings:", warnings_of(processes))]
+    other_time = _when_made(interval.value, result, spec, fit) if spec is not None and fit is not None else []
+    return [pairs(_title(result), rows), *other_time, *notes("warnings:", warnings_of(processes))]
+
+
+def _when_made(step_s: float, result: Result, spec: ProxySpec, fit: Fit) -> Report:
+    """Nothing in another environment, where another time is what one wants to see."""
+    made_s = fit.summary.step_latency_s
+    if made_s is None or abs(made_s / step_s - 1) < SAME_SPEED:
+        return []
+    if not spec.reference_environment or differences(result.environment, spec.reference_environment):
+        return []
+    return [
+        line(
+            f"When the proxy was made, in such an environment, its step took {format_duration(made_s)} (fit.json): "
+            "machines change speed. For how long a step takes now, believe this run. The time in fit.json counts "
+            "beside the suite's of the same hour; `statsnet validate` measures both anew."
+        )
+    ]
 
 
 def _gpu_rows(processes: Sequence[Timing]) -> list[tuple[str, str]]:

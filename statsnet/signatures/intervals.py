@@ -3,8 +3,8 @@
 - One process is one sample: its median time.
 - If two processes took turns, each turn is one sample of their ratio. Their trimmed mean is taken (Yuen 1974), because
   neighbours disturb a few turns much and most turns little.
-- If several such pairs ran, differences between the pairs' means that their turns do not explain widen the interval.
-  Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
+- If several such pairs ran, the interval is as wide as the differences between the pairs' means require, or the turns,
+  whichever is more. Processes differ, for instance in memory placement, in ways that turns within one pair cannot show.
 
 Intervals hold 95 % and come from Student's t. If several means with their own variances are combined, the degrees of
 freedom are those of Welch and Satterthwaite. One sample gives no interval.
@@ -53,14 +53,17 @@ class Member:
 
 def process_median_s(process: Timing) -> float:
     """Median time of one process in seconds. Raises MeasurementError if it has no valid times."""
-    times = process.latency_s
+    return float(median(_valid(process.latency_s)))
+
+
+def _valid(times: Sequence[float]) -> Sequence[float]:
     if not times or not all(math.isfinite(t) and t > 0 for t in times):
         raise MeasurementError(
             "a process has no valid times",
             cause="the list is empty, or not all are positive",
             hint="measure it again",
         )
-    return float(median(times))
+    return times
 
 
 def latency_with_ci(processes: Sequence[Timing]) -> Interval:
@@ -100,7 +103,36 @@ def paired_ratio(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
 
 
 def paired_suite_factor(members: Sequence[Member]) -> Interval:
-    """Σ w_i T_b,i / T_a,i over Σ w_i. The `rate` of each member is its weight w_i; processes ran in pairs."""
+    """Σ rate_i T_b,i over Σ rate_i T_a,i, of processes that ran in pairs: the mean of the members' factors
+    T_b,i / T_a,i, weighted by their time on side a.
+
+    The interval is that of the factor's linear form (delta method). A member with share s of the time on side a, and
+    share t on side b, changes it by t · log(T_b,i / T_a,i) + (t - s) · log T_a,i. What slows all members of a round
+    alike is in no factor, so it is taken off log T_a,i.
+    """
+    before = _without_common_part([[math.log(process_median_s(x)) for x in member.a] for member in members])
+    factors = [_pairs(member.a, member.b) for member in members]
+    log_factors = [fmean(log.mean for log in pairs) for pairs in factors]
+    times_a = [member.rate * math.exp(fmean(logs)) for member, logs in zip(members, before, strict=True)]
+    times_b = [time * math.exp(factor) for time, factor in zip(times_a, log_factors, strict=True)]
+    terms = []
+    for pairs, logs, time_a, time_b in zip(factors, before, times_a, times_b, strict=True):
+        share_a, share_b = time_a / sum(times_a), time_b / sum(times_b)
+        moved = [
+            _LogMean(
+                mean=share_b * pair.mean + (share_b - share_a) * log_a,
+                variance=share_b**2 * pair.variance,
+                freedom=pair.freedom,
+            )
+            for pair, log_a in zip(pairs, logs, strict=True)
+        ]
+        terms.append((1.0, _mean_of(moved)))
+    return _interval(math.log(sum(times_b) / sum(times_a)), terms)
+
+
+def paired_mean_factor(members: Sequence[Member]) -> Interval:
+    """Σ w_i T_b,i / T_a,i over Σ w_i. The `rate` of each member is its weight w_i, its share of the time on side a;
+    processes ran in pairs."""
     logs = [_pairs_mean(member.a, member.b) for member in members]
     parts = [member.rate * math.exp(log.mean) for member, log in zip(members, logs, strict=True)]
     value = math.log(sum(parts) / sum(member.rate for member in members))
@@ -125,24 +157,49 @@ def _log_mean(processes: Sequence[Timing]) -> _LogMean:
     return _mean([math.log(process_median_s(process)) for process in processes])
 
 
+def _without_common_part(logs: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Logarithms by member and round, less each round's mean over the members, where all have as many rounds."""
+    if len({len(row) for row in logs}) > 1:
+        return [list(row) for row in logs]
+    common = [fmean(column) for column in zip(*logs, strict=True)]
+    return [[log - mean for log, mean in zip(row, common, strict=True)] for row in logs]
+
+
 def _pairs_mean(a: Sequence[Timing], b: Sequence[Timing]) -> _LogMean:
+    return _mean_of(_pairs(a, b))
+
+
+def _pairs(a: Sequence[Timing], b: Sequence[Timing]) -> list[_LogMean]:
+    """log(T_b / T_a) of each pair: of its turns if all pairs took turns, else of its medians, of unknown variance."""
     turns = [_log_ratios(x, y) for x, y in zip(a, b, strict=True)]
-    if not turns or not all(turns):
-        return _mean([math.log(process_median_s(y) / process_median_s(x)) for x, y in zip(a, b, strict=True)])
-    pairs = [_trimmed_mean(logs) for logs in turns]
-    return _mean_of(pairs) if len(pairs) > 1 else pairs[0]
+    if not turns:
+        raise MeasurementError("there is no process to take a time from", hint="measure it again")
+    if all(turns):
+        return [_trimmed_mean(logs) for logs in turns]
+    ratios = [process_median_s(y) / process_median_s(x) for x, y in zip(a, b, strict=True)]
+    return [_LogMean(mean=math.log(ratio), variance=0.0, freedom=0) for ratio in ratios]
 
 
 def _mean_of(means: Sequence[_LogMean]) -> _LogMean:
-    """The mean of several means. If these differ by more than their own variances explain, the rest is a second
-    component of the variance, which is estimated from them (DerSimonian and Laird 1986, with equal weights)."""
+    """The mean of several means, with the wider of two intervals: from the differences between the means, which holds
+    what it promises whatever luck the means have; and from their own variances.
+
+    If the means differ by more than their own variances explain, the first is the wider: its variance has the few
+    degrees of freedom of a sample of n. If they differ by less, two or three of them may still be alike by chance. So
+    the variance is the larger of the two, and the degrees of freedom are those that give the wider interval.
+    """
     n, between = len(means), _mean([log.mean for log in means])
+    if n == 1:
+        return means[0]
     if any(log.freedom == 0 for log in means):
         return between
     parts = [(log.variance / n**2, log.freedom) for log in means]
     within = sum(part for part, _ in parts)
-    parts.append((max(between.variance - within, 0.0), n - 1))
-    return _LogMean(mean=between.mean, variance=sum(part for part, _ in parts), freedom=_freedom(parts))
+    if between.variance >= within:
+        return between
+    freedom = _freedom(parts)
+    wider = max(_student_t(between.freedom) * math.sqrt(between.variance / within), _student_t(freedom))
+    return _LogMean(mean=between.mean, variance=within, freedom=min(_freedom_of_t(wider), freedom))
 
 
 def _freedom(parts: Sequence[tuple[float, float]]) -> float:
@@ -156,7 +213,7 @@ def _log_ratios(a: Timing, b: Timing) -> list[float]:
     before, after = a.window_latency_s, b.window_latency_s
     if not before or not after or len(before) != len(after):
         return []
-    return [math.log(y / x) for x, y in zip(before, after, strict=True)]
+    return [math.log(y / x) for x, y in zip(_valid(before), _valid(after), strict=True)]
 
 
 def _trimmed_mean(logs: Sequence[float]) -> _LogMean:
@@ -191,3 +248,10 @@ def _student_t(freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def _freedom_of_t(t: float) -> float:
+    """The degrees of freedom for which Student's t is `t`: the inverse of `_student_t`."""
+    from scipy.special import stdtridf
+
+    return float(stdtridf((1 + CONFIDENCE) / 2, t))

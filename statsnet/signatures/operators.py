@@ -35,7 +35,8 @@ ITEM_SIZE = {
 SAFE_STRINGS = frozenset(
     {"none", "mean", "sum", "tanh", "max", "min", "prod", "amax", "amin", "floor", "trunc",
      "linear", "nearest", "bilinear", "bicubic", "zeros", "border", "reflect", "constant", "replicate",
-     "circular", "ij", "xy", "lower", "upper", "left", "right"}
+     "circular", "ij", "xy", "lower", "upper", "left", "right",
+     "inf", "-inf", "fro", "nuc", "reduced", "complete", "r", "same", "valid"}
 )  # fmt: skip
 """The only strings that an operator's arguments may bring into a signature."""
 

@@ -215,7 +215,7 @@ class Target:
 
 def counters_over(clusters: Sequence[TargetCluster]) -> dict[str, float]:
     """Hardware counters that are known for at least COUNTED of these clusters' time: means over that time; for
-    SUM_COUNTERS, the sum per second."""
+    SUM_COUNTERS, the sum per second, as if what was not counted were like the rest of the time."""
     total = math.fsum(c.time_share for c in clusters)
     counters: dict[str, float] = {}
     for name in COUNTERS:
@@ -224,7 +224,7 @@ def counters_over(clusters: Sequence[TargetCluster]) -> dict[str, float]:
         if not spent or spent < COUNTED * total:
             continue
         if name in SUM_COUNTERS:
-            counters[name] = math.fsum(value for _, value in pairs)
+            counters[name] = math.fsum(value for _, value in pairs) * total / spent
         else:
             counters[name] = math.fsum(share * value for share, value in pairs) / spent
     return counters

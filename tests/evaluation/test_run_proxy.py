@@ -67,7 +67,12 @@ class TestOpenProxy:
 
     def test_a_fit_without_a_hash_says_nothing(self, proxy_folder: Path) -> None:
         write_fit(proxy_folder)
-        open_proxy(proxy_folder)
+        before = open_proxy(proxy_folder).network_sha256
+        with open(proxy_folder / "network.py", "a") as file:
+            file.write("\n# one more line\n")
+        after = open_proxy(proxy_folder).network_sha256
+        assert after == hashlib.sha256((proxy_folder / "network.py").read_bytes()).hexdigest()
+        assert after != before
 
 
 class TestLoadNetwork:

@@ -51,6 +51,17 @@ def test_a_setting_weighs_members_by_their_reference_time() -> None:
     assert [m.value for m in row.members] == pytest.approx([2.0, 4.0])
 
 
+def test_a_setting_weighs_members_by_their_time_at_a_baseline_that_is_not_the_reference() -> None:
+    """Weights one half, reference times 1 s; here 4 s and 1 s. The setting doubles the first: 9 s in place of 5 s."""
+    members = [suite_member("a", 0.5, 1.0), suite_member("b", 0.5, 1.0)]
+    before = [[outcome(4.0)] * 2, [outcome(1.0)] * 2, [outcome(0.05)] * 2]
+    after = [[outcome(8.0)] * 2, [outcome(1.0)] * 2, [outcome(0.09)] * 2]
+    (setting,) = parse_settings("threads=1")
+    row = setting_row(setting, members, before, after)
+    assert row.suite_factor.value == pytest.approx(1.8)
+    assert row.error.value == pytest.approx(0.0)
+
+
 def test_a_proxy_that_moved_is_held_against_the_times_where_it_was_made() -> None:
     members = [suite_member("a", 0.25, 1.0), suite_member("b", 0.75, 0.1)]
     here = [[outcome(2.0), outcome(2.0)], [outcome(0.4), outcome(0.4)], [outcome(0.03), outcome(0.031)]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,22 @@ import pytest
 from fake_turns import MOMENT_S, WaitingInTurn
 
 from statsnet.errors import StatsNetError, WorkloadError
+from statsnet.measure import timing_tasks
 from statsnet.measure.control import Control, Failure, Job
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.side_by_side import FEWEST_TURNS, side_by_side
-from statsnet.measure.task import Event
-from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload, take_turns
+from statsnet.measure.task import Context, Event
+from statsnet.measure.timing_tasks import (
+    LOOK_S,
+    SLEEPLESS_S,
+    Limits,
+    Model,
+    TimedStep,
+    TimeNetwork,
+    TimeWorkload,
+    fall_asleep,
+    take_turns,
+)
 from statsnet.workloads.settings import BASELINE, parse_settings
 
 SETTINGS = [BASELINE, *parse_settings("threads=1,aten=default")]
@@ -103,3 +115,43 @@ def test_a_window_for_each_command() -> None:
     assert said[0].ready
     assert tuple(event.window_s for event in said[1:]) == timing.window_latency_s
     assert len(timing.window_latency_s or ()) == 3
+
+
+class Threads:
+    """Two threads that spin for `spin_s` after their last work, and a clock that only sleeping moves."""
+
+    def __init__(self, spin_s: float) -> None:
+        self.now_s, self.spin_s = 0.0, spin_s
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def used_s(self) -> float:
+        return 2 * min(self.now_s, self.spin_s)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def fall_asleep(self) -> bool:
+        return fall_asleep(used_s=self.used_s, clock=self.clock, sleep=self.sleep)
+
+
+@pytest.mark.parametrize("spin_s", [0.0, 0.003, 0.2])
+def test_a_turn_ends_when_its_threads_sleep(spin_s: float) -> None:
+    threads = Threads(spin_s)
+    assert threads.fall_asleep()
+    assert spin_s <= threads.now_s <= spin_s + 2 * LOOK_S + 1e-9
+
+
+def test_threads_that_never_sleep_are_not_waited_for_longer_than_a_while() -> None:
+    threads = Threads(math.inf)
+    assert not threads.fall_asleep()
+    assert threads.now_s == pytest.approx(SLEEPLESS_S, abs=LOOK_S)
+
+
+def test_a_process_says_nothing_before_its_threads_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(timing_tasks, "fall_asleep", lambda: order.append("asleep"))
+    context = Context(setting=BASELINE, say=lambda event: order.append("said"), turns=iter(["0.0", "0.0"]))
+    TimeNetwork(folder="", limits=QUICK).time(lambda: None, context)
+    assert order == ["asleep", "said"] * 3

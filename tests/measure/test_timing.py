@@ -86,6 +86,22 @@ class TestMeasure:
         result = harness.warm_up(lambda: next(halving), window_s=0.0, limit_s=1.9)
         assert result == ([1.0, 0.5, 0.25, 0.125, 0.0625], False)
 
+    @pytest.mark.parametrize("min_time_s", [0.0, 1.0])
+    def test_a_clock_that_stands_still_is_an_error(self, min_time_s: float) -> None:
+        with pytest.raises(RuntimeError, match="the clock shows no time"):
+            measure(itertools.repeat(0.0), min_time_s=min_time_s)
+
+    @pytest.mark.parametrize("warm", [10, 700])
+    def test_a_clock_that_stops_is_an_error(self, warm: int) -> None:
+        seconds = itertools.chain(itertools.repeat(0.001, warm), itertools.repeat(0.0))
+        with pytest.raises(RuntimeError, match="the clock shows no time"):
+            measure(seconds, max_time_s=10.0)
+
+    def test_a_clock_too_coarse_for_some_steps_will_do(self) -> None:
+        result = measure(itertools.cycle([0.0, 0.25, 0.25]))
+        assert sum(result["latency_s"]) >= 1.0
+        assert harness.precision([0.0] * 10) == math.inf
+
     def test_a_gpu_is_timed_by_events_on_its_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
         log: list[str] = []
 
@@ -179,6 +195,33 @@ def test_counters_advance_with_our_own_work() -> None:
     assert after["busy"] <= after["ticks"]
 
 
+STAT = """cpu  9 9 9 9 9 9 9 9 0 0
+cpu0 1 2 3 4 5 6 7 8 0 0
+cpu1 10 20 30 40 50 60 70 80 0 0
+intr 1 2 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("usable", "ticks"),
+    [({0, 1}, 36 + 360), ({1}, 360), ({5, 9}, 36 + 360), ({0, 9}, 36 + 360), ({7}, None), (set(range(64)), None)],
+)
+def test_cores_that_proc_numbers_otherwise(
+    monkeypatch: pytest.MonkeyPatch, usable: set[int], ticks: int | None
+) -> None:
+    """/proc/stat shows two cores. A container may use two others by their numbers, of which it shows none."""
+    read_text = Path.read_text
+
+    def text(self: Path, *args: Any, **kwargs: Any) -> str:
+        if str(self) == "/proc/self/stat":
+            return "1 (a name) S " + " ".join(map(str, range(50)))
+        return STAT if str(self) == "/proc/stat" else read_text(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", text)
+    monkeypatch.setattr(harness.os, "sched_getaffinity", lambda _: usable, raising=False)
+    assert harness._counters().get("ticks") == ticks
+
+
 class TestMain:
     ID = "sha256:" + "a" * 64
 
@@ -193,6 +236,16 @@ class TestMain:
     def test_summary(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(monkeypatch) == 0
         assert " ms ± " in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("options", "threads"), [([], 1), (["--threads", "2"], 2)])
+    def test_threads_are_those_that_a_containers_quota_allows_or_the_user_asks_for(
+        self, monkeypatch: pytest.MonkeyPatch, options: list[str], threads: int
+    ) -> None:
+        monkeypatch.setattr(harness, "quota_env", lambda: {"OMP_NUM_THREADS": "1"})
+        asked: list[int] = []
+        monkeypatch.setattr(torch, "set_num_threads", asked.append)
+        assert self.run(monkeypatch, *options) == 0
+        assert asked == [threads]
 
     def test_json_is_a_valid_result(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(monkeypatch, "--json", "--threads", str(torch.get_num_threads())) == 0

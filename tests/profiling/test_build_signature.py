@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from profiling_helpers import call, tiny_signature
 
 from statsnet import environment
 from statsnet.profiling.build_signature import (
     build_signature,
-    coarse_arguments,
-    coarse_number,
     mixed_steps,
     uncovered_time_by_op,
 )
@@ -72,6 +66,13 @@ def test_views_are_in_no_cluster() -> None:
     assert signature.measurements[0].launches == 1
 
 
+def test_powers_with_kernels_of_their_own_are_clusters_of_their_own() -> None:
+    spec = {"shape": [2, 4], "dtype": "float32"}
+    powers = [3.0, 0.75, 1.5, 2.0, 10.0]
+    calls = [call("aten.pow.Tensor_Scalar", args=[spec, p], outputs=[spec], time_s=1e-6) for p in powers]
+    assert [(c.args[1], c.calls) for c in build(trace(*calls)).clusters] == [(3.0, 1.0), (0.75, 3.0), (2.0, 1.0)]
+
+
 def test_what_was_not_measured_is_null() -> None:
     assert build(trace(relu(2, None), relu(3))).measurements[0].cluster_time_s[0] is None
 
@@ -94,30 +95,6 @@ def test_motifs_name_their_clusters() -> None:
     first, second = relu(2), relu(2)
     second.op, second.producers = "aten.sigmoid.default", (0,)
     assert [(m.clusters, m.count) for m in build(trace(first, second)).motifs] == [((0, 1), 1.0)]
-
-
-numbers = st.floats(allow_nan=False, min_value=-1e299, max_value=1e299, allow_subnormal=False)
-
-
-@given(numbers)
-def test_a_coarse_number_keeps_sign_and_order_of_magnitude(value: float) -> None:
-    coarse = coarse_number(value)
-    assert math.copysign(1, coarse) == math.copysign(1, value)
-    if value == 0 or coarse == 0:
-        assert value == coarse
-    else:
-        assert abs(math.log10(abs(coarse)) - math.log10(abs(value))) <= 0.5 + 1e-9
-    assert coarse_number(coarse) == pytest.approx(coarse, rel=1e-12)
-
-
-@given(st.floats(min_value=1e-6, max_value=1e6).filter(lambda v: v not in (0.5, 1.0, 2.0)))
-def test_a_coarse_number_tells_nothing_but_a_power_of_ten(value: float) -> None:
-    exponent = math.log10(coarse_number(value))
-    assert exponent == pytest.approx(round(exponent), abs=1e-9)
-
-
-def test_integers_and_flags_stay_as_they_are() -> None:
-    assert coarse_arguments([True, 7, 0.13, [0.0123, None], "mean"]) == [True, 7, 0.1, [0.01, None], "mean"]
 
 
 @pytest.mark.parametrize("name", TINY)

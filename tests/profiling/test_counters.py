@@ -58,6 +58,16 @@ def test_steps_of_several_shapes_weigh_by_how_often_they_occur() -> None:
     assert counters.clusters["dram_bytes"] == (pytest.approx(7.0),)
 
 
+def test_bytes_of_a_kernel_without_a_value_are_taken_to_be_like_the_others() -> None:
+    counters = assign_to_clusters(
+        [launch(0, GEMM, 3e-6), launch(0, SUM, 1e-6), launch(1, RELU, 1e-6)],
+        [counted(GEMM, dram_bytes=90.0), counted(SUM, dram_bytes=None), counted(RELU, dram_bytes=None)],
+        clusters=2,
+        tool=TOOL,
+    )
+    assert counters.clusters["dram_bytes"] == (pytest.approx(120.0), None)
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 import torch
@@ -55,6 +56,43 @@ def test_the_log_hands_back_what_others_printed(capfd: pytest.CaptureFixture[str
         assert all(":" in name for name in log.take())
         os.write(1, b"no line end")
     assert capfd.readouterr().out == "from the model\nno line end"
+
+
+@pytest.mark.parametrize("library", [torch.backends.mkldnn, torch.backends.mkl])
+def test_a_library_without_a_verbose_mode_leaves_the_terminal_as_it_was(
+    library: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Missing:
+        def __init__(self, level: int) -> None:
+            pass
+
+        def __enter__(self) -> None:
+            raise AssertionError("Failed to set it into verbose mode")
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(library, "is_available", lambda: True)
+    monkeypatch.setattr(library, "verbose", Missing)
+    with KernelLog() as log:
+        os.write(1, b"from the model\n")
+        log.take()
+    os.write(1, b"afterwards\n")
+    assert capfd.readouterr().out == "from the model\nafterwards\n"
+
+
+def test_an_interrupted_start_leaves_the_terminal_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(level: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mkldnn, "verbose", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        KernelLog().__enter__()
+    os.write(1, b"afterwards\n")
+    assert capfd.readouterr().out == "afterwards\n"
 
 
 def spec(*shape: int, strides: list[int] | None = None, dtype: str = "float32") -> dict:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 from rich.console import Console
 
 from statsnet.reporting import proxy, results, signature, tables
-from statsnet.signatures.documents import Characteristic
+from statsnet.signatures.documents import Characteristic, Result, SpecMember, Subject
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.model import Signature
@@ -137,3 +139,30 @@ def test_what_a_gpu_did_is_shown_with_what_is_not_known_of_it(golden: Signature)
     ):  # fmt: skip
         assert expected in text, expected
     assert "On the device" not in text_of(signature.signature_report(golden))
+
+
+class TestAnotherTimeThanWhenItWasMade:
+    HERE: ClassVar[dict[str, Any]] = {"device": "cpu", "device_name": "a CPU", "threads": 2, "settings": {}}
+
+    def text(self, step_s: float, made_s: float | None, **changed: Any) -> str:
+        subject = Subject(type="proxy", id="sha256:" + "0" * 64, mode="inference")
+        processes = tuple(Timing(latency_s=(step_s,) * 6) for _ in range(3))
+        result = Result(subject=subject, environment={**self.HERE, **changed}, processes=processes)
+        member = SpecMember(name="a", weight=1.0, signature="sha256:" + "1" * 64, latency_s=1.0)
+        spec = SimpleNamespace(mix=(member,), reference_environment=self.HERE)
+        fit = SimpleNamespace(summary=SimpleNamespace(step_latency_s=made_s))
+        return text_of(results.result_report(result, cast(Any, spec), cast(Any, fit)))
+
+    def test_the_run_says_which_is_to_be_believed(self) -> None:
+        text = self.text(0.0087, 0.0104)
+        assert "its step took 10.4 ms (fit.json)" in text
+        assert "believe this run" in " ".join(text.split())
+
+    @pytest.mark.parametrize(
+        ("step_s", "made_s", "changed"),
+        [(0.0104, 0.0105, {}), (0.0087, None, {}), (0.0087, 0.0104, {"threads": 1})],
+    )
+    def test_nothing_is_said_where_there_is_nothing_to_explain(
+        self, step_s: float, made_s: float | None, changed: dict[str, Any]
+    ) -> None:
+        assert "fit.json" not in self.text(step_s, made_s, **changed)

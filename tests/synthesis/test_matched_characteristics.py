@@ -26,7 +26,7 @@ from statsnet.blocks import KINDS
 from statsnet.signatures.comparison import characteristics
 from statsnet.signatures.gpu import Counters, GpuActivity, Power
 from statsnet.signatures.model import Cluster, Motif, Signature
-from statsnet.signatures.target import Target, target_of
+from statsnet.signatures.target import Target, counters_over, target_of
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.loads import OperatorGroup, OperatorTable, StepLoad, groups_of, load_of_target
@@ -344,6 +344,13 @@ def test_counters_of_a_target_are_means_over_time_and_sums_per_second() -> None:
     assert target.throttled == ()
     assert target.time_per_launch_s == pytest.approx(0.8 * STEP_S / 8)
     assert target_of(small_signature()).power_w is None
+
+
+def test_bytes_of_a_partly_counted_target_are_scaled_to_all_of_its_time() -> None:
+    """Two clusters take 0.6 and 0.2 of the step. A third, of a thirtieth of their time, is not counted."""
+    clusters = target_of(on_a_gpu(dram_bytes=(1e6, 2e6))).clusters
+    uncounted = replace(clusters[0], time_share=(clusters[0].time_share + clusters[1].time_share) / 30, counters={})
+    assert counters_over([*clusters, uncounted])["dram_bytes"] == pytest.approx(3e6 / STEP_S * 31 / 30)
 
 
 def test_a_counters_row_is_its_mean_times_the_operators_share() -> None:

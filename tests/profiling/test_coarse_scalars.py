@@ -1,0 +1,149 @@
+"""Scalars in signatures: those that choose a kernel stay, and no other becomes one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from profiling_helpers import captured
+from torch import Tensor
+
+from statsnet.blocks.pointwise import FUNCTIONS, function_of
+from statsnet.profiling.coarse_scalars import (
+    GENERIC_EXPONENT,
+    KEPT,
+    KEPT_EXPONENTS,
+    coarse_arguments,
+    coarse_exponent,
+    coarse_number,
+)
+from statsnet.profiling.replay import arguments
+from statsnet.signatures.model import Cluster
+
+numbers = st.floats(allow_nan=False, min_value=-1e299, max_value=1e299, allow_subnormal=False)
+FLOATS = {"shape": [2], "dtype": "float32"}
+INTEGERS = {"shape": [2], "dtype": "int64"}
+
+
+@given(numbers)
+def test_a_coarse_number_keeps_sign_and_order_of_magnitude(value: float) -> None:
+    coarse = coarse_number(value)
+    assert math.copysign(1, coarse) == math.copysign(1, value)
+    if value == 0 or coarse == 0:
+        assert value == coarse
+    else:
+        assert abs(math.log10(abs(coarse)) - math.log10(abs(value))) <= 0.5 + 1e-9
+    assert coarse_number(coarse) == pytest.approx(coarse, rel=1e-12)
+
+
+@given(numbers)
+def test_no_number_becomes_one_that_chooses_a_kernel(value: float) -> None:
+    assert (abs(coarse_number(value)) in KEPT) == (abs(value) in KEPT)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e6).filter(lambda v: v not in KEPT))
+def test_a_coarse_number_tells_nothing_but_a_power_of_ten(value: float) -> None:
+    coarse = coarse_number(value)
+    exponent = math.log10(coarse)
+    assert coarse in (0.4, 0.7, 1.5, 2.5) or exponent == pytest.approx(round(exponent), abs=1e-9)
+
+
+@given(st.one_of(numbers, st.integers(-100, 100)))
+def test_exponents_are_kept_or_generic(value: float) -> None:
+    assert coarse_exponent(value) == (value if abs(value) in KEPT_EXPONENTS else GENERIC_EXPONENT)
+
+
+def test_integers_and_flags_stay_as_they_are() -> None:
+    args = [True, 7, 0.13, [0.0123, None], "mean"]
+    assert coarse_arguments("aten.some_op.default", args) == [True, 7, 0.1, [0.01, None], "mean"]
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "exponent"),
+    [
+        ("aten.pow.Tensor_Scalar", [FLOATS, 3.0], 3.0),
+        ("aten.pow_.Scalar", [FLOATS, 0.75], GENERIC_EXPONENT),
+        ("aten.pow.Tensor_Scalar", [FLOATS, 4], GENERIC_EXPONENT),
+        ("aten.pow.Tensor_Scalar", [INTEGERS, 4], 4),
+        ("aten.pow.Tensor_Tensor", [FLOATS, FLOATS], FLOATS),
+        ("aten.pow.Scalar", [10000.0, FLOATS], FLOATS),
+        ("aten._foreach_pow.ScalarList", [{"tensors": [FLOATS, FLOATS]}, [3.0, 0.9]], [3.0, GENERIC_EXPONENT]),
+    ],
+)
+def test_exponents_of_all_forms_of_powers(op: str, args: list[Any], exponent: Any) -> None:
+    assert coarse_arguments(op, args)[1] == exponent
+
+
+def replayed_arguments(function: Callable[[Tensor], Any], name: str) -> list[Any]:
+    """What a replay gives to the operator `name`, of which `function` makes one call."""
+    (call,) = [c for c in captured(lambda: function(torch.ones(4, 4))) if c.op.split(".")[1] == name]
+    args = tuple(coarse_arguments(call.op, call.args))
+    positional, keyword = arguments(
+        Cluster(op=call.op, phase="forward", category="other", calls=1.0, args=args, outputs=tuple(call.outputs)), "cpu"
+    )
+    return [v for v in (*positional, *keyword.values()) if not isinstance(v, Tensor)]
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "scalar"),
+    [
+        (lambda x: x.pow(3), "pow", 3),
+        (lambda x: x.pow(0.75), "pow", 0.75),
+        (lambda x: x.pow(-0.5), "pow", -0.5),
+        (lambda x: torch.linalg.vector_norm(x, math.inf), "linalg_vector_norm", math.inf),
+        (lambda x: torch.linalg.vector_norm(x, -math.inf), "linalg_vector_norm", -math.inf),
+        (lambda x: torch.linalg.vector_norm(x, 1), "linalg_vector_norm", 1),
+        (lambda x: torch.linalg.vector_norm(x, 0), "linalg_vector_norm", 0),
+        (lambda x: torch.linalg.vector_norm(x, 1.2), "linalg_vector_norm", 1.5),
+        (lambda x: torch.addmm(x, x, x, beta=0, alpha=0.9), "addmm", 0),
+        (lambda x: torch.addmm(x, x, x, beta=0.9, alpha=1), "addmm", 0.7),
+        (lambda x: torch.add(x, x, alpha=0.9), "add", 0.7),
+        (lambda x: F.dropout(x, 0.4, training=True), "div_", 0.7),  # by the share that is kept
+        (lambda x: torch.native_dropout(x, 0.9, True), "native_dropout", 0.7),
+        (lambda x: torch.native_dropout(x, 1.0, True), "native_dropout", 1.0),
+        (lambda x: F.leaky_relu(x, 0.9), "leaky_relu", 0.7),
+        (lambda x: F.gelu(x, approximate="tanh"), "gelu", "tanh"),
+        (lambda x: torch.div(x, 3.0, rounding_mode="trunc"), "div", "trunc"),
+        (lambda x: x.clamp(min=0.0), "clamp", None),
+        (lambda x: x.masked_fill(x > 0, -math.inf), "masked_fill", -math.inf),
+        (lambda x: torch.linalg.qr(x, mode="r"), "linalg_qr", "r"),
+    ],
+)
+def test_a_replay_gets_scalars_that_choose_the_same_kernel(
+    function: Callable[[Tensor], Any], name: str, scalar: Any
+) -> None:
+    assert scalar in replayed_arguments(function, name)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: x.pow(3), "cube"),
+        (lambda x: x.pow(2.0), "square"),
+        (lambda x: x.pow(0.5), "sqrt"),
+        (lambda x: x.pow(0.75), "power"),
+        (lambda x: x.pow(7), "power"),
+        (lambda x: 2.0**x, "power"),
+        (lambda x: x**x, "power"),
+        (F.gelu, "gelu"),
+        (lambda x: F.gelu(x, approximate="tanh"), "gelu_tanh"),
+    ],
+)
+def test_a_block_computes_the_same_kind_of_function(function: Callable[[Tensor], Any], name: str) -> None:
+    (call,) = [c for c in captured(lambda: function(torch.ones(4, 4))) if c.op.split(".")[1] in ("pow", "gelu")]
+    args = tuple(coarse_arguments(call.op, call.args))
+    cluster = Cluster(op=call.op, phase="forward", category="other", calls=1.0, args=args, outputs=tuple(call.outputs))
+    assert function_of(cluster) == name
+
+
+def test_a_generic_power_is_safe_for_every_number() -> None:
+    x = torch.tensor([-2.0, 0.0, 3.0], requires_grad=True)
+    FUNCTIONS["power"](x, None).sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
