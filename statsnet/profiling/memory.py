@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
+from statsnet.workloads.trees import all_tensors, parts_of, stored_bytes
 
 
 def memory_record(
@@ -30,7 +31,7 @@ def memory_record(
     """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
-    input_bytes = _bytes(tensors_in(list(inputs)))
+    input_bytes = _bytes(all_tensors(list(inputs)))
     # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
     for parameter in parameters:
         parameter.grad = None
@@ -98,14 +99,8 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
 
 
 def _stored(value: Any) -> list[torch.Tensor]:
-    """The tensors that hold memory; a sparse one is split into its indices and values."""
-    tensors: list[torch.Tensor] = []
-    for tensor in tensors_in(value):
-        if tensor.layout is torch.sparse_coo:
-            tensors += [tensor._indices(), tensor._values()]
-        elif tensor.layout is torch.strided:
-            tensors.append(tensor)
-    return tensors
+    """The tensors that hold memory: those inside a sparse, nested or wrapping one stand for it."""
+    return [part for tensor in tensors_in(value) for part in parts_of(tensor) if part.layout is torch.strided]
 
 
 def _identity(tensor: torch.Tensor) -> int:
@@ -113,4 +108,4 @@ def _identity(tensor: torch.Tensor) -> int:
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(t.numel() * t.element_size() for t in tensors)
+    return sum(stored_bytes(t) for t in tensors)

@@ -62,9 +62,10 @@ class WithSignature:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(WithSignature):
     """A signature, and the seconds that measuring it took. `launches` are a GPU's kernels, in their order.
-    `reference_latency_s` is the reference network's median step meanwhile."""
+    `reference_latency_s` is the reference network's median step meanwhile. `notes` are sentences for the user."""
 
     signature: Signature
+    notes: tuple[str, ...] = ()
     measured_s: float = 0.0
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
@@ -116,7 +117,8 @@ class ProfileWorkload(CountableTask[Profile]):
     def run(self, context: Context) -> Profile:
         context.report(Progress(stage="building the model"))
         built, step = self._built(context.setting)
-        return self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
+        profile = self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
+        return replace(profile, notes=(built.cast,) if built.cast else ())
 
     def launch(self, context: Context) -> None:
         setting = context.setting
