@@ -22,9 +22,9 @@ from torch.utils._pytree import tree_leaves
 
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.workloads.building import BuiltWorkload
-from statsnet.workloads.trees import shape_key
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe
+from statsnet.workloads.trees import shape_key
 
 Arrays = list[np.ndarray[Any, Any]]
 Program = Callable[[Arrays], Any]

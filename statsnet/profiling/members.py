@@ -44,7 +44,7 @@ class Outcome:
 def profiled_signature(
     task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
 ) -> tuple[Signature, tuple[str, ...]]:
-    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, and why there are no counters."""
+    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters."""
     profile = process.run(task, control, report=report)
     if profile.launches is None or counters == "off":
         return profile.signature, profile.notes

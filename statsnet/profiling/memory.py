@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
+from statsnet.workloads.stepping import Stepper
 from statsnet.workloads.trees import all_tensors, parts_of, stored_bytes
 
 
@@ -21,10 +22,10 @@ def memory_record(
     step: Callable[[], Any] | None,
     *,
     device: str,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: Stepper | None = None,
 ) -> dict[str, int | None]:
     """Bytes of each part; peak and activation bytes are null without a step to run, optimizer bytes without an
-    optimizer.
+    optimizer whose state can be found.
 
     On "meta" the step's tensors are counted as they are made and freed. Elsewhere the allocator is asked, so that
     operators' workspaces count too.
@@ -36,7 +37,8 @@ def memory_record(
     for parameter in parameters:
         parameter.grad = None
     transient = None if step is None else _transient_peak(step, device)
-    state = None if optimizer is None else _bytes(tensors_in(list(optimizer.state.values())))
+    kept = None if optimizer is None else optimizer.state()
+    state = None if kept is None else _bytes(kept)
     resident = _bytes(parameters) + _bytes(buffers) + input_bytes + (state or 0)
     return {
         "parameter_count": sum(p.numel() for p in parameters),

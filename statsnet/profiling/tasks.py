@@ -147,10 +147,13 @@ class ProfileWorkload(CountableTask[Profile]):
         calls: list[OpCall] = []
 
         def captured() -> None:
-            calls.extend(capture_step(lambda: step(0), device="meta", phases=_phases(step)))
+            calls[:] = capture_step(lambda: step(0), device="meta", phases=_phases(step))
 
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.
+        differentiated = step.differentiates
         memory = _memory(built, captured, step.optimizer, "meta")
+        if step.differentiates and not differentiated:  # it was begun without gradients and ran again with them
+            memory = _memory(built, captured, step.optimizer, "meta")
         for call in calls:
             call.metadata = is_metadata(call.op)
         trace = StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))
@@ -220,7 +223,7 @@ class ProfileWorkload(CountableTask[Profile]):
             for number, group in enumerate(variants)
         ]
         if not one_piece:
-            return traces, _cycled(run, range(len(built.inputs)))
+            return traces, _cycled(run, range(sum(len(group) for group in built.input_groups())))
         step.on_phase = None
         convert_module(setting, built.model)
         pieces = [wrap_step(setting, _cycled(step, group), built.device) for group in variants]

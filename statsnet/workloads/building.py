@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import DeviceError, UsageError, WorkloadError
@@ -30,7 +31,8 @@ class BuiltWorkload:
 
     `inputs` are (args, kwargs), used in turn: batches of fresh indices, or of varying shapes.
     `loss` maps the model's outputs to a scalar (None: the default of `make_step`). `optimizer` is a name, a
-    function of the parameters, or a torch optimizer. `fake_mode` is set when built for the device "meta".
+    function of the parameters, or what it makes: see `Stepper`. A training step goes through `accumulation` inputs.
+    `fake_mode` is set when built for the device "meta".
     `dtype` is the model's floating dtype, or `mixed`. `label`, `origin` (the factory's file) and `cast` (what was cast
     because a dtype was asked for) are for messages only: they never enter a signature.
     """
@@ -49,6 +51,7 @@ class BuiltWorkload:
     seed: int
     origin: str = ""
     cast: str = ""
+    accumulation: int = 1
     fake_mode: FakeTensorMode | None = None
 
     @property
@@ -56,16 +59,30 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
+    def inputs_of(self, index: int) -> Inputs:
+        """What the step of this number runs on: one entry of `inputs`, several with gradient accumulation."""
+        first, count = index * self.accumulation, len(self.inputs)
+        return [self.inputs[(first + i) % count] for i in range(self.accumulation)]
+
     def input_groups(self) -> list[list[int]]:
-        """Indices of the inputs, grouped by equal shapes."""
+        """Numbers of the steps until the inputs begin anew, grouped by equal shapes."""
         groups: dict[tuple[Any, ...], list[int]] = {}
-        for index, entry in enumerate(self.inputs):
-            groups.setdefault(shape_key(entry), []).append(index)
+        for index in range(lcm(len(self.inputs), self.accumulation) // self.accumulation):
+            groups.setdefault(tuple(map(shape_key, self.inputs_of(index))), []).append(index)
         return list(groups.values())
 
     def variants(self) -> list[tuple[int, float]]:
-        """(index of the first such input, share of the inputs) for each distinct set of input shapes."""
-        return [(group[0], len(group) / len(self.inputs)) for group in self.input_groups()]
+        """(number of the first such step, share of the steps) for each distinct set of input shapes."""
+        groups = self.input_groups()
+        steps = sum(len(group) for group in groups)
+        return [(group[0], len(group) / steps) for group in groups]
+
+    def distinct_inputs(self) -> Inputs:
+        """The first input of each distinct set of shapes."""
+        first: dict[tuple[Any, ...], Any] = {}
+        for entry in self.inputs:
+            first.setdefault(shape_key(entry), entry)
+        return list(first.values())
 
 
 def build(
@@ -120,6 +137,7 @@ def build(
         seed=seed,
         origin=resolved.origin,
         cast=cast,
+        accumulation=made.accumulation if mode == "training" else 1,
         fake_mode=fake_mode if device == "meta" else None,
     )
 

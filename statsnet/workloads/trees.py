@@ -29,8 +29,8 @@ def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def shape_key(value: Any) -> tuple[Any, ...]:
-    """A key that values of equal shapes share: of each tensor its shape and dtype, of each number or text itself, and of
-    anything else its type."""
+    """A key that values of equal shapes share: each tensor's shape and dtype, each number or text, and the type of
+    anything else."""
     import torch
 
     return tuple(
