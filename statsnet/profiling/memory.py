@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import all_tensors, parts_of, stored_bytes
+from statsnet.workloads.trees import all_tensors, packed_tensors, parts_of, stored_bytes
 
 
 def memory_record(
@@ -32,6 +32,7 @@ def memory_record(
     """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
+    weights = [*parameters, *(packed_tensors(model) if model is not None else [])]
     input_bytes = _bytes(all_tensors(list(inputs)))
     # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
     for parameter in parameters:
@@ -39,10 +40,10 @@ def memory_record(
     transient = None if step is None else _transient_peak(step, device)
     kept = None if optimizer is None else optimizer.state()
     state = None if kept is None else _bytes(kept)
-    resident = _bytes(parameters) + _bytes(buffers) + input_bytes + (state or 0)
+    resident = _bytes(weights) + _bytes(buffers) + input_bytes + (state or 0)
     return {
-        "parameter_count": sum(p.numel() for p in parameters),
-        "parameter_bytes": _bytes(parameters),
+        "parameter_count": sum(p.numel() for p in weights),
+        "parameter_bytes": _bytes(weights),
         "buffer_bytes": _bytes(buffers),
         "input_bytes": input_bytes,
         "optimizer_bytes": state,

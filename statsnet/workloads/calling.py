@@ -125,6 +125,7 @@ def _read(target: Target, result: Any) -> Made:
     model = made.get("model")
     if not isinstance(model, torch.nn.Module):
         raise _bad_result(target, f"its model is a {type(model).__name__}, not a torch.nn.Module")
+    _check_not_compiled(target, model)
     loss, optimizer = made.get("loss"), made.get("optimizer")
     if loss is not None and not callable(loss):
         raise _bad_result(target, f"its loss is a {type(loss).__name__}, not a function of the outputs")
@@ -135,6 +136,23 @@ def _read(target: Target, result: Any) -> Made:
         raise _bad_result(target, "its accumulation is not a number of batches")
     inputs = _inputs(target, made)
     return Made(model=model, inputs=inputs, loss=loss, optimizer=optimizer, accumulation=accumulation)
+
+
+def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
+    """While it is watched, a compiled module falls back to separate operators: their times would stand beside step times
+    of another program."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    def is_compiled(module: Any) -> bool:
+        return isinstance(module, OptimizedModule) or getattr(module, "_compiled_call_impl", None) is not None
+
+    if (compiled := next(filter(is_compiled, model.modules()), None)) is not None:
+        inner = getattr(compiled, "_orig_mod", compiled)
+        raise WorkloadError(
+            f"the model of '{target.label}' is compiled already",
+            cause=f"its operators cannot be watched while the compiled {type(inner).__name__} runs",
+            hint="return the module as it is, and use --setting compile=inductor to measure it compiled",
+        )
 
 
 def _steps(optimizer: Any) -> bool:

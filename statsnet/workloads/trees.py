@@ -69,6 +69,25 @@ def lengths_of(nested: torch.Tensor) -> tuple[int, ...]:
     return tuple(nested._nested_tensor_size()[:, 0].tolist()) if nested.dim() > 1 else (1,) * nested.size(0)
 
 
+def packed_tensors(value: Any) -> list[torch.Tensor]:
+    """The weights and biases inside the packed parameters of quantised layers: of one such object, or of all that a
+    module holds. Elsewhere torch shows them neither as parameters nor as buffers."""
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        held = [entry for module in value.modules() for entry in vars(module).values()]
+        return [tensor for entry in held if isinstance(entry, torch.ScriptObject) for tensor in packed_tensors(entry)]
+    if isinstance(value, torch.ScriptObject):
+        try:
+            inside = value.unpack() if value._has_method("unpack") else value.__getstate__()
+        except RuntimeError:  # an object of another kind, which shows nothing of itself
+            return []
+        return packed_tensors(inside)
+    if isinstance(value, list | tuple):
+        return [tensor for entry in value for tensor in packed_tensors(entry)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
 def stored_bytes(tensor: torch.Tensor) -> int:
     """Bytes that a tensor's data takes, without the padding of a nested one or the zeros of a sparse one."""
     return sum(part.numel() * part.element_size() for part in parts_of(tensor))
