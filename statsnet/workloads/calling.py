@@ -139,8 +139,8 @@ def _read(target: Target, result: Any) -> Made:
 
 
 def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
-    """While it is watched, a compiled module falls back to separate operators: their times would stand beside step times
-    of another program."""
+    """While it is watched, a compiled module falls back to separate operators: their times would stand beside step
+    times of another program."""
     from torch._dynamo.eval_frame import OptimizedModule
 
     def is_compiled(module: Any) -> bool:

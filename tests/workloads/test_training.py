@@ -81,7 +81,8 @@ def scaled():
 def no_step(): return _with(lambda parameters: [torch.optim.SGD(parameters), object()])
 
 def accumulated(accumulation: int = 4):
-    return {"model": _net(), "inputs": [torch.randn(n, 6) for n in (3, 3, 3, 3, 5, 5, 3, 3)], "accumulation": accumulation}
+    batches = [torch.randn(n, 6) for n in (3, 3, 3, 3, 5, 5, 3, 3)]
+    return {"model": _net(), "inputs": batches, "accumulation": accumulation}
 
 class Forces(nn.Module):
     def __init__(self):
