@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @options.mode
 @options.device(meta=True)
 @click.option("--batch", type=click.IntRange(1), metavar="N", help="Samples in a step.")
-@click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Of model and inputs.")
+@click.option(
+    "--dtype", metavar="NAME",
+    help="Cast the model's main floating dtype to this one, in parameters, buffers and inputs (default: as it is).",
+)  # fmt: skip
 @click.option("--preset", metavar="NAME", help="A named size of the workload (default: small).")
 @click.option("--optimizer", metavar="NAME", help="In training, instead of the workload's own.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="An argument of the factory.")
@@ -40,7 +43,7 @@ def profile(
     mode: str,
     device: str,
     batch: int | None,
-    dtype: str,
+    dtype: str | None,
     preset: str | None,
     optimizer: str | None,
     settings: tuple[str, ...],
@@ -95,10 +98,10 @@ def profile(
     # Under torchrun one process cannot make a step alone, which is what counting takes.
     counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
     with output.progress() as show:
-        signature, why = profiled_signature(task, counting, control=control, report=show)
+        signature, notes = profiled_signature(task, counting, control=control, report=show)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
-    output.print_notes([*([why] if why else []), *_throttling(signature)])
+    output.print_notes([*notes, *_throttling(signature)])
     write_signature(signature, path, json_path)
 
 

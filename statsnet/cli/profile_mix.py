@@ -44,8 +44,8 @@ def profile_mix(
     def measure(model: Model) -> Signature:
         task = ProfileWorkload(model=replace(model, seed=seed), device=device, **options.given(min_time_s=min_time_s))
         with output.progress() as show:
-            signature, why = profiled_signature(task, counters, report=show)
-        output.print_notes([*([why] if why else []), *notes_of(signature)])
+            signature, notes = profiled_signature(task, counters, report=show)
+        output.print_notes([*notes, *notes_of(signature)])
         return signature
 
     members, failed = members_of(requests), []

@@ -21,9 +21,10 @@ from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
 from statsnet.errors import UsageError, WorkloadError
-from statsnet.workloads.building import BuiltWorkload, shapes_of
+from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe
+from statsnet.workloads.trees import shape_key
 
 Arrays = list[np.ndarray[Any, Any]]
 Program = Callable[[Arrays], Any]
@@ -67,7 +68,7 @@ def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[
     programs: dict[tuple[Any, ...], Program] = {}
     runs: list[Callable[[], Any]] = []
     for args, kwargs in inputs:
-        key = shapes_of((args, kwargs))
+        key = shape_key((args, kwargs))
         if key not in programs:
             programs[key] = _program(runtime, make, model, args, kwargs)
         arrays = [t.detach().numpy() for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]

@@ -26,6 +26,7 @@ from statsnet.measure.timing import PRECISION, measure, precision, time_once, wa
 from statsnet.progress import silent
 from statsnet.signatures.timing import ProcessPower, Timing
 from statsnet.workloads import BuiltWorkload, build
+from statsnet.workloads.dtypes import MIXED
 from statsnet.workloads.settings import RUNTIME, convert_module, record, wrap_step
 
 WINDOW_S = 0.4
@@ -68,20 +69,25 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A workload and the sizes that it is built with."""
+    """A workload and the sizes that it is built with. Without a dtype it keeps its own."""
 
     target: str
     mode: str
     preset: str | None = None
     batch: int | None = None
-    dtype: str = "float32"
+    dtype: str | None = None
     overrides: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     seed: int = 0
     optimizer: str | None = None
 
     def build(self, device: str) -> BuiltWorkload:
-        sizes = {"preset": self.preset, "batch": self.batch, "dtype": self.dtype, "overrides": self.overrides}
+        sizes = {"preset": self.preset, "batch": self.batch, "dtype": self._dtype, "overrides": self.overrides}
         return build(self.target, mode=self.mode, device=device, seed=self.seed, **sizes)  # type: ignore[arg-type]
+
+    @property
+    def _dtype(self) -> str | None:
+        """What to cast to. `mixed`, as a signature calls a model of several dtypes, is how such a model is built."""
+        return None if self.dtype == MIXED else self.dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

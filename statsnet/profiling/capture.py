@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from statsnet.profiling.encode import encode_arguments, encode_outputs
 from statsnet.profiling.kernel_log import KernelLog
@@ -79,6 +79,12 @@ class CaptureMode(TorchDispatchMode):
             if (source := _storage_key(args[0])) in self._producer:
                 self._producer[_storage_key(result)] = self._producer[source]
             return result
+        tensors = _tensors(args, kwargs)
+        if any(_wraps_others(tensor) for tensor in tensors):
+            return NotImplemented  # the operators on the tensors inside follow, and are the ones that run
+        if _is_composite(func, tensors):
+            with self:
+                return func.decompose(*args, **kwargs)
         encoded = encode_arguments(func, args, kwargs)
         producers = self._producers(args, kwargs)
         skew = index_skew(func, args)
@@ -152,6 +158,21 @@ def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
         return False
     node = torch._C._current_autograd_node()
     return node is not None and node.name() == "torch::autograd::AccumulateGrad"
+
+
+def _wraps_others(tensor: torch.Tensor) -> bool:
+    """Whether the tensor hands its operators on to tensors inside, as a jagged or a quantised one may. (A distributed
+    one is taken as it is: its collectives are operators too.)"""
+    return is_traceable_wrapper_subclass(tensor) and not type(tensor).__module__.startswith("torch.distributed")
+
+
+def _is_composite(func: Any, tensors: list[torch.Tensor]) -> bool:
+    """Whether an operator is made of others and autograd is not there to take it apart, as under `inference_mode`. The
+    parts are then captured, as they are elsewhere. Nested tensors have implementations of their own."""
+    without_autograd = torch.is_inference_mode_enabled() or any(tensor.is_inference() for tensor in tensors)
+    if not without_autograd or any(tensor.is_nested for tensor in tensors):
+        return False
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from statsnet.signatures.operators import SAFE_STRINGS
+from statsnet.workloads.trees import lengths_of, packed_tensors, parts_of
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -15,13 +16,53 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:
-    """Shape and dtype, and strides if the tensor is not contiguous."""
+    """Shape and dtype, strides if the tensor is not contiguous, and what a sparse or nested one stores."""
+    if tensor.is_nested:
+        return _encode_nested(tensor)
     out: dict[str, Any] = {"shape": [int(n) for n in tensor.shape], "dtype": dtype_name(tensor.dtype)}
-    if tensor.layout == torch.strided and not tensor.is_contiguous():
-        out["strides"] = [int(s) for s in tensor.stride()]
-    elif tensor.layout == torch.sparse_coo:
-        out["sparse"] = int(tensor._nnz())
+    if tensor.layout == torch.strided:
+        if not tensor.is_contiguous():
+            out["strides"] = [int(s) for s in tensor.stride()]
+        return out
+    if tensor.layout == torch.sparse_coo and tensor.sparse_dim() == 1:  # a gradient: rows of a table
+        return out | {"sparse": int(tensor._nnz())}
+    if tensor.layout in _SPARSE:
+        *indices, values = parts_of(tensor)
+        index_bytes = sum(index.numel() * index.element_size() for index in indices)
+        return out | {"sparse": int(tensor._nnz()), "elements": int(values.numel()), "index_bytes": index_bytes}
     return out
+
+
+_SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+
+
+def _encode_nested(tensor: torch.Tensor) -> dict[str, Any]:
+    """The shape of its longest rows, how many numbers it stores, and the sum of the squares of its rows' lengths."""
+    dtype = dtype_name(tensor.dtype)
+    if tensor.layout == torch.jagged:
+        lengths = lengths_of(tensor)
+        ragged = next((d for d, n in enumerate(tensor.shape) if d and not _is_number(n)), 1)
+        shape = [max(lengths, default=0) if d == ragged else int(n) for d, n in enumerate(tensor.shape)]
+        elements = int(tensor.values().numel())
+    else:
+        sizes = tensor._nested_tensor_size()
+        ragged_columns = [d for d in range(sizes.shape[1]) if sizes[:, d].unique().numel() > 1] or [0]
+        lengths = tuple(sizes[:, ragged_columns[0]].tolist())
+        shape = [len(sizes), *sizes.max(0).values.tolist()]
+        elements = int(sizes.prod(1).sum())
+    return {"shape": shape, "dtype": dtype, "elements": elements, "squares": sum(n * n for n in lengths)}
+
+
+def _is_number(size: Any) -> bool:
+    return isinstance(size, int) or not size.node.is_nested_int()
+
+
+def _packed(value: Any) -> list[torch.Tensor | None] | None:
+    """The weights inside a packed parameter of a quantised layer; None for any other object."""
+    if not isinstance(value, torch.ScriptObject):
+        return None
+    found = packed_tensors(value)
+    return list(found) if found else None
 
 
 def encode_value(value: Any) -> Any:
@@ -35,12 +76,14 @@ def encode_value(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, (int, torch.SymInt)):
-        return int(value)
+        return int(value) if _is_number(value) else None
     if isinstance(value, (float, torch.SymFloat)):
         number = float(value)
         return number if abs(number) < 1e300 else None  # inf and nan are not JSON
     if isinstance(value, str):
         return value if value in SAFE_STRINGS else None
+    if (weights := _packed(value)) is not None:
+        return {"tensors": [encode_value(weight) for weight in weights]}
     return None  # dtype, device, layout, generator: implied by the outputs
 
 

@@ -43,12 +43,15 @@ class Outcome:
 
 def profiled_signature(
     task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
-) -> tuple[Signature, str]:
-    """A workload's signature, on a GPU with hardware counters; and, if there are none, why."""
+) -> tuple[Signature, tuple[str, ...]]:
+    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters."""
     profile = process.run(task, control, report=report)
     if profile.launches is None or counters == "off":
-        return profile.signature, ""
-    return counted_signature(profile.signature, profile.launches, task, counters, control=control, report=report)
+        return profile.signature, profile.notes
+    counted, why = counted_signature(
+        profile.signature, profile.launches, task, counters, control=control, report=report
+    )
+    return counted, (*profile.notes, *([why] if why else []))
 
 
 def members_of(requests: Iterable[MixRequest]) -> list[Member]:

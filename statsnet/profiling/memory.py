@@ -12,6 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
+from statsnet.workloads.stepping import Stepper
+from statsnet.workloads.trees import all_tensors, packed_tensors, parts_of, stored_bytes
 
 
 def memory_record(
@@ -20,26 +22,28 @@ def memory_record(
     step: Callable[[], Any] | None,
     *,
     device: str,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: Stepper | None = None,
 ) -> dict[str, int | None]:
     """Bytes of each part; peak and activation bytes are null without a step to run, optimizer bytes without an
-    optimizer.
+    optimizer whose state can be found.
 
     On "meta" the step's tensors are counted as they are made and freed. Elsewhere the allocator is asked, so that
     operators' workspaces count too.
     """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
-    input_bytes = _bytes(tensors_in(list(inputs)))
+    weights = [*parameters, *(packed_tensors(model) if model is not None else [])]
+    input_bytes = _bytes(all_tensors(list(inputs)))
     # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
     for parameter in parameters:
         parameter.grad = None
     transient = None if step is None else _transient_peak(step, device)
-    state = None if optimizer is None else _bytes(tensors_in(list(optimizer.state.values())))
-    resident = _bytes(parameters) + _bytes(buffers) + input_bytes + (state or 0)
+    kept = None if optimizer is None else optimizer.state()
+    state = None if kept is None else _bytes(kept)
+    resident = _bytes(weights) + _bytes(buffers) + input_bytes + (state or 0)
     return {
-        "parameter_count": sum(p.numel() for p in parameters),
-        "parameter_bytes": _bytes(parameters),
+        "parameter_count": sum(p.numel() for p in weights),
+        "parameter_bytes": _bytes(weights),
         "buffer_bytes": _bytes(buffers),
         "input_bytes": input_bytes,
         "optimizer_bytes": state,
@@ -98,14 +102,8 @@ def _transient_peak(step: Callable[[], Any], device: str) -> int:
 
 
 def _stored(value: Any) -> list[torch.Tensor]:
-    """The tensors that hold memory; a sparse one is split into its indices and values."""
-    tensors: list[torch.Tensor] = []
-    for tensor in tensors_in(value):
-        if tensor.layout is torch.sparse_coo:
-            tensors += [tensor._indices(), tensor._values()]
-        elif tensor.layout is torch.strided:
-            tensors.append(tensor)
-    return tensors
+    """The tensors that hold memory: those inside a sparse, nested or wrapping one stand for it."""
+    return [part for tensor in tensors_in(value) for part in parts_of(tensor) if part.layout is torch.strided]
 
 
 def _identity(tensor: torch.Tensor) -> int:
@@ -113,4 +111,4 @@ def _identity(tensor: torch.Tensor) -> int:
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(t.numel() * t.element_size() for t in tensors)
+    return sum(stored_bytes(t) for t in tensors)

@@ -96,6 +96,10 @@ def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
 
 def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
     dtype = getattr(torch, spec["dtype"])
+    if spec.get("squares") is not None:
+        raise NotImplementedError("a nested tensor's rows are not known")
+    if spec.get("elements") is not None:
+        return _sparse_matrix(spec, dtype, device)
     if spec.get("sparse") is not None:
         return _sparse_rows(spec, dtype, device)
     shape, strides = spec["shape"], spec.get("strides")
@@ -121,6 +125,22 @@ def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch
     indices = torch.randint(0, max(1, rows), (1, spec["sparse"]), device=device)
     values = torch.randn(spec["sparse"], *rest, dtype=dtype, device=device)
     return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False)
+
+
+def _sparse_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A matrix with as many elements in each row, at random columns: COO or CSR, as the bytes of the indices tell."""
+    if len(spec["shape"]) != 2 or spec["elements"] != spec["sparse"]:
+        raise NotImplementedError("blocks, batches and slices of sparse tensors are not made up")
+    (rows, columns), stored = spec["shape"], spec["sparse"]
+    starts = torch.arange(rows + 1, device=device) * stored // max(1, rows)
+    values = torch.randn(stored, dtype=dtype, device=device)
+    places = torch.randint(0, max(1, columns), (stored,), device=device)
+    if spec["index_bytes"] == 2 * 8 * stored:
+        row_of = torch.repeat_interleave(torch.arange(rows, device=device), starts.diff())
+        indices = torch.stack([row_of, places])
+        return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False, is_coalesced=True)
+    compressed = torch.sparse_compressed_tensor
+    return compressed(starts, places, values, spec["shape"], layout=torch.sparse_csr, check_invariants=False)
 
 
 @dataclass(slots=True)

@@ -62,9 +62,10 @@ class WithSignature:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(WithSignature):
     """A signature, and the seconds that measuring it took. `launches` are a GPU's kernels, in their order.
-    `reference_latency_s` is the reference network's median step meanwhile."""
+    `reference_latency_s` is the reference network's median step meanwhile. `notes` are sentences for the user."""
 
     signature: Signature
+    notes: tuple[str, ...] = ()
     measured_s: float = 0.0
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
@@ -116,7 +117,8 @@ class ProfileWorkload(CountableTask[Profile]):
     def run(self, context: Context) -> Profile:
         context.report(Progress(stage="building the model"))
         built, step = self._built(context.setting)
-        return self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
+        profile = self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
+        return replace(profile, notes=(built.cast,) if built.cast else ())
 
     def launch(self, context: Context) -> None:
         setting = context.setting
@@ -145,10 +147,13 @@ class ProfileWorkload(CountableTask[Profile]):
         calls: list[OpCall] = []
 
         def captured() -> None:
-            calls.extend(capture_step(lambda: step(0), device="meta", phases=_phases(step)))
+            calls[:] = capture_step(lambda: step(0), device="meta", phases=_phases(step))
 
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.
+        differentiated = step.differentiates
         memory = _memory(built, captured, step.optimizer, "meta")
+        if step.differentiates and not differentiated:  # it was begun without gradients and ran again with them
+            memory = _memory(built, captured, step.optimizer, "meta")
         for call in calls:
             call.metadata = is_metadata(call.op)
         trace = StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))
@@ -218,7 +223,7 @@ class ProfileWorkload(CountableTask[Profile]):
             for number, group in enumerate(variants)
         ]
         if not one_piece:
-            return traces, _cycled(run, range(len(built.inputs)))
+            return traces, _cycled(run, range(sum(len(group) for group in built.input_groups())))
         step.on_phase = None
         convert_module(setting, built.model)
         pieces = [wrap_step(setting, _cycled(step, group), built.device) for group in variants]

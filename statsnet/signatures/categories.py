@@ -46,7 +46,8 @@ _NAMES: dict[str, str] = {
         ger outer einsum tensordot chain_matmul linalg_multi_dot bilinear _trilinear _addmm_activation
         _int_mm _scaled_mm _scaled_mm_v2 _grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2
         _weight_int4pack_mm _weight_int8pack_mm mkldnn_linear _weight_int4pack_mm_for_cpu
-        _mixed_dtypes_linear _sparse_addmm _sparse_mm sspaddmm hspmm smm _sparse_semi_structured_linear
+        _mixed_dtypes_linear _sparse_addmm _sparse_mm _sparse_mm_reduce_impl _sparse_sparse_matmul
+        sparse_sampled_addmm sspaddmm hspmm smm _sparse_semi_structured_linear
         _sparse_semi_structured_mm _sparse_semi_structured_addmm _cslt_sparse_mm linear_dynamic
         linear_relu_dynamic linear_relu qlinear_pointwise linalg_matrix_exp matrix_exp linear_unpack
         _transformer_encoder_layer_fwd _dyn_quant_matmul_4bit fbgemm_linear_fp16_weight_fp32_activation kron
@@ -140,7 +141,9 @@ _NAMES: dict[str, str] = {
         replication_pad3d _pad_circular _pad_enum im2col col2im pixel_shuffle pixel_unshuffle
         channel_shuffle native_channel_shuffle grid_sampler grid_sampler_2d grid_sampler_3d
         cudnn_grid_sampler complex _pack_padded_sequence _pad_packed_sequence _cudnn_rnn_flatten_weight
-        _nested_tensor_from_mask _nested_from_padded nested_to_padded_tensor _jagged_to_padded_dense_forward
+        _nested_tensor_from_mask _nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list
+        to_padded_tensor _to_sparse_csc _to_sparse_bsr _to_sparse_bsc _nested_from_padded
+        nested_to_padded_tensor _jagged_to_padded_dense_forward
         _padded_dense_to_jagged_forward _to_dense to_dense _to_sparse to_sparse _to_sparse_csr to_mkldnn
         _transform_bias_rescale_qkv _reshape_copy view_copy unfold_copy as_strided_copy expand_copy
         diagonal_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy

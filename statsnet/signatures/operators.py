@@ -3,7 +3,10 @@
 An argument is encoded as JSON:
   tensor       {"shape": [2, 64], "dtype": "float32"}  plus "strides" unless contiguous,
                plus "high": N for an integer tensor whose values are indices below N
-               plus "sparse": N for a sparse tensor with N stored elements
+               plus "sparse": N for a sparse tensor with N stored entries, which are rows; a sparse matrix, and any
+               other kind, has also "elements": the numbers stored, and "index_bytes": the bytes of its indices
+               plus "elements": N and "squares": Q for a nested tensor, whose shape is that of its longest rows: the
+               numbers that are stored, and the sum of the squares of the rows' lengths
   tensor list  {"tensors": [tensor or null, ...]}; a tensor with "times": N stands for N equal neighbours.
                In files also {"tensors": [...], "times": N}: a run of entries that repeats N times
   scalars      numbers, booleans, null, lists of them; strings only from SAFE_STRINGS
@@ -43,16 +46,20 @@ SAFE_STRINGS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """Shape, dtype and strides (in elements; None means contiguous) of one tensor."""
+    """Shape, dtype and strides (in elements; None means contiguous) of one tensor. A sparse or nested one stores fewer
+    `elements` than its shape has, and some bytes of indices; a nested one has `squares`."""
 
     shape: tuple[int, ...]
     dtype: str
     strides: tuple[int, ...] | None = None
     high: int | None = None
+    elements: int | None = None
+    index_bytes: int = 0
+    squares: int | None = None
 
     @property
     def numel(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(self.shape) if self.elements is None else self.elements
 
     @property
     def touched(self) -> int:
@@ -66,7 +73,7 @@ class TensorSpec:
     @property
     def nbytes(self) -> int:
         """Bytes of the distinct elements, each counted once."""
-        return self.touched * ITEM_SIZE.get(self.dtype, 4)
+        return self.touched * ITEM_SIZE.get(self.dtype, 4) + self.index_bytes
 
     @property
     def layout(self) -> str:
@@ -88,6 +95,11 @@ class TensorSpec:
             out["strides"] = list(self.strides)
         if self.high is not None:
             out["high"] = self.high
+        for name in ("elements", "squares"):
+            if (value := getattr(self, name)) is not None:
+                out[name] = value
+        if self.index_bytes:
+            out["index_bytes"] = self.index_bytes
         return out
 
     @classmethod
@@ -97,6 +109,9 @@ class TensorSpec:
             dtype=data["dtype"],
             strides=tuple(data["strides"]) if "strides" in data else None,
             high=data.get("high"),
+            elements=data.get("elements"),
+            index_bytes=data.get("index_bytes", 0),
+            squares=data.get("squares"),
         )
 
 
@@ -157,6 +172,9 @@ class EncodedTensor(Struct, forbid_unknown_fields=True):
     strides: Dims | UnsetType = UNSET
     high: Size | UnsetType = UNSET
     sparse: Size | UnsetType = UNSET
+    elements: Size | UnsetType = UNSET
+    index_bytes: Size | UnsetType = UNSET
+    squares: Size | UnsetType = UNSET
     times: Times | UnsetType = UNSET
 
 

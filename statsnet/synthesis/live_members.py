@@ -217,7 +217,7 @@ class LiveMembers:
             mode=self.setup.mode,
             preset=signature.workload.preset or None,
             batch=signature.batch,
-            dtype=self.setup.dtype,
+            dtype=signature.dtype,
             optimizer=signature.optimizer if signature.optimizer != "custom" else None,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,6 +14,8 @@ from statsnet.environment import fingerprint
 from statsnet.errors import ProcessError, StatsNetError, UsageError
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.mix import Mix
+from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.operators import bytes_of, tensors_of
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
@@ -21,6 +24,8 @@ from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.workloads.building import DTYPES
+from statsnet.workloads.dtypes import MIXED
 
 DEFAULT_COMPRESSION = 53
 """Fifty and a margin: machines drift by a few percent from one process to the next."""
@@ -220,8 +225,9 @@ def budget_of(target: Target, compression: float, mode: str) -> float:
 
 
 def common_dtype(mix: Mix) -> str:
-    """The dtype of all members. Raises UsageError if they have several."""
-    dtypes = sorted({m.signature.dtype for m in mix.members})
+    """The dtype that a proxy of these members computes in: theirs; of a member of mixed dtypes, the one in which it
+    spends most time. Raises UsageError if they have several."""
+    dtypes = sorted({_main_dtype(m.signature) for m in mix.members})
     if len(dtypes) > 1:
         raise UsageError(
             f"the mix holds signatures of {' and '.join(dtypes)}",
@@ -229,3 +235,27 @@ def common_dtype(mix: Mix) -> str:
             hint="profile all members with the same --dtype",
         )
     return dtypes[0]
+
+
+def _main_dtype(signature: Signature) -> str:
+    """The signature's dtype, or if that is mixed, the floating dtype of the operators that take the most time; where no
+    times are known, of those that move the most bytes."""
+    if signature.dtype != MIXED:
+        return signature.dtype
+    times = signature.measurements[0].cluster_time_s if signature.measurements else (None,) * len(signature.clusters)
+    timed = any(times)
+    spent: Counter[str] = Counter()
+    for cluster, time_s in zip(signature.clusters, times, strict=True):
+        if (dtype := _computed_in(cluster)) is not None:
+            spent[dtype] += (time_s or 0.0) if timed else cluster.calls * bytes_of(cluster.args, cluster.outputs)  # type: ignore[assignment]
+    return min(spent, key=lambda name: (-spent[name], name)) if spent else "float32"
+
+
+def _computed_in(cluster: Cluster) -> str | None:
+    """The first floating dtype that an operator reads, of a complex one that of its real parts; None without one,
+    and for dtypes that no proxy has."""
+    read = (_REAL.get(t.dtype, t.dtype) for t in tensors_of([*cluster.args, *cluster.outputs]))
+    return next((dtype for dtype in read if dtype in DTYPES), None)
+
+
+_REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import DeviceError, UsageError, WorkloadError
 from statsnet.signatures.database import MODES
 from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyword_arguments
+from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
 from statsnet.workloads.loading import Target, describe, next_step, resolve
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
+from statsnet.workloads.trees import all_tensors, map_tensors, shape_key
 
 if TYPE_CHECKING:
     import torch
@@ -27,8 +31,10 @@ class BuiltWorkload:
 
     `inputs` are (args, kwargs), used in turn: batches of fresh indices, or of varying shapes.
     `loss` maps the model's outputs to a scalar (None: the default of `make_step`). `optimizer` is a name, a
-    function of the parameters, or a torch optimizer. `fake_mode` is set when built for the device "meta".
-    `label` and `origin` (the factory's file) are for messages only: they never enter a signature.
+    function of the parameters, or what it makes: see `Stepper`. A training step goes through `accumulation` inputs.
+    `fake_mode` is set when built for the device "meta".
+    `dtype` is the model's floating dtype, or `mixed`. `label`, `origin` (the factory's file) and `cast` (what was cast
+    because a dtype was asked for) are for messages only: they never enter a signature.
     """
 
     model: torch.nn.Module
@@ -44,6 +50,8 @@ class BuiltWorkload:
     device: str
     seed: int
     origin: str = ""
+    cast: str = ""
+    accumulation: int = 1
     fake_mode: FakeTensorMode | None = None
 
     @property
@@ -51,16 +59,30 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
+    def inputs_of(self, index: int) -> Inputs:
+        """What the step of this number runs on: one entry of `inputs`, several with gradient accumulation."""
+        first, count = index * self.accumulation, len(self.inputs)
+        return [self.inputs[(first + i) % count] for i in range(self.accumulation)]
+
     def input_groups(self) -> list[list[int]]:
-        """Indices of the inputs, grouped by equal shapes."""
+        """Numbers of the steps until the inputs begin anew, grouped by equal shapes."""
         groups: dict[tuple[Any, ...], list[int]] = {}
-        for index, entry in enumerate(self.inputs):
-            groups.setdefault(shapes_of(entry), []).append(index)
+        for index in range(lcm(len(self.inputs), self.accumulation) // self.accumulation):
+            groups.setdefault(tuple(map(shape_key, self.inputs_of(index))), []).append(index)
         return list(groups.values())
 
     def variants(self) -> list[tuple[int, float]]:
-        """(index of the first such input, share of the inputs) for each distinct set of input shapes."""
-        return [(group[0], len(group) / len(self.inputs)) for group in self.input_groups()]
+        """(number of the first such step, share of the steps) for each distinct set of input shapes."""
+        groups = self.input_groups()
+        steps = sum(len(group) for group in groups)
+        return [(group[0], len(group) / steps) for group in groups]
+
+    def distinct_inputs(self) -> Inputs:
+        """The first input of each distinct set of shapes."""
+        first: dict[tuple[Any, ...], Any] = {}
+        for entry in self.inputs:
+            first.setdefault(shape_key(entry), entry)
+        return list(first.values())
 
 
 def build(
@@ -69,7 +91,7 @@ def build(
     mode: str,
     preset: str | None = None,
     batch: int | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     device: str = "cpu",
     overrides: Mapping[str, Value] | None = None,
     seed: int = 0,
@@ -79,6 +101,8 @@ def build(
 
     `preset` defaults to "small" for a registered workload; a factory without presets only takes None.
     `overrides` become keyword arguments of the factory (text is parsed), `batch` its keyword `batch`.
+    Without `dtype`, parameters, buffers and inputs keep the dtypes that the factory gave them. With it, only tensors of
+    the model's main floating dtype are cast, complex ones to the complex dtype of that width; `cast` says what was.
     Device "meta" builds under a FakeTensorMode (the one given, or a new one): shapes without memory, as on
     a CPU.
     The factory runs with torch's generator seeded; the caller's random state is untouched.
@@ -86,7 +110,7 @@ def build(
     """
     if mode not in MODES:
         raise UsageError(f"'{mode}' is not a mode", hint=f"one of {', '.join(MODES)}")
-    if dtype not in DTYPES:
+    if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"'{dtype}' is not a dtype for a workload", hint=f"one of {', '.join(DTYPES)}")
     _require_torch()
     _check_device(device)
@@ -96,7 +120,7 @@ def build(
     if device == "meta" and fake_mode is None:
         fake_mode = _new_fake_mode()
     made = _make(resolved, keywords, seed, fake_mode if device == "meta" else None)
-    made = _place(resolved, made, mode, dtype, device, fake_mode if device == "meta" else None)
+    made, cast = _place(resolved, made, mode, dtype, device, fake_mode if device == "meta" else None)
     default = resolved.workload.optimizer if resolved.workload else "sgd"
     return BuiltWorkload(
         model=made.model,
@@ -108,10 +132,12 @@ def build(
         mode=mode,
         preset=chosen,
         batch=batch_of(resolved, keywords),
-        dtype=dtype,
+        dtype=dtype_of(made.model, all_tensors(made.inputs)),
         device=device,
         seed=seed,
         origin=resolved.origin,
+        cast=cast,
+        accumulation=made.accumulation if mode == "training" else 1,
         fake_mode=fake_mode if device == "meta" else None,
     )
 
@@ -133,31 +159,34 @@ def _make(target: Target, keywords: Mapping[str, Value], seed: int, fake: FakeTe
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        with fake or contextlib.nullcontext():
+        with _faked(fake):
             return call(target, keywords)
 
 
-def _place(target: Target, made: Made, mode: str, dtype: str, device: str, fake: FakeTensorMode | None) -> Made:
-    """Move to the device and dtype, and set the mode; on fake tensors only the dtype changes."""
+def _place(
+    target: Target, made: Made, mode: str, dtype: str | None, device: str, fake: FakeTensorMode | None
+) -> tuple[Made, str]:
+    """Move to the device, and to the dtype if one is given, and set the mode; on fake tensors only the dtype changes.
+    Also a sentence on what was cast."""
     import torch
-    from torch.utils._pytree import tree_map_only
 
-    to_dtype = getattr(torch, dtype)
+    cast: Cast | None = None
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         if fake is not None:
             tensor = fake.from_tensor(tensor)  # no-op on one of its own; inputs from numpy are real
-            return tensor.to(to_dtype) if tensor.is_floating_point() else tensor
-        return tensor.to(device, to_dtype if tensor.is_floating_point() else tensor.dtype)
+        wanted = tensor.dtype if cast is None else cast.dtype(tensor)
+        if fake is not None:
+            return tensor if wanted == tensor.dtype else tensor.to(wanted)
+        return tensor.to(device, wanted)
 
     try:
-        with fake or contextlib.nullcontext():
-            if fake is None:
-                made.model.to(device, to_dtype)
-            else:
-                _cast_fake(made.model, place)
+        with _faked(fake):
+            if dtype is not None and (found := model_dtypes(made.model, all_tensors(made.inputs))):
+                cast = Cast(next(iter(found)), getattr(torch, dtype))
+            made.model._apply(place)  # as `Module.to`, but each tensor may get a dtype of its own
             made.model.train(mode == "training")
-            inputs = tree_map_only(torch.Tensor, place, made.inputs)
+            inputs = map_tensors(made.inputs, place)
     except torch.OutOfMemoryError as error:
         raise DeviceError(
             f"'{target.label}' does not fit on {device}",
@@ -166,25 +195,23 @@ def _place(target: Target, made: Made, mode: str, dtype: str, device: str, fake:
         ) from error
     except Exception as error:
         raise WorkloadError(
-            f"'{target.label}' could not be moved to {device} as {dtype}",
+            f"'{target.label}' could not be moved to {device}" + (f" as {dtype}" if dtype else ""),
             cause=describe(error, target.origin),
-            hint=next_step(error, "try it with --dtype float32"),
+            hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
-    return Made(model=made.model, inputs=inputs, loss=made.loss, optimizer=made.optimizer)
+    return replace(made, inputs=inputs), cast.sentence() if cast else ""
 
 
-def _cast_fake(model: torch.nn.Module, place: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """`model.to(dtype)` for fake tensors, which `Module.to` cannot swap; tied parameters stay tied."""
-    import torch
+def _faked(fake: FakeTensorMode | None) -> AbstractContextManager[Any]:
+    """The fake mode, if any, and modules that can be cast under it."""
+    if fake is None:
+        return contextlib.nullcontext()
+    from statsnet.workloads.fakes import castable_modules
 
-    placed: dict[int, Any] = {}
-    for module in model.modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            if id(parameter) not in placed:
-                placed[id(parameter)] = torch.nn.Parameter(place(parameter.detach()), parameter.requires_grad)
-            setattr(module, name, placed[id(parameter)])
-        for name, buffer in module.named_buffers(recurse=False):
-            setattr(module, name, place(buffer))
+    stack = contextlib.ExitStack()
+    stack.enter_context(castable_modules())
+    stack.enter_context(fake)
+    return stack
 
 
 def _new_fake_mode() -> FakeTensorMode:
@@ -216,13 +243,3 @@ def _check_device(device: str) -> None:
         )
     if int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
         raise DeviceError(f"there is no {device}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices")
-
-
-def shapes_of(entry: Any) -> tuple[Any, ...]:
-    """A key for inputs (args, kwargs) of equal shapes: each tensor's shape and dtype, anything else as it is."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return tuple(
-        (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in tree_leaves(entry)
-    )

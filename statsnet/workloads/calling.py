@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 Value = bool | int | float | str
 Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
-RESULT_KEYS = ("model", "args", "kwargs", "inputs", "loss", "optimizer")
+RESULT_KEYS = ("model", "args", "kwargs", "inputs", "loss", "optimizer", "accumulation")
 RETURN_HINT = (
     "return (model, args), (model, args, kwargs) or a dict with 'model' and 'args' or 'inputs', "
-    "optionally 'kwargs', 'loss' and 'optimizer'"
+    "optionally 'kwargs', 'loss', 'optimizer' and 'accumulation'"
 )
 
 
@@ -31,6 +31,7 @@ class Made:
     inputs: Inputs
     loss: Callable[[Any], Any] | None
     optimizer: Any
+    accumulation: int = 1
 
 
 def parse_value(text: str) -> Value:
@@ -124,12 +125,38 @@ def _read(target: Target, result: Any) -> Made:
     model = made.get("model")
     if not isinstance(model, torch.nn.Module):
         raise _bad_result(target, f"its model is a {type(model).__name__}, not a torch.nn.Module")
+    _check_not_compiled(target, model)
     loss, optimizer = made.get("loss"), made.get("optimizer")
     if loss is not None and not callable(loss):
         raise _bad_result(target, f"its loss is a {type(loss).__name__}, not a function of the outputs")
-    if not (optimizer is None or isinstance(optimizer, str | torch.optim.Optimizer) or callable(optimizer)):
-        raise _bad_result(target, "its optimizer is neither a name nor a function of the parameters")
-    return Made(model=model, inputs=_inputs(target, made), loss=loss, optimizer=optimizer)
+    if not (optimizer is None or isinstance(optimizer, str | list | tuple | dict) or _steps(optimizer)):
+        raise _bad_result(target, "its optimizer is no name, no function of the parameters, and has no step()")
+    accumulation = made.get("accumulation") or 1
+    if isinstance(accumulation, bool) or not isinstance(accumulation, int) or accumulation < 1:
+        raise _bad_result(target, "its accumulation is not a number of batches")
+    inputs = _inputs(target, made)
+    return Made(model=model, inputs=inputs, loss=loss, optimizer=optimizer, accumulation=accumulation)
+
+
+def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
+    """While it is watched, a compiled module falls back to separate operators: their times would stand beside step
+    times of another program."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    def is_compiled(module: Any) -> bool:
+        return isinstance(module, OptimizedModule) or getattr(module, "_compiled_call_impl", None) is not None
+
+    if (compiled := next(filter(is_compiled, model.modules()), None)) is not None:
+        inner = getattr(compiled, "_orig_mod", compiled)
+        raise WorkloadError(
+            f"the model of '{target.label}' is compiled already",
+            cause=f"its operators cannot be watched while the compiled {type(inner).__name__} runs",
+            hint="return the module as it is, and use --setting compile=inductor to measure it compiled",
+        )
+
+
+def _steps(optimizer: Any) -> bool:
+    return callable(optimizer) or callable(getattr(optimizer, "step", None))
 
 
 def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
@@ -151,7 +178,6 @@ def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
 
 
 def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
-    import torch
 
     if made.get("inputs") is None:
         args, kwargs = made.get("args"), made.get("kwargs") or {}
@@ -166,16 +192,22 @@ def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
         raise _bad_result(target, "its list of inputs is empty")
     pairs: Inputs = []
     for entry in entries:
-        if isinstance(entry, torch.Tensor | Mapping):
-            entry = (entry, {})
+        if isinstance(entry, Mapping) or not _is_sequence(entry):
+            entry = (entry, {})  # one tensor, batch object or packed sequence
         if not (isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[1], Mapping)):
             raise _bad_result(target, "an entry of 'inputs' is not (args, kwargs)")
         args, kwargs = entry
-        if isinstance(args, Mapping):
+        if args is None or isinstance(args, Mapping):
+            args = args or {}
             pairs.append(((), {**args, **kwargs}))
             continue
-        pairs.append((tuple(args) if isinstance(args, tuple | list) else (args,), dict(kwargs)))
+        pairs.append((tuple(args) if _is_sequence(args) else (args,), dict(kwargs)))
     return pairs
+
+
+def _is_sequence(value: Any) -> bool:
+    """Whether it holds arguments: a named tuple, such as a packed sequence, is one argument."""
+    return isinstance(value, tuple | list) and not hasattr(value, "_fields")
 
 
 def _bad_result(target: Target, cause: str) -> WorkloadError:

@@ -31,13 +31,19 @@ class SparseFakeTensorMode(FakeTensorMode):
 
 @contextmanager
 def fake_tensors() -> Iterator[SparseFakeTensorMode]:
-    """All tensors made inside have shapes and no memory, and modules can be moved and cast, which torch's own
-    `Module.to` refuses for fake parameters. For processes of their own: no other thread may build modules meanwhile."""
+    """All tensors made inside have shapes and no memory, and modules can be moved and cast. For processes of their own:
+    no other thread may build modules meanwhile."""
+    with castable_modules(), SparseFakeTensorMode(allow_non_fake_inputs=True) as mode:
+        yield mode
+
+
+@contextmanager
+def castable_modules() -> Iterator[None]:
+    """Modules of fake parameters can be moved and cast inside, which torch's own `Module.to` refuses."""
     original = torch.nn.Module._apply
     torch.nn.Module._apply = _apply  # type: ignore[method-assign]
     try:
-        with SparseFakeTensorMode(allow_non_fake_inputs=True) as mode:
-            yield mode
+        yield
     finally:
         torch.nn.Module._apply = original  # type: ignore[method-assign]
 

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import WorkloadError
+from statsnet.workloads.trees import all_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +32,58 @@ def tensors_in(outputs: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(getattr(outputs, item.name))
 
 
+def own_loss(outputs: Any) -> torch.Tensor | None:
+    """The loss that a model returns itself, None if it returns none.
+
+    A differentiable scalar is a loss, as are an entry or attribute `loss` and the first of a tuple. A dictionary's
+    losses are added up: the scalars whose names hold `loss`, or all if it holds nothing else to differentiate. So are a
+    tuple's, if it holds nothing else.
+    """
+    if _is_loss(outputs):
+        return outputs  # type: ignore[no-any-return]
+    named = _named(outputs)
+    if _is_loss(named.get("loss")):
+        return named["loss"]  # type: ignore[no-any-return]
+    losses = [value for name, value in named.items() if "loss" in str(name).lower() and _is_loss(value)]
+    if losses:
+        return _sum(losses)
+    if isinstance(outputs, tuple | list) and outputs and _is_loss(outputs[0]) and not all(map(_is_loss, outputs)):
+        return outputs[0]  # type: ignore[no-any-return]
+    found = [tensor for tensor in tensors_in(outputs) if tensor.requires_grad]
+    return _sum(found) if found and all(_is_loss(tensor) for tensor in found) else None
+
+
+def total_loss(result: Any) -> Any:
+    """What a loss function gave as one scalar: its losses added up, if it gave several."""
+    loss = own_loss(result)
+    return result if loss is None else loss
+
+
+def _is_loss(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.dim() == 0 and value.is_floating_point() and value.requires_grad
+
+
+def _named(outputs: Any) -> dict[Any, Any]:
+    """The entries of a mapping, or the fields of a dataclass or an object."""
+    if isinstance(outputs, Mapping):
+        return dict(outputs)
+    if hasattr(outputs, "_asdict"):
+        return dict(outputs._asdict())
+    return dict(getattr(outputs, "__dict__", {}))
+
+
+def _sum(losses: list[torch.Tensor]) -> torch.Tensor:
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total + loss
+    return total
+
+
 class ProjectionLoss:
-    """Projects every differentiable output onto a fixed random direction and adds the projections up.
+    """The loss that the model returns itself. Else every differentiable output is projected onto a fixed random
+    direction, and the projections are added up.
 
     The gradient at an output of n elements is the direction over sqrt(n): dense, different for every element
     and of norm about 1, so that no part of the backward pass can be skipped. Each shape has one direction;
@@ -44,15 +95,16 @@ class ProjectionLoss:
 
     def prepare(self, outputs: Any) -> None:
         """Make the directions that these outputs will need."""
-        for output in tensors_in(outputs):
-            if output.is_floating_point():
-                self._direction(output)
+        for output in self._outputs(outputs):
+            self._direction(output)
 
     def __call__(self, outputs: Any) -> torch.Tensor:
         """Scalar loss. Raises WorkloadError where no output depends on a parameter."""
+        if (own := own_loss(outputs)) is not None:
+            return own
         total: torch.Tensor | None = None
-        for output in tensors_in(outputs):
-            if output.is_floating_point() and output.requires_grad:
+        for output in self._outputs(outputs):
+            if output.requires_grad:
                 part = (output * self._direction(output)).sum()
                 total = part if total is None else total + part
         if total is None:
@@ -62,6 +114,15 @@ class ProjectionLoss:
                 hint="return a loss from the factory, or use --mode inference",
             )
         return total
+
+    def _outputs(self, outputs: Any) -> list[torch.Tensor]:
+        """The outputs to project, complex ones as pairs of real numbers. Objects are looked into where there is nothing
+        else: what a library's output holds beside its tensors, such as a cache, is no output of the model."""
+        import torch
+
+        found = list(tensors_in(outputs)) or list(all_tensors(outputs))
+        real = [torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in found]
+        return [tensor for tensor in real if tensor.is_floating_point()]
 
     def _direction(self, output: torch.Tensor) -> torch.Tensor:
         import torch

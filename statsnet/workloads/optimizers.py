@@ -28,8 +28,8 @@ TAKES_SPARSE = ("sgd", "adagrad")
 
 def make_optimizer(
     optimizer: str | Callable[[Iterable[Any]], Any] | Any, parameters: list[Any], *, sparse: bool
-) -> torch.optim.Optimizer:
-    """A torch optimizer from a name of `SETTINGS`, a function of the parameters, or itself.
+) -> Any:
+    """A torch optimizer from a name of `SETTINGS`, what a function of the parameters makes, or itself.
 
     Raises UsageError for an unknown name, or if the model has sparse gradients and the optimizer cannot take them;
     WorkloadError if the user's function fails.
@@ -52,13 +52,16 @@ def make_optimizer(
         kind, settings = SETTINGS[optimizer]
         named: torch.optim.Optimizer = getattr(torch.optim, kind)(parameters, lr=LEARNING_RATE, **settings)
         return named
+    if not _is_function(optimizer):
+        return optimizer
     try:
-        made: torch.optim.Optimizer = optimizer(parameters)
+        return optimizer(parameters)
     except Exception as error:
         raise WorkloadError("the optimizer could not be made", cause=f"{type(error).__name__}: {error}") from error
-    if not callable(getattr(made, "step", None)) or not callable(getattr(made, "zero_grad", None)):
-        raise WorkloadError(
-            "the optimizer could not be made",
-            cause=f"the function returned a {type(made).__name__} without step() and zero_grad()",
-        )
-    return made
+
+
+def _is_function(optimizer: Any) -> bool:
+    """Whether it makes an optimizer, rather than being one or several."""
+    if isinstance(optimizer, list | tuple | dict):
+        return False
+    return isinstance(optimizer, type) or not callable(getattr(optimizer, "step", None))

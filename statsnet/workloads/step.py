@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError
 from statsnet.signatures.database import MODES
 from statsnet.workloads.building import BuiltWorkload
+from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe, next_step
-from statsnet.workloads.losses import ProjectionLoss
+from statsnet.workloads.losses import ProjectionLoss, total_loss
 from statsnet.workloads.optimizers import make_optimizer
+from statsnet.workloads.stepping import Stepper
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +26,9 @@ class Step:
     "backward" and "optimizer" as each begins. The first training step is a warm-up: it also makes the
     optimizer's state.
     On a workload built for "meta" the step runs under its FakeTensorMode.
+    With gradient accumulation a step goes through that many inputs: forward and backward for each, the optimizer once.
+    Inference runs without gradients, unless the model takes gradients in its own forward: this shows when it first runs
+    without them, and `differentiates` is then set.
     Raises WorkloadError if the model fails, DeviceError if the device has too little memory.
     `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, "custom", or None.
     """
@@ -34,7 +39,7 @@ class Step:
         mode: str,
         *,
         loss: Callable[[Any], torch.Tensor] | None = None,
-        optimizer: torch.optim.Optimizer | None = None,
+        optimizer: Stepper | None = None,
         optimizer_name: str | None = None,
     ) -> None:
         self.built = built
@@ -43,32 +48,63 @@ class Step:
         self.on_phase: Callable[[str], None] | None = None
         self._loss = loss
         self.optimizer = optimizer
+        self.differentiates = False
 
     def __call__(self, index: int = 0) -> Any:
-        args, kwargs = self.built.inputs[index % len(self.built.inputs)]
+        batches = self.built.inputs_of(index)
         with _running(self.built):
-            return self._train(args, kwargs) if self.mode == "training" else self._infer(args, kwargs)
+            return self._train(batches) if self.mode == "training" else self._infer(*batches[0])
 
     def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         import torch
 
+        if not self.differentiates:
+            self._enter("forward")
+            try:
+                with torch.no_grad():
+                    return self.built.model(*args, **kwargs)
+            except RuntimeError as error:
+                if not _lacks_gradients(error):
+                    raise
+                self.differentiates = True
         self._enter("forward")
-        with torch.no_grad():
+        with torch.enable_grad():
             return self.built.model(*args, **kwargs)
 
-    def _train(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    def _train(self, batches: Inputs) -> torch.Tensor:
+        assert self.optimizer is not None
+        if self.optimizer.needs_closure:
+            self._enter("optimizer")
+            return self.optimizer.step(lambda: self._evaluate(batches))
+        loss = self._gradients(batches)
+        self._enter("optimizer")
+        self.optimizer.step(loss=loss)
+        return loss.detach()
+
+    def _evaluate(self, batches: Inputs) -> torch.Tensor:
+        """What an optimizer runs when it evaluates the loss itself."""
+        import torch
+
+        with torch.enable_grad():
+            loss = self._gradients(batches)
+        self._enter("optimizer")
+        return loss
+
+    def _gradients(self, batches: Inputs) -> torch.Tensor:
+        """Forward and backward of each batch; the last one's loss."""
         import torch
 
         assert self._loss is not None
         assert self.optimizer is not None
-        self.optimizer.zero_grad(set_to_none=True)
-        self._enter("forward")
-        loss = self._loss(self.built.model(*args, **kwargs))
-        self._enter("backward")
-        torch.autograd.backward(loss)
-        self._enter("optimizer")
-        self.optimizer.step()
-        return loss.detach()
+        self.optimizer.zero_grad()
+        for args, kwargs in batches:
+            self._enter("forward")
+            loss = self._loss(self.built.model(*args, **kwargs))
+            if len(batches) > 1:
+                loss = loss / len(batches)
+            self._enter("backward")
+            torch.autograd.backward(loss)
+        return loss
 
     def _enter(self, phase: str) -> None:
         if self.on_phase is not None:
@@ -97,9 +133,9 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
         )
     wanted = optimizer or built.optimizer
     with built.fake_mode or contextlib.nullcontext():  # some make their state here
-        chosen = make_optimizer(wanted, parameters, sparse=built.sparse_gradients)
+        chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
     name = wanted if isinstance(wanted, str) else "custom"
-    loss = built.loss or _prepared_loss(built)
+    loss = (lambda outputs: total_loss(built.loss(outputs))) if built.loss else _prepared_loss(built)
     return Step(built, mode, loss=loss, optimizer=chosen, optimizer_name=name)
 
 
@@ -107,11 +143,21 @@ def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
     import torch
 
     loss = ProjectionLoss()
-    for index, _ in built.variants():
-        args, kwargs = built.inputs[index]
-        with _running(built), torch.no_grad():
-            loss.prepare(built.model(*args, **kwargs))
+    for args, kwargs in built.distinct_inputs():
+        with _running(built):
+            try:
+                with torch.no_grad():
+                    loss.prepare(built.model(*args, **kwargs))
+            except RuntimeError as error:
+                if not _lacks_gradients(error):
+                    raise
+                loss.prepare(built.model(*args, **kwargs))
     return loss
+
+
+def _lacks_gradients(error: RuntimeError) -> bool:
+    """Whether a model failed because it differentiates in its forward, as one that turns an energy into forces does."""
+    return "does not require grad" in str(error)
 
 
 @contextlib.contextmanager

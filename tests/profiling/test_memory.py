@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from statsnet.profiling.memory import StorageMeter, memory_record
+from statsnet.workloads.stepping import Stepper
 
 ROWS, IN, MIDDLE, OUT = 8, 16, 32, 4
 
@@ -39,7 +40,7 @@ def test_gradients_left_by_an_earlier_step_hide_nothing(device: str) -> None:
         optimizer.step()
 
     step()
-    memory = memory_record(model, [x], step, device=device, optimizer=optimizer)
+    memory = memory_record(model, [x], step, device=device, optimizer=Stepper(optimizer, model.parameters()))
     weights = 4 * (IN * MIDDLE + MIDDLE * OUT)
     assert memory["optimizer_bytes"] == weights  # one momentum for each
     assert memory["activation_bytes"] is not None

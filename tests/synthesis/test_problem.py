@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 from live_benches import answers
-from synthesis_builders import BUDGET_S, SimulatedBench, mix_of, play, small_problem
+from synthesis_builders import BUDGET_S, GEMM, RELU, SimulatedBench, mix_of, play, small_problem, small_signature
 
-from statsnet.signatures.model import Signature
+from statsnet.errors import UsageError
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import Design, ProxyRequest, prepare
+from statsnet.synthesis.problem import Design, ProxyRequest, common_dtype, prepare
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.tasks import MeasureBlocks
 
@@ -65,3 +66,18 @@ def test_a_finished_proxy_is_shown_at_the_speed_of_its_last_measurement(asked_s:
     assert slower.suite_latency_s == pytest.approx(1.25 * sum(m.latency_s for m in problem.target.members))
     assert slower.target.flops_per_s == pytest.approx(problem.target.flops_per_s / 1.25)
     assert slower.spec.budget_s == pytest.approx(asked_s or 1.25 * BUDGET_S)
+
+
+def test_a_proxy_of_mixed_dtypes_computes_in_the_one_that_takes_the_time() -> None:
+    def read(cluster: Cluster, dtype: str) -> Cluster:
+        (first, *rest), outputs = cluster.args, cluster.outputs
+        return replace(cluster, args=(first | {"dtype": dtype}, *rest), outputs=outputs)
+
+    narrow_products = (read(GEMM, "bfloat16"), read(RELU, "float32"))  # 6 ms of products, 2 ms of relu
+    mixed = small_signature(dtype="mixed", clusters=narrow_products)
+    assert common_dtype(mix_of(mixed)) == "bfloat16"
+    assert common_dtype(mix_of(mixed, small_signature(dtype="bfloat16"))) == "bfloat16"
+    with pytest.raises(UsageError, match="bfloat16 and float32"):
+        common_dtype(mix_of(mixed, small_signature()))
+    counted = replace(mixed, clusters=(read(GEMM, "complex64"), read(RELU, "complex64")), measurements=())
+    assert common_dtype(mix_of(counted)) == "float32"

@@ -18,6 +18,7 @@ from statsnet.profiling.costs import (  # noqa: F401  (imported for their regist
     normalization,
     optimizer,
     pooling,
+    quantized,
     random,
     recurrent,
     reduction,

@@ -19,6 +19,9 @@ from statsnet.profiling.costs.registry import operator_cost
     "alias_copy", "view_as_real_copy", "view_as_complex_copy", "_conj_copy", "to_mkldnn", "_to_dense",
     "to_dense", "_to_sparse", "_to_sparse_csr", "one_hot", "masked_scatter_backward", "slice_backward",
     "select_backward", "diagonal_backward", "_transform_bias_rescale_qkv", "cartesian_prod",
+    "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned", "to_padded_tensor", "nested_to_padded_tensor",
+    "_nested_from_padded", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
+    "_nested_tensor_from_tensor_list", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
 )  # fmt: skip
 def _copy(call: OperatorCall) -> Cost:
     """Inputs and outputs count once. Gradients of views also write the zeros around them."""

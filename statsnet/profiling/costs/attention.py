@@ -68,6 +68,8 @@ def _pairs(call: OperatorCall, schema: _Schema) -> tuple[float, int, int]:
     widths = (last_dimension(query), last_dimension(value))
     if schema.offsets is not None and len(query.shape) == 3:
         return _packed_pairs(call, schema, query, key, causal), *widths
+    if query.squares is not None and len(query.shape) == 4 and schema.heads_first:
+        return _nested_pairs(query, causal=causal), *widths
     if schema.heads_first:
         *batch_and_heads, queries, _ = _at_least(query, 2)
         batch, keys = math.prod(batch_and_heads), _at_least(key, 2)[-2]
@@ -92,6 +94,14 @@ def _packed_pairs(call: OperatorCall, schema: _Schema, query: TensorSpec, key: T
     return heads * (pairs / 2 if causal else pairs)
 
 
+def _nested_pairs(query: TensorSpec, *, causal: bool) -> float:
+    """Rows [H, n, D] of their own lengths n: squares has the sum of n², elements that of H · n · D."""
+    _, heads, _, width = query.shape
+    tokens = query.numel / max(1, heads * width)
+    squares = query.squares or 0
+    return heads * ((squares + tokens) / 2 if causal else squares)
+
+
 def _attention(call: OperatorCall, schema: _Schema) -> Cost:
     pairs, width, value_width = _pairs(call, schema)
     per_pair = 3 * width + 2 * value_width if schema.backward else width + value_width
@@ -105,7 +115,9 @@ for _name, _schema in _SCHEMAS.items():
 @operator_cost("_native_multi_head_attention")
 def _multi_head(call: OperatorCall) -> Cost:
     """torch.nn's fused inference path: packed projections of [B, S, E], attention, output projection."""
-    batch, queries, width = dimensions(call.tensor(0), 3)
-    keys = dimensions(call.tensor(1), 3)[1]
-    projections = 2 * width * width * (2 * batch * queries + 2 * batch * keys)
-    return call.cost(projections + 4 * batch * queries * keys * width)
+    query, key = call.tensor(0), call.tensor(1)
+    batch, queries, width = dimensions(query, 3)
+    keys = dimensions(key, 3)[1]
+    projections = 2 * width * (2 * query.numel + 2 * key.numel)
+    pairs = batch * queries * keys if query.squares is None else query.squares
+    return call.cost(projections + 4 * pairs * width)

@@ -38,17 +38,19 @@ ZERO = Cost(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseSpec(TensorSpec):
-    """A sparse tensor: `entries` stored slices along its first dimension, as gradients of embeddings are."""
+    """A sparse tensor. Without `elements`, its `entries` are slices along the first dimension, as gradients of
+    embeddings are; a sparse matrix has the `elements` that it stores and its `index_bytes`."""
 
     entries: int
 
     @property
     def touched(self) -> int:
-        return self.entries * math.prod(self.shape[1:])
+        return self.entries * math.prod(self.shape[1:]) if self.elements is None else self.elements
 
     @property
     def nbytes(self) -> int:
-        return self.touched * ITEM_SIZE.get(self.dtype, 4) + self.entries * _INDEX_BYTES
+        indices = self.entries * _INDEX_BYTES if self.elements is None else self.index_bytes
+        return self.touched * ITEM_SIZE.get(self.dtype, 4) + indices
 
 
 Argument = TensorSpec | tuple["TensorSpec | None", ...] | Any
@@ -205,4 +207,10 @@ def _decode_tensor(encoded: dict[str, Any]) -> TensorSpec:
     entries = encoded.get("sparse")
     if entries is None:
         return spec
-    return SparseSpec(shape=spec.shape, dtype=spec.dtype, entries=int(entries))
+    return SparseSpec(
+        shape=spec.shape,
+        dtype=spec.dtype,
+        entries=int(entries),
+        elements=spec.elements,
+        index_bytes=spec.index_bytes,
+    )

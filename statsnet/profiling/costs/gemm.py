@@ -34,9 +34,19 @@ def multiply_add_flops(spec: TensorSpec) -> int:
 def _product(call: OperatorCall) -> Cost:
     """First operand [..., K]: every output element is a sum of K products."""
     out, left = call.output(), call.tensor(0)
-    if isinstance(left, SparseSpec):
-        return _sparse_product(call, left, call.tensor(1))
-    return call.cost(multiply_add_flops(out) * out.numel * last_dimension(left))
+    right = call.maybe_tensor(1)
+    if right is not None and (isinstance(left, SparseSpec) or isinstance(right, SparseSpec)):
+        return _sparse_product(call, left, right)
+    return call.cost(multiply_add_flops(out) * _products(left, right, out))
+
+
+def _products(left: TensorSpec, right: TensorSpec | None, out: TensorSpec) -> float:
+    """Multiply-adds of [..., M, K] x [..., K, N]. Of nested operands K or N may be the longest row's: then the other
+    way of counting is the exact one."""
+    products = out.numel * last_dimension(left)
+    if left.squares is None or right is None:
+        return products
+    return min(products, left.numel * max(1, out.shape[-1]))
 
 
 @operator_cost("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm", "addbmm")
@@ -48,22 +58,47 @@ def _product_with_bias(call: OperatorCall) -> Cost:
         return _sparse_product(call, left, call.tensor(2))
     summed = dimensions(left, 3)[0] if call.op.startswith("aten.addbmm") else 1
     flops = multiply_add_flops(out) * out.numel * last_dimension(left) * summed
+    right = call.tensor(2)
+    if isinstance(left, SparseSpec) or isinstance(right, SparseSpec):
+        flops = _sparse_product(call, left, right).flops
     if "_activation" in call.op:
         flops += out.numel
     return call.cost(flops, read=read)
 
 
-def _sparse_product(call: OperatorCall, left: SparseSpec, right: TensorSpec) -> Cost:
-    # Sparse matrices store scalars, one per entry, unlike the row-sparse gradients that SparseSpec measures.
-    return call.cost(2 * left.entries * last_dimension(right))
+def _sparse_product(call: OperatorCall, left: TensorSpec, right: TensorSpec) -> Cost:
+    """One multiply-add for each stored element and each row or column of the dense operand. Of two sparse operands the
+    pattern is not known: as many as if the elements were spread evenly."""
+    per_product = multiply_add_flops(call.output())
+    inner = max(1, last_dimension(left))
+    if isinstance(left, SparseSpec) and isinstance(right, SparseSpec):
+        return call.cost(per_product * _stored(left) * _stored(right) / inner)
+    if isinstance(left, SparseSpec):
+        return call.cost(per_product * _stored(left) * (1 if len(right.shape) == 1 else right.shape[-1]))
+    assert isinstance(right, SparseSpec)
+    return call.cost(per_product * _stored(right) * left.numel // inner)
 
 
-@operator_cost("_sparse_mm")
+def _stored(spec: SparseSpec) -> int:
+    # Row-sparse gradients, as tables of embeddings have, store no scalars of a matrix.
+    return spec.entries if spec.elements is None else spec.elements
+
+
+@operator_cost("_sparse_mm", "_sparse_mm_reduce_impl", "_sparse_sparse_matmul", "smm", "hspmm")
 def _sparse_times_dense(call: OperatorCall) -> Cost:
-    left = call.tensor(0)
-    if not isinstance(left, SparseSpec):
-        raise MisfitError(f"{call.op}: the first operand is not sparse")
-    return _sparse_product(call, left, call.tensor(1))
+    left, right = call.tensor(0), call.tensor(1)
+    if not isinstance(left, SparseSpec) and not isinstance(right, SparseSpec):
+        raise MisfitError(f"{call.op}: neither operand is sparse")
+    return _sparse_product(call, left, right)
+
+
+@operator_cost("sparse_sampled_addmm")
+def _sampled_product(call: OperatorCall) -> Cost:
+    """pattern, left, right: a product's elements where the pattern stores some."""
+    pattern, left = call.tensor(0), call.tensor(1)
+    if not isinstance(pattern, SparseSpec):
+        raise MisfitError(f"{call.op}: the pattern is not sparse")
+    return call.cost(multiply_add_flops(left) * _stored(pattern) * last_dimension(left))
 
 
 @operator_cost("addr")
@@ -143,11 +178,12 @@ def _expanded(spec: TensorSpec, added: tuple[int, ...], rank: int) -> list[int]:
 @operator_cost("_transformer_encoder_layer_fwd")
 def _encoder_layer(call: OperatorCall) -> Cost:
     """torch.nn's fused layer: its four weight matrices on every token, attention, two norms, activation."""
-    batch, length, width = dimensions(call.tensor(0), 3)
+    x = call.tensor(0)
+    batch, length, width = dimensions(x, 3)
     weights = [t for t in call.inputs[1:] if len(t.shape) == 2 and width in t.shape]
     matrices = sum(t.numel for t in weights)
-    tokens = batch * length
-    attention = 4 * batch * length * length * width
+    tokens = x.numel // max(1, width)  # of nested rows, those that are there
+    attention = 4 * (batch * length * length if x.squares is None else x.squares) * width
     hidden = max((math.prod(t.shape) // width for t in weights[2:3]), default=0)
     activation = (5 if call.flag(7) else 1) * tokens * hidden
     norms_and_residuals = tokens * width * (2 * 8 + 2)

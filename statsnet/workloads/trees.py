@@ -1,0 +1,212 @@
+"""Tensors inside of any value that a model takes: containers, dataclasses, packed sequences, objects of one's own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+
+
+def all_tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor inside, each once, in order. A module's parameters are its own, not an input's."""
+    import torch
+
+    for leaf in _leaves(value, set()):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+
+
+def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The value with `function` of each tensor in its place. What holds no tensor stays the same object, and what is
+    held twice is so afterwards too. The lengths of a packed sequence stay as they are: torch wants them on the CPU."""
+    return _Mapped(function)(value)
+
+
+def shape_key(value: Any) -> tuple[Any, ...]:
+    """A key that values of equal shapes share: each tensor's shape and dtype, each number or text, and the type of
+    anything else."""
+    import torch
+
+    return tuple(
+        _tensor_key(leaf) if isinstance(leaf, torch.Tensor) else _plain_key(leaf) for leaf in _leaves(value, set())
+    )
+
+
+def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The plain tensors that hold a tensor's data: itself, or the indices and values of a sparse one, the buffers of a
+    nested one, and the inner tensors of a subclass that wraps some (a jagged or a quantised tensor)."""
+    import torch
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    if is_traceable_wrapper_subclass(tensor):
+        names, _ = tensor.__tensor_flatten__()
+        inner = [getattr(tensor, name) for name in names]
+        return [part for t in inner if isinstance(t, torch.Tensor) for part in parts_of(t)]
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    if tensor.is_nested:
+        return [tensor.values()]
+    return [tensor]
+
+
+def lengths_of(nested: torch.Tensor) -> tuple[int, ...]:
+    """The length of each row of a nested tensor: its first dimension behind the batch."""
+    import torch
+
+    if nested.layout is torch.jagged:
+        lengths = nested.lengths()
+        return tuple((nested.offsets().diff() if lengths is None else lengths).tolist())
+    return tuple(nested._nested_tensor_size()[:, 0].tolist()) if nested.dim() > 1 else (1,) * nested.size(0)
+
+
+def packed_tensors(value: Any) -> list[torch.Tensor]:
+    """The weights and biases inside the packed parameters of quantised layers: of one such object, or of all that a
+    module holds. Elsewhere torch shows them neither as parameters nor as buffers."""
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        held = [entry for module in value.modules() for entry in vars(module).values()]
+        return [tensor for entry in held if isinstance(entry, torch.ScriptObject) for tensor in packed_tensors(entry)]
+    if isinstance(value, torch.ScriptObject):
+        try:
+            inside = value.unpack() if value._has_method("unpack") else value.__getstate__()
+        except RuntimeError:  # an object of another kind, which shows nothing of itself
+            return []
+        return packed_tensors(inside)
+    if isinstance(value, list | tuple):
+        return [tensor for entry in value for tensor in packed_tensors(entry)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def stored_bytes(tensor: torch.Tensor) -> int:
+    """Bytes that a tensor's data takes, without the padding of a nested one or the zeros of a sparse one."""
+    return sum(part.numel() * part.element_size() for part in parts_of(tensor))
+
+
+def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield value
+        return
+    if isinstance(value, _PLAIN):
+        yield value
+        return
+    if id(value) in seen or isinstance(value, torch.nn.Module):
+        return
+    seen.add(id(value))
+    children = _children(value)
+    if children is None:
+        yield value
+        return
+    for child in children:
+        yield from _leaves(child, seen)
+
+
+def _children(value: Any) -> list[Any] | None:
+    """What a value holds; None for one that cannot be looked into."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    attributes = _attributes(value)
+    return None if attributes is None else list(attributes.values())
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object, from its `__dict__` and slots."""
+    found: dict[str, Any] = {}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    own = getattr(value, "__dict__", None)
+    return found | own if own is not None else found or None
+
+
+class _Mapped:
+    """Maps values, each once."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._function = function
+        self._made: dict[int, Any] = {}
+        self._kept: list[Any] = []  # so that no two of them get the same id
+
+    def __call__(self, value: Any) -> Any:
+        import torch
+
+        if isinstance(value, (*_PLAIN, torch.nn.Module)):
+            return value
+        if id(value) not in self._made:
+            self._kept.append(value)
+            self._made[id(value)] = value  # a value that holds itself keeps its old self inside
+            self._made[id(value)] = self._function(value) if isinstance(value, torch.Tensor) else self._inside(value)
+        return self._made[id(value)]
+
+    def _inside(self, value: Any) -> Any:
+        from torch.nn.utils.rnn import PackedSequence
+
+        if isinstance(value, PackedSequence):
+            data, lengths, *orders = value
+            return PackedSequence(self(data), lengths, *(None if order is None else self(order) for order in orders))
+        if isinstance(value, list | tuple) and type(value).__len__ in (list.__len__, tuple.__len__):
+            return self._sequence(value)
+        if isinstance(value, dict):
+            made = {key: self(item) for key, item in value.items()}
+            changed = any(made[key] is not item for key, item in value.items())
+            return self._filled(value, made) if changed else value
+        return self._object(value)
+
+    def _sequence(self, value: list[Any] | tuple[Any, ...]) -> Any:
+        items = [self(item) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        if hasattr(value, "_fields"):
+            return type(value)(*items)
+        return items if type(value) is list else type(value)(items)
+
+    def _filled(self, value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+        if type(value) is dict:
+            return items
+        filled: dict[Any, Any] = copy.copy(value)  # keeps a default factory, an order, a class of one's own
+        for key, item in items.items():
+            filled[key] = item
+        return filled
+
+    def _object(self, value: Any) -> Any:
+        attributes = _attributes(value) or {}
+        made = {name: self(item) for name, item in attributes.items()}
+        changed = {name: item for name, item in made.items() if item is not attributes[name]}
+        if not changed:
+            return value
+        new = copy.copy(value)
+        for name, item in changed.items():
+            object.__setattr__(new, name, item)  # frozen dataclasses too
+        return new
+
+
+def _tensor_key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    parts = parts_of(tensor)
+    if len(parts) == 1 and parts[0] is tensor:
+        return (tuple(tensor.shape), tensor.dtype)
+    key = (tensor.dtype, str(tensor.layout), *((tuple(part.shape), part.dtype) for part in parts))
+    return (*key, lengths_of(tensor)) if tensor.is_nested else (*key, tuple(tensor.shape))
+
+
+def _plain_key(leaf: Any) -> Any:
+    if isinstance(leaf, str | bytes | int | float | complex | type(None)):
+        return repr(leaf)
+    return f"{type(leaf).__module__}.{type(leaf).__qualname__}"

@@ -1,0 +1,105 @@
+"""A model is run in the dtypes that it was given in, unless another is asked for; then only its main one is cast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from statsnet.workloads import build, make_step  # noqa: E402
+from statsnet.workloads.dtypes import dtype_of  # noqa: E402
+
+MODELS = """
+import torch
+from torch import nn
+
+class Spectral(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4, dtype=torch.complex64))
+        self.skip = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(x, n=6) @ self.weight, n=4) + self.skip(x)
+
+def spectral():
+    return Spectral(), torch.randn(3, 4)
+
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(8, 2)
+        self.expert = nn.Linear(8, 8).bfloat16()
+
+    def forward(self, x):
+        return self.expert(x) * self.router(x.float()).softmax(-1)[:, :1].to(x.dtype)
+
+def experts():
+    return Experts(), torch.randn(5, 8, dtype=torch.bfloat16)
+
+def double():
+    return nn.Linear(3, 2).double(), torch.ones(4, 3, dtype=torch.float64)
+
+def no_parameters():
+    return nn.ReLU(), torch.ones(4, 3, dtype=torch.float64)
+"""
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> str:
+    path = tmp_path / "dtypes_of_models.py"
+    path.write_text(MODELS)
+    return str(path)
+
+
+def dtypes(model: nn.Module) -> set[torch.dtype]:
+    return {parameter.dtype for parameter in model.parameters()}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "held"),
+    [
+        ("spectral", "float32", {torch.complex64, torch.float32}),
+        ("experts", "mixed", {torch.bfloat16, torch.float32}),
+        ("double", "float64", {torch.float64}),
+        ("no_parameters", "float64", set()),
+    ],
+)
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_model_keeps_its_dtypes(
+    models: str, name: str, dtype: str, held: set[object], mode: str, device: str
+) -> None:
+    built = build(f"{models}:{name}", mode=mode, device=device)
+    assert (built.dtype, dtypes(built.model), built.cast) == (dtype, held, "")
+    if held:
+        make_step(built)(0)
+
+
+def test_complex_tensors_take_the_complex_dtype_of_the_width_asked_for(models: str) -> None:
+    built = build(f"{models}:spectral", mode="inference", dtype="float64")
+    assert built.model.weight.dtype == torch.complex128
+    assert built.model.weight.imag.abs().sum() > 0
+    assert built.inputs[0][0][0].dtype == make_step(built)(0).dtype == torch.float64
+    assert built.dtype == "float64"
+    assert built.cast == "cast 3 tensors from float32 to float64 and 1 tensor from complex64 to complex128"
+
+
+def test_only_the_main_dtype_is_cast_and_a_sentence_says_so(models: str) -> None:
+    as_it_is = build(f"{models}:experts", mode="inference", dtype="bfloat16")
+    assert dtypes(as_it_is.model) == {torch.bfloat16, torch.float32}
+    assert as_it_is.cast == "nothing was cast, for the model's main dtype is bfloat16: 2 of float32 stay as they are"
+    wide = build(f"{models}:experts", mode="inference", dtype="float32")
+    assert dtypes(wide.model) == {torch.float32}
+    assert wide.dtype == "float32"
+    make_step(wide)(0)
+
+
+def test_integer_buffers_make_no_model_mixed() -> None:
+    layer = nn.Linear(2, 2)
+    assert dtype_of(nn.Sequential(layer, nn.Linear(2, 2).half())) == "mixed"
+    assert dtype_of(nn.Sequential(layer, nn.BatchNorm1d(2))) == "float32"  # its counter of batches is no dtype

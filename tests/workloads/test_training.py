@@ -1,0 +1,208 @@
+"""Training as people do it: their own losses, any optimizers, accumulation, gradients inside the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from statsnet.errors import WorkloadError  # noqa: E402
+from statsnet.workloads import build, make_step  # noqa: E402
+from statsnet.workloads.losses import own_loss  # noqa: E402
+from statsnet.workloads.stepping import Stepper  # noqa: E402
+
+MODELS = """
+import torch
+from torch import nn
+
+def _net():
+    return nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 2))
+
+class Pair:
+    def __init__(self, parameters):
+        parameters = list(parameters)
+        self.parts = [torch.optim.Muon([p for p in parameters if p.ndim == 2], lr=1e-4),
+                      torch.optim.AdamW([p for p in parameters if p.ndim != 2], lr=1e-4)]
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self):
+        for part in self.parts:
+            part.zero_grad()
+
+class Lion:
+    def __init__(self, parameters):
+        self.parameters = list(parameters)
+        self.momentum = [torch.zeros_like(p) for p in self.parameters]
+
+    @torch.no_grad()
+    def step(self):
+        for p, m in zip(self.parameters, self.momentum):
+            p.sub_(1e-4 * (0.9 * m + 0.1 * p.grad).sign())
+            m.lerp_(p.grad, 0.01)
+
+def _several(parameters):
+    first, *rest = parameters
+    one, two = torch.optim.SGD([first], lr=0.1), torch.optim.Adam(rest, lr=0.1, foreach=True)
+    return [one, two], [torch.optim.lr_scheduler.StepLR(one, 1), torch.optim.lr_scheduler.ReduceLROnPlateau(two)]
+
+def _lbfgs(parameters):
+    return torch.optim.LBFGS(parameters, lr=1e-3, max_iter=3)
+
+class Scaled:
+    def __init__(self, parameters, scaler):
+        self.inner, self.scaler = torch.optim.Adam(parameters, fused=True), scaler
+
+    def zero_grad(self, set_to_none=True):
+        self.inner.zero_grad(set_to_none)
+
+    def step(self):
+        self.scaler.step(self.inner)
+        self.scaler.update()
+
+def _with(optimizer, **more):
+    return {"model": _net(), "args": torch.randn(3, 6), "optimizer": optimizer, **more}
+
+def pair(): return _with(Pair)
+def lion(): return _with(Lion)
+def several(): return _with(_several)
+def lbfgs(): return _with(_lbfgs)
+def scaled():
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    return _with(lambda parameters: Scaled(parameters, scaler), loss=lambda out: scaler.scale(out.sum()))
+def no_step(): return _with(lambda parameters: [torch.optim.SGD(parameters), object()])
+
+def accumulated(accumulation: int = 4):
+    batches = [torch.randn(n, 6) for n in (3, 3, 3, 3, 5, 5, 3, 3)]
+    return {"model": _net(), "inputs": batches, "accumulation": accumulation}
+
+class Forces(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.energy = _net()
+
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        energy = self.energy(x).sum()
+        return energy.detach(), torch.autograd.grad(energy, x, create_graph=self.training)[0]
+
+def forces(): return Forces(), torch.randn(3, 6)
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = _net()
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.utils.checkpoint.checkpoint(self.net, x, use_reentrant=False)
+
+def checkpointed(): return Checkpointed(), torch.randn(3, 6)
+"""
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> str:
+    path = tmp_path / "trained_models.py"
+    path.write_text(MODELS)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "state_bytes"),
+    [  # matrices 6 x 6 and 2 x 6, biases 6 and 2
+        ("pair", (36 + 12) * 4 + 2 * (6 + 2) * 4 + 2 * 4),  # momentum; two moments and a counter for each bias
+        ("lion", (36 + 12 + 8) * 4),
+        ("several", 2 * (12 + 8) * 4 + 3 * 4),
+        ("scaled", 2 * (36 + 12 + 8) * 4 + 4 * 4),
+        ("lbfgs", None),
+        ("checkpointed", 0),
+    ],
+)
+def test_anything_with_step_trains_the_model(models: str, name: str, state_bytes: int | None) -> None:
+    built = build(f"{models}:{name}", mode="training")
+    before = [parameter.detach().clone() for parameter in built.model.parameters()]
+    step = make_step(built)
+    phases: list[str] = []
+    step.on_phase = phases.append
+    assert all(step(index).isfinite() for index in range(2))
+    assert all(not torch.equal(a, b) for a, b in zip(before, built.model.parameters(), strict=True))
+    assert {"forward", "backward", "optimizer"} == set(phases)
+    if state_bytes is not None:
+        assert sum(t.numel() * t.element_size() for t in step.optimizer.state()) == state_bytes
+
+
+def test_an_optimizer_that_asks_for_a_closure_evaluates_the_loss_itself(models: str) -> None:
+    step = make_step(build(f"{models}:lbfgs", mode="training"))
+    phases: list[str] = []
+    step.on_phase = phases.append
+    step(0)
+    assert phases == ["optimizer", *(["forward", "backward", "optimizer"] * 3)]
+
+
+def test_what_has_no_step_is_refused_before_anything_runs(models: str) -> None:
+    with pytest.raises(WorkloadError, match="could not be made") as caught:
+        make_step(build(f"{models}:no_step", mode="training"))
+    assert "object has no step()" in caught.value.cause
+    layer = nn.Linear(2, 2)
+    both = [torch.optim.LBFGS([layer.weight]), torch.optim.SGD([layer.bias])]
+    with pytest.raises(WorkloadError, match="LBFGS needs a closure"):
+        Stepper(both, layer.parameters())
+
+
+def test_an_accumulated_step_takes_several_batches_and_one_optimizer_call(models: str) -> None:
+    built = build(f"{models}:accumulated", mode="training")
+    assert built.variants() == [(0, 0.5), (1, 0.5)]  # 3 3 3 3 | 5 5 3 3
+    step = make_step(built, optimizer="sgd")
+    phases: list[str] = []
+    step.on_phase = phases.append
+    step(1)
+    assert phases == ["forward", "backward"] * 4 + ["optimizer"]
+    gradient = built.model[0].weight.grad.clone()
+    built.model.zero_grad()
+    loss = step._loss
+    sum(loss(built.model(x)) / 4 for (x,), _ in built.inputs[4:]).backward()
+    assert torch.allclose(gradient, built.model[0].weight.grad, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_a_model_may_take_gradients_in_its_forward(models: str, mode: str) -> None:
+    step = make_step(build(f"{models}:forces", mode=mode))
+    assert step(0) is not None
+    assert step.differentiates is (mode == "inference")
+
+
+def scalar(value: float) -> Any:
+    return torch.tensor(value, requires_grad=True)
+
+
+WIDE = torch.ones(3, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "loss"),
+    [
+        (scalar(2.0), 2.0),
+        ({"loss": scalar(2.0), "aux_loss": scalar(1.0), "logits": WIDE}, 2.0),
+        ({"loss_box": scalar(2.0), "loss_class": scalar(1.0), "boxes": WIDE}, 3.0),
+        ({"nll": scalar(2.0), "kl": scalar(1.0), "hits": torch.arange(3)}, 3.0),
+        ((scalar(2.0), WIDE), 2.0),
+        ((scalar(2.0), scalar(1.0)), 3.0),
+        (SimpleNamespace(loss=scalar(2.0), logits=WIDE), 2.0),
+        ({"logits": WIDE}, None),
+        ({"loss": None, "logits": WIDE}, None),
+        (torch.tensor(2.0), None),
+        ((WIDE, scalar(1.0)), None),
+    ],
+)
+def test_a_models_own_loss_is_found(outputs: Any, loss: float | None) -> None:
+    found = own_loss(outputs)
+    assert (None if found is None else found.item()) == loss
