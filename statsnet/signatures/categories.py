@@ -50,6 +50,8 @@ _NAMES: dict[str, str] = {
         sparse_sampled_addmm sspaddmm hspmm smm _sparse_semi_structured_linear
         _sparse_semi_structured_mm _sparse_semi_structured_addmm _cslt_sparse_mm linear_dynamic
         linear_relu_dynamic linear_relu qlinear_pointwise linalg_matrix_exp matrix_exp linear_unpack
+        linear_leaky_relu linear_tanh linear_dynamic_fp16 linear_relu_dynamic_fp16
+        linear_with_input_q_dq_qweight_dq_output_fp32 linear_with_input_q_dq_qweight_dq_relu_output_fp32
         _transformer_encoder_layer_fwd _dyn_quant_matmul_4bit fbgemm_linear_fp16_weight_fp32_activation kron
         """,
     "attention": """

@@ -135,8 +135,13 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     with built.fake_mode or contextlib.nullcontext():  # some make their state here
         chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
     name = wanted if isinstance(wanted, str) else "custom"
-    loss = (lambda outputs: total_loss(built.loss(outputs))) if built.loss else _prepared_loss(built)
+    loss = _added_up(built.loss) if built.loss else _prepared_loss(built)
     return Step(built, mode, loss=loss, optimizer=chosen, optimizer_name=name)
+
+
+def _added_up(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The user's loss as one scalar, also where it gives several."""
+    return lambda outputs: total_loss(loss(outputs))
 
 
 def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:

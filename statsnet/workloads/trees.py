@@ -59,7 +59,7 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
     return [tensor]
 
 
-def lengths_of(nested: torch.Tensor) -> tuple[int, ...]:
+def lengths_of(nested: Any) -> tuple[int, ...]:
     """The length of each row of a nested tensor: its first dimension behind the batch."""
     import torch
 
@@ -78,8 +78,9 @@ def packed_tensors(value: Any) -> list[torch.Tensor]:
         held = [entry for module in value.modules() for entry in vars(module).values()]
         return [tensor for entry in held if isinstance(entry, torch.ScriptObject) for tensor in packed_tensors(entry)]
     if isinstance(value, torch.ScriptObject):
+        packed: Any = value
         try:
-            inside = value.unpack() if value._has_method("unpack") else value.__getstate__()
+            inside = packed.unpack() if packed._has_method("unpack") else packed.__getstate__()
         except RuntimeError:  # an object of another kind, which shows nothing of itself
             return []
         return packed_tensors(inside)

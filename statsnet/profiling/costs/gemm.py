@@ -46,7 +46,7 @@ def _products(left: TensorSpec, right: TensorSpec | None, out: TensorSpec) -> fl
     products = out.numel * last_dimension(left)
     if left.squares is None or right is None:
         return products
-    return min(products, left.numel * max(1, out.shape[-1]))
+    return min(products, left.numel * max(1, last_dimension(out)))
 
 
 @operator_cost("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm", "addbmm")
@@ -57,9 +57,9 @@ def _product_with_bias(call: OperatorCall) -> Cost:
     if isinstance(left, SparseSpec):
         return _sparse_product(call, left, call.tensor(2))
     summed = dimensions(left, 3)[0] if call.op.startswith("aten.addbmm") else 1
-    flops = multiply_add_flops(out) * out.numel * last_dimension(left) * summed
-    right = call.tensor(2)
-    if isinstance(left, SparseSpec) or isinstance(right, SparseSpec):
+    flops: float = multiply_add_flops(out) * out.numel * last_dimension(left) * summed
+    right = call.maybe_tensor(2)
+    if right is not None and (isinstance(left, SparseSpec) or isinstance(right, SparseSpec)):
         flops = _sparse_product(call, left, right).flops
     if "_activation" in call.op:
         flops += out.numel
@@ -74,7 +74,7 @@ def _sparse_product(call: OperatorCall, left: TensorSpec, right: TensorSpec) -> 
     if isinstance(left, SparseSpec) and isinstance(right, SparseSpec):
         return call.cost(per_product * _stored(left) * _stored(right) / inner)
     if isinstance(left, SparseSpec):
-        return call.cost(per_product * _stored(left) * (1 if len(right.shape) == 1 else right.shape[-1]))
+        return call.cost(per_product * _stored(left) * (1 if len(right.shape) == 1 else last_dimension(right)))
     assert isinstance(right, SparseSpec)
     return call.cost(per_product * _stored(right) * left.numel // inner)
 

@@ -50,7 +50,7 @@ def _recurrent(call: OperatorCall) -> Cost:
     hidden unit and step beside."""
     x = call.tensor(0)
     tokens = x.numel // max(1, last_dimension(x))
-    weights = list(_packed_weights(call.args[2]))
+    weights = list(_packed_weights(call.arg(2)))
     if not weights:
         raise MisfitError(f"{call.op}: the packed weights are not known")
     gates, per_unit = (4, 9) if "lstm" in call.op else (3, 8)
