@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statsnet.deadline import NEVER, Deadline
+from statsnet.devices.other_devices import other_devices
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
@@ -28,13 +29,15 @@ from statsnet.synthesis.synthesize import finish
 class MakeOptions:
     """Where and how a proxy is made. On a GPU, hardware counters (`counters`: see gpu.COUNTING) are read for members
     that are profiled here, for candidates if the members' are known, and for the finished proxy; if there are none,
-    `note` is told why. At the `deadline` the best proxy so far is made."""
+    `note` is told why. At the `deadline` the best proxy so far is made. For a device that tables recorded, the other
+    devices of the database help to choose (other_devices.py), except `without_devices`: those that are to check it."""
 
     mode: str = "inference"
     device: str = "cpu"
     profiles: Path | None = None
     cache: MeasurementCache = field(default_factory=MeasurementCache)
     counters: str = "off"
+    without_devices: tuple[str, ...] = ()
     note: Callable[[str], None] = silent
     effort: Effort = NORMAL
     deadline: Deadline = NEVER
@@ -57,6 +60,8 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
         device="cpu" if recorded else options.device,
         cache=options.cache,
         counters=options.counters,
+        elsewhere=other_devices(recorded, mix, db.path, options.without_devices) if recorded else None,
+        own_sizes=here["device"] == "cuda",
         report=options.stages.report,
         note=options.note,
         effort=options.effort,

@@ -90,15 +90,21 @@ class Candidate:
         return {"kind": self.kind, "config": self.config, "optimizer": self.optimizer}
 
 
-def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
+def candidates(
+    target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes: bool = False
+) -> list[Candidate]:
     """Candidates for a target, the most promising first: of each motif, the most expensive first, the NEAREST sizes to
-    its own share of the time; then their other sizes. Its times must have been measured on the machine that makes the
-    proxy."""
+    its own share of the time; then their other sizes. With `own_sizes`, its own size comes first, or the largest ones
+    if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
-    for _, share, of_source in by_source(target, budget_s=budget_s):
-        by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
-        nearest += by_distance[:NEAREST]
-        others += by_distance[NEAREST:]
+    for source, share, of_source in by_source(target, budget_s=budget_s):
+        if own_sizes:
+            first, rest = _own_size_first(source, of_source, largest_share(budget_s, target.mode, source.kind) * budget_s)
+        else:
+            by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))  # noqa: B023
+            first, rest = by_distance[:NEAREST], by_distance[NEAREST:]
+        nearest += first
+        others += rest
         if len({c.key for c in nearest}) >= limit:
             break
     chosen: dict[str, Candidate] = {}
@@ -106,6 +112,16 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
         if len(chosen) < limit:
             chosen.setdefault(candidate.key, candidate)
     return list(chosen.values())
+
+
+def _own_size_first(
+    source: Source, candidates: list[Candidate], longest_s: float
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The motif itself, or if that is too long the NEAREST that are not; and the others."""
+    ordered = sorted((c for c in candidates if c.time_s <= longest_s), key=lambda c: (abs(math.log(c.scale)), c.key))
+    own = [c for c in ordered if c.config == source.config]
+    first = own or ordered[:NEAREST]
+    return first, [c for c in ordered if c not in first]
 
 
 def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
