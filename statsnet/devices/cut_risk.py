@@ -104,7 +104,9 @@ class CutRisk:
         if any(ours[name] != other[name] for name in ours.keys() - cut - TIED.get(operator, frozenset())):
             return self.worst
         work = max(_work(operator, dtype, ours), _work(operator, dtype, other))
-        return sum(self.of_axis(operator, axis, octaves_apart(ours, other, names), work) for axis, names in axes.items())
+        return sum(
+            self.of_axis(operator, axis, octaves_apart(ours, other, names), work) for axis, names in axes.items()
+        )
 
 
 TIED = {

@@ -70,7 +70,9 @@ class OtherDevices:
 def _roofline_s(times: TableTimes, call: Call) -> float:
     op, _, args, outputs = call
     cost = cost_of(op, list(args), list(outputs))
-    flops, nbytes = (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
+    flops, nbytes = (
+        (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
+    )
     return times.record.reached.estimate(dtype_of(args, outputs), flops, nbytes).time_s
 
 
@@ -80,9 +82,7 @@ def other_devices(here: AnyDevice, mix: Mix, profiles: Path, without: Collection
     if not isinstance(here.model, TableTimes):
         return None
     own = {here.model.record.device, *without}
-    calls = [
-        (m.weight, c.calls, (c.op, c.phase, c.args, c.outputs)) for m in mix.members for c in m.signature.clusters
-    ]
+    calls = [(m.weight, c.calls, (c.op, c.phase, c.args, c.outputs)) for m in mix.members for c in m.signature.clusters]
     known = {}
     for name, path in record_paths(profiles).items():
         if name in own:

@@ -17,8 +17,8 @@ from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.effort import NORMAL, Effort
+from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 

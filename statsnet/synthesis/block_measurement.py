@@ -80,9 +80,7 @@ class BlockMeasurement:
         return replace(self, block=block, optimizer=optimizer, reference_latency_s=speed.reference_latency_s)
 
 
-def part_of(
-    calls: Sequence[tuple[OpCall, str]], segment_s: float, elsewhere: Elsewhere | None = None
-) -> BlockPart:
+def part_of(calls: Sequence[tuple[OpCall, str]], segment_s: float, elsewhere: Elsewhere | None = None) -> BlockPart:
     """The part of one segment's calls, each with its implementation. The segment's seconds that its operators do not
     take are framework time."""
     return part_and_places(calls, segment_s, elsewhere)[0]

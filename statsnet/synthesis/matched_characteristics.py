@@ -75,9 +75,7 @@ class MatchedCharacteristics:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that should fill
     `seconds`: shares of the time, relative rates, modelled factors."""
 
-    def __init__(
-        self, target: Target, overheads: Overheads | None = None, elsewhere: Elsewhere | None = None
-    ) -> None:
+    def __init__(self, target: Target, overheads: Overheads | None = None, elsewhere: Elsewhere | None = None) -> None:
         self.overheads = overheads or {}
         self.elsewhere = elsewhere
         self.load = self.load_of(target)

@@ -31,7 +31,7 @@ SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
 operators, while in a suite's step less than a tenth does."""
 
 DISTINCT_CALLS = 44
-SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 10e-3, 50e-3
+SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 20e-3, 50e-3
 SHORTER = 0.5
 """Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
 

@@ -265,9 +265,7 @@ def marked_blocks(proxy: nn.Module) -> Iterator[None]:
             del block.forward
 
 
-def blocks_in_place(
-    towers: list[int], trace: StepTrace, elsewhere: Elsewhere | None = None
-) -> list[list[BlockPart]]:
+def blocks_in_place(towers: list[int], trace: StepTrace, elsewhere: Elsewhere | None = None) -> list[list[BlockPart]]:
     """The operators of each block, by tower and block; `towers` holds the numbers of blocks. In place, nobody can tell
     which block the time between operators belongs to."""
     calls: dict[str | None, list[tuple[OpCall, str]]] = defaultdict(list)
