@@ -1,10 +1,10 @@
 """How much does an operator's factor between devices change if one of its axes is cut?
 
-    .venv/bin/python benchmarks/diagnostics/cut_risk.py TABLES... [--without DEVICE ...] [-o profiles_db/devices/cut_risk.json]
+    .venv/bin/python benchmarks/diagnostics/cut_risk.py TABLES... [--without DEVICE ...] [-o FILE]
 
 TABLES are folders or files that `statsnet device import` reads. Operators that differ in one axis alone are compared on
 all pairs of devices that measured both; the result is the mean of |ln(factor when cut ÷ factor)| by kind, axis, size
-and cut. Writes the file that synthesis reads, and prints a Markdown table.
+and cut. Writes the file that synthesis reads (profiles_db/devices/cut_risk.json), and prints a Markdown table.
 """
 
 from __future__ import annotations

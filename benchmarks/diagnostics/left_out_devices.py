@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--mix MIX] [--mode inference]
         [--ways 1,2,3,4,5] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12] [--profiles DIR]
 
-Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each other device whose record knows
-much of the mix is left out in turn: it is in no row. The suite's and the proxy's factor are both computed from the
-left-out record, operator by operator, as other_devices.py does. Prints one Markdown table.
+Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each other device whose record
+knows much of the mix is left out in turn: it is in no row. The suite's and the proxy's factor come from the left-out
+record, operator by operator, as other_devices.py does. Prints one Markdown table.
 """
 
 from __future__ import annotations

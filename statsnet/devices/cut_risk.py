@@ -95,8 +95,8 @@ class CutRisk:
         return risk_before
 
     def between(self, operator: str, ours: Mapping[str, int], other: Mapping[str, int], dtype: str) -> float:
-        """Of an operator with the dims `ours` that stands for one with `other`: the sum over their axes. WORST if they
-        differ in what is no axis, such as a window."""
+        """Of an operator with the dims `ours` that stands for one with `other`: the sum over their axes. The worst
+        of all if they differ in what is no axis, such as a window."""
         axes = AXES.get(operator)
         if axes is None or ours.keys() != other.keys():
             return 0.0 if dict(ours) == dict(other) else self.worst

@@ -66,9 +66,9 @@ class Design:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
     """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least the
-    mode's SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. With `retime`, members whose models are at hand are timed once more, because their profiles
-    are from another hour. The proxy's folder calls the mix `title` (if empty, by what it names and the weights), and
-    repeats the `notes`."""
+    mode's SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. With `retime`, members whose models
+    are at hand are timed once more, because their profiles are from another hour. The proxy's folder calls the mix
+    `title` (if empty, by what it names and the weights), and repeats the `notes`."""
 
     mix_text: str
     title: str = ""
