@@ -8,6 +8,7 @@ from pathlib import Path
 
 from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
+from statsnet.devices.other_devices import other_devices
 from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
@@ -30,13 +31,15 @@ class MakeOptions:
     """Where and how a proxy is made. On a GPU, hardware counters (`counters`: see gpu.COUNTING) are read for members
     that are profiled here, for candidates if the members' are known, and for the finished proxy; if there are none,
     `note` is told why. At the `deadline` the best proxy so far is made. For a device that tables recorded, members are
-    counted in `dtype` (default: that of the mix's file, else float32)."""
+    counted in `dtype` (default: that of the mix's file, else float32), and the other devices of the database help to
+    choose (other_devices.py), except `without_devices`: those that are to check it."""
 
     mode: str = "inference"
     device: str = "cpu"
     profiles: Path | None = None
     cache: MeasurementCache = field(default_factory=MeasurementCache)
     counters: str = "off"
+    without_devices: tuple[str, ...] = ()
     note: Callable[[str], None] = silent
     dtype: str | None = None
     effort: Effort = NORMAL
@@ -63,6 +66,8 @@ def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
         device="cpu" if recorded else options.device,
         cache=options.cache,
         counters=options.counters,
+        elsewhere=other_devices(recorded, mix, db.path, options.without_devices) if recorded else None,
+        own_sizes=here["device"] == "cuda",
         report=options.stages.report,
         note=options.note,
         effort=options.effort,

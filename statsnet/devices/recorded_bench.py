@@ -209,7 +209,8 @@ class RecordedBench:
 
         def part(segment: str) -> BlockPart:
             own = [(c, kernel) for c, kernel in timed if c.segment == segment]
-            return part_of(own, sum((c.time_s or 0.0) + self.recorded.between_s for c, _ in own))
+            segment_s = sum((c.time_s or 0.0) + self.recorded.between_s for c, _ in own)
+            return part_of(own, segment_s, self.setup.elsewhere)
 
         return BlockMeasurement(block=part("block"), optimizer=part("optimizer"))
 
@@ -238,7 +239,7 @@ class RecordedBench:
             memory=captured.memory,
             environment=setup.environment,
         )
-        in_place = tuple(tuple(parts) for parts in blocks_in_place(captured.towers, trace))
+        in_place = tuple(tuple(parts) for parts in blocks_in_place(captured.towers, trace, self.setup.elsewhere))
         return NetworkMeasurement(signature=signature, build_s=0.0, blocks=(in_place,), drift=1.0)
 
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:

@@ -18,6 +18,7 @@ from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.effort import NORMAL, Effort
+from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 
@@ -29,7 +30,9 @@ MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
 class BenchSetup:
     """What both kinds of bench need: the proxy's environment record, mode and dtype; the device that tasks run on; and,
     on a GPU, whether hardware counters are read (gpu.COUNTING). `note` is told what could not be measured. `stages`
-    keeps where the time goes."""
+    keeps where the time goes. `elsewhere` is what is known of other devices. With `own_sizes`, blocks come in their
+    motifs' own sizes first: so they do for GPUs, where a smaller operator does not change from device to device as the
+    one it stands for."""
 
     environment: Environment
     mode: str
@@ -37,6 +40,8 @@ class BenchSetup:
     device: str
     cache: MeasurementCache
     counters: str = "off"
+    elsewhere: Elsewhere | None = None
+    own_sizes: bool = False
     report: Report = silent
     note: Callable[[str], None] = silent
     effort: Effort = NORMAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,13 +13,15 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.shapes import shape_class, weight_bytes
+from statsnet.synthesis.elsewhere import Elsewhere, Fate, mean_fate
 from statsnet.synthesis.machine_speed import MachineSpeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredOperators:
     """Operators of equal class, phase and intensity: seconds, FLOPs, bytes, bytes of weights and calls in one use.
-    `counters` are their known GPU counters, means over their time."""
+    `counters` are their known GPU counters, means over their time; `fate` is theirs on other devices, if any is known.
+    """
 
     category: str
     kernel_class: str
@@ -31,6 +34,7 @@ class MeasuredOperators:
     weights: float
     calls: float
     counters: Mapping[str, float] | None = None
+    fate: Fate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +80,18 @@ class BlockMeasurement:
         return replace(self, block=block, optimizer=optimizer, reference_latency_s=speed.reference_latency_s)
 
 
-def part_of(calls: Sequence[tuple[OpCall, str]], segment_s: float) -> BlockPart:
+def part_of(calls: Sequence[tuple[OpCall, str]], segment_s: float, elsewhere: Elsewhere | None = None) -> BlockPart:
     """The part of one segment's calls, each with its implementation. The segment's seconds that its operators do not
     take are framework time."""
-    return part_and_places(calls, segment_s)[0]
+    return part_and_places(calls, segment_s, elsewhere)[0]
 
 
-def part_and_places(calls: Sequence[tuple[OpCall, str]], segment_s: float) -> tuple[BlockPart, list[int | None]]:
+def part_and_places(
+    calls: Sequence[tuple[OpCall, str]], segment_s: float, elsewhere: Elsewhere | None = None
+) -> tuple[BlockPart, list[int | None]]:
     """As `part_of`; and for each call the index of its operators in the part (None: it moves no data)."""
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    fates: dict[tuple[Any, ...], list[tuple[float, Fate]]] = defaultdict(list)
     places: list[int | None] = []
     for call, implementation in calls:
         if call.metadata:
@@ -106,7 +113,9 @@ def part_and_places(calls: Sequence[tuple[OpCall, str]], segment_s: float) -> tu
         entry["bytes"] += nbytes
         entry["weights"] += weight_bytes(call.op, call.phase, call.args)
         entry["calls"] += 1
+        if elsewhere is not None:
+            fates[key].append((call.time_s or 0.0, elsewhere.fate(call.op, call.phase, call.args, call.outputs)))
         places.append(list(merged).index(key))
-    rows = tuple(MeasuredOperators(**entry) for entry in merged.values())
+    rows = tuple(MeasuredOperators(**entry, fate=mean_fate(fates[key])) for key, entry in merged.items())
     spent_s = sum(row.time_s for row in rows)
     return BlockPart(operators=rows, framework_s=max(segment_s - spent_s, 0.0)), places

@@ -55,6 +55,10 @@ NEAREST = 3
 """So many sizes of every motif come before the other sizes of any. Of 29 members, 360 candidates gave an error of 1.15
 in this order; with all sizes of the most expensive motifs first, 1.29."""
 
+USUAL_MACHINES, ANY = (0.2, 5.0), (0.0, math.inf)
+"""A motif's time ÷ the estimate for a core or two: limits on CPUs, and on GPUs, which are up to thousands of times as
+fast."""
+
 LARGER = 1 / 4
 """One more of SIZES, if a block may take that much."""
 
@@ -90,15 +94,21 @@ class Candidate:
         return {"kind": self.kind, "config": self.config, "optimizer": self.optimizer}
 
 
-def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[Candidate]:
+def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes: bool = False) -> list[Candidate]:
     """Candidates for a target, the most promising first: of each motif, the most expensive first, the NEAREST sizes to
-    its own share of the time; then their other sizes. Its times must have been measured on the machine that makes the
-    proxy."""
+    its own share of the time; then their other sizes. With `own_sizes`, its own size comes first, or the largest ones
+    if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
-    for _, share, of_source in by_source(target, budget_s=budget_s):
-        by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
-        nearest += by_distance[:NEAREST]
-        others += by_distance[NEAREST:]
+    for source, share, of_source in by_source(target, budget_s=budget_s, own_sizes=own_sizes):
+        if own_sizes:
+            first, rest = _own_size_first(
+                source, of_source, largest_share(budget_s, target.mode, source.kind) * budget_s
+            )
+        else:
+            by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
+            first, rest = by_distance[:NEAREST], by_distance[NEAREST:]
+        nearest += first
+        others += rest
         if len({c.key for c in nearest}) >= limit:
             break
     chosen: dict[str, Candidate] = {}
@@ -108,11 +118,24 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT) -> list[C
     return list(chosen.values())
 
 
-def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
+def _own_size_first(
+    source: Source, candidates: list[Candidate], longest_s: float
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The motif itself, or if that is too long the NEAREST that are not; and the others."""
+    ordered = sorted((c for c in candidates if c.time_s <= longest_s), key=lambda c: (abs(math.log(c.scale)), c.key))
+    own = [c for c in ordered if c.config == source.config]
+    first = own or ordered[:NEAREST]
+    return first, [c for c in ordered if c not in first]
+
+
+def by_source(
+    target: Target, *, budget_s: float, own_sizes: bool = False
+) -> Iterator[tuple[Source, float, list[Candidate]]]:
     """Each motif, its (or its family's) share of the time, and its candidates; the most expensive first."""
     mode = target.mode
     for source, share in by_importance(sources(target)):
-        yield source, share, _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode)
+        machines = ANY if own_sizes else USUAL_MACHINES
+        yield source, share, _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode, machines)
 
 
 def largest_share(budget_s: float, mode: str, kind: str = "") -> float:
@@ -135,12 +158,14 @@ def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[f
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
+def _sizes(
+    source: Source, sizes: tuple[float, ...], budget_s: float, mode: str, machines: tuple[float, float]
+) -> list[Candidate]:
     """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits."""
     kind = KINDS[source.kind]
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
-    machine = min(max(source.time_s / (optimizer_s if alone else block_s), 0.2), 5.0)
+    machine = min(max(source.time_s / (optimizer_s if alone else block_s), machines[0]), machines[1])
     sized: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)

@@ -15,6 +15,7 @@ from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockPart
+from statsnet.synthesis.elsewhere import Elsewhere, Fate
 
 MATCHED_COUNTERS = (*SHARE_COUNTERS, *RATE_COUNTERS)
 """A counter's row is its mean times the operators' share of time (for rates: divided by the target's mean). Operators
@@ -28,7 +29,7 @@ class OperatorGroup:
     `weights` are the bytes of weights that a product reads however few rows it has. `distinct` is the share of them
     that no other call of the step reads: the steps of a recurrent layer share theirs. `fused` is the share of its
     category's forward time, in its block or member, in calls that a compiler would merge with the call before.
-    `counters` are a GPU's known counters, means over its time."""
+    `counters` are a GPU's known counters, means over its time; `fate` is the operators' on other devices."""
 
     category: str
     kernel_class: str
@@ -41,6 +42,7 @@ class OperatorGroup:
     distinct: float = 1.0
     fused: float = 0.0
     counters: tuple[tuple[str, float], ...] = ()
+    fate: Fate | None = None
 
     @property
     def kernel_shape(self) -> str:
@@ -91,7 +93,7 @@ class OperatorTable:
         return np.array([value(g) for g in self.groups], dtype=float)
 
 
-def load_of_target(target: Target) -> StepLoad:
+def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLoad:
     """One second of a target; time that is not spent in operators is framework and idle time.
 
     If a noisy profile gives a member's operators more time than its undisturbed step took, they are scaled to the step.
@@ -114,6 +116,7 @@ def load_of_target(target: Target) -> StepLoad:
             distinct=distinct[c.member] if c.category != "convolution" else 1.0,
             fused=fused.get((c.member, c.category), 0.0),
             counters=_matched_counters(c.counters),
+            fate=elsewhere.fate(c.op, c.phase, c.args, c.outputs) if elsewhere else None,
         )
         for c in target.clusters
     )
@@ -184,6 +187,7 @@ def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
             calls=row.calls,
             fused=fused.get(row.category, 0.0),
             counters=_matched_counters(row.counters or {}),
+            fate=row.fate,
         )
         for row in part.operators
     )

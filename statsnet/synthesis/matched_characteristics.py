@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -11,9 +11,11 @@ from statsnet.signatures.categories import FUSABLE
 from statsnet.signatures.gpu import RATE_COUNTERS
 from statsnet.signatures.statistics import HIGHEST_INTENSITY_BIN, LOWEST_INTENSITY_BIN, intensity_bin
 from statsnet.signatures.target import Target
+from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.loads import MATCHED_COUNTERS, OperatorGroup, OperatorTable, StepLoad, load_of_target
 from statsnet.synthesis.modelled_devices import modelled_devices
 from statsnet.synthesis.overhead import NONE, Overheads
+from statsnet.synthesis.recorded_devices import RecordedDevices
 
 Key = tuple[str, str]
 
@@ -34,15 +36,21 @@ WEIGHTS = {
     "launches": 0.5,
     "fused": 1.0,
     "device": 1.0,
+    "recorded": 6.0,
+    "risk": 3.0,
     "counter": 1.0,
 }
 """Weight of each group of rows in the objective. Shares and relative errors have the same unit. `intensity` is a
 cumulative share per bin: the sum over bins is the earth mover's distance. `class_flops` and the like: see AMOUNTS.
 `overhead` and `weights` (by category) are the shares of time that depend on calls and on weights, whatever the batch
 (overhead.py): settings hardly change them. They weigh much because a category's share counts in several groups. `fused`
-is the share of time by category in operators that a compiler would merge with the one before. The weights of `device`
-and `counter` are spread over all devices and all known counters. `launches` are calls per second ÷ the target's, times
+is the share of time by category in operators that a compiler would merge with the one before. The weights of `device`,
+`recorded` and `counter` are spread over all devices and all known counters. `recorded` is the time on a real device
+that was recorded; such devices take the place of the modelled ones. `risk` is the time × the risk of operators that
+stand for larger or smaller ones (elsewhere.py). `launches` are calls per second ÷ the target's, times
 the target's framework time: a short step makes several times as many, and that should matter as much as this time."""
+
+SPREAD = ("device", "recorded", "counter")
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; classes that the target lacks go to `elsewhere`."""
@@ -67,14 +75,16 @@ class MatchedCharacteristics:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that should fill
     `seconds`: shares of the time, relative rates, modelled factors."""
 
-    def __init__(self, target: Target, overheads: Overheads | None = None) -> None:
+    def __init__(self, target: Target, overheads: Overheads | None = None, elsewhere: Elsewhere | None = None) -> None:
         self.overheads = overheads or {}
-        self.load = load_of_target(target)
+        self.elsewhere = elsewhere
+        self.load = self.load_of(target)
         groups = self.load.groups
         self.flops = sum(g.flops for g in groups)
         self.bytes = sum(g.bytes for g in groups)
         self.calls = sum(g.calls for g in groups)
-        self.devices = modelled_devices(groups)
+        self.recorded = RecordedDevices(elsewhere.names, self.load) if elsewhere else None
+        self.devices = modelled_devices(groups) if self.recorded is None or not self.recorded.names else []
         single = ("total", "framework", "overhead", "flops", "bytes", "launches")
         self.keys: list[Key] = [(group, "") for group in single]
         for group in SHARES:
@@ -90,14 +100,21 @@ class MatchedCharacteristics:
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("fused", name) for name in sorted(FUSABLE & {g.category for g in groups})]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
+        if self.recorded is not None:
+            self.keys += [("recorded", name) for name in self.recorded.names] + [("risk", "")]
         self.counters = {n: value for n, value in target.counters.items() if n in MATCHED_COUNTERS and value > 0}
         self.keys += [("counter", name) for name in self.counters]
         for group in SHARES:
             self.keys.append((group, "elsewhere"))
         self._index = {key: i for i, key in enumerate(self.keys)}
-        sizes = {"device": len(self.devices), "counter": len(self.counters)}
-        self.weights = np.array([WEIGHTS[group] / sizes.get(group, 1) for group, _ in self.keys])
+        sizes = Counter(group for group, _ in self.keys)
+        spread = {group: sizes[group] for group in SPREAD}
+        self.weights = np.array([WEIGHTS[group] / spread.get(group, 1) for group, _ in self.keys])
         self.target = self.vector(self.load)
+
+    def load_of(self, target: Target) -> StepLoad:
+        """One second of a target, or of a measured network."""
+        return load_of_target(target, self.elsewhere)
 
     def vector(self, load: StepLoad, seconds: float = 1.0) -> np.ndarray:
         column: np.ndarray = self.matrix([load], seconds)[:, 0]
@@ -130,6 +147,10 @@ class MatchedCharacteristics:
         out[self.index("launches")] = self.load.framework_s * _ratio(table.sums(table.calls), self.calls)
         for i, device in enumerate(self.devices):
             out[self._index["device", str(i)]] = (table.sums(device.time_s(table)) + framework_s) / device.target_s
+        if self.recorded is not None:
+            for name, times_s in zip(self.recorded.names, self.recorded.times_s(table, framework_s), strict=True):
+                out[self._index["recorded", name]] = times_s
+            out[self.index("risk")] = table.sums(table.time_s * table.each(lambda g: g.fate.risk if g.fate else 0.0))
         for name, usual in self.counters.items():
             unit = usual if name in RATE_COUNTERS else 1.0
             known = np.array([dict(g.counters).get(name, usual) for g in table.groups])

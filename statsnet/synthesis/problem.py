@@ -35,6 +35,11 @@ SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
 (`MeasureIdleStep`). It also has three operators for each one of inference. So a fifth of a 5 ms step would lie between
 operators, while in a suite's step less than a tenth does."""
 
+DISTINCT_CALLS = 44
+SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 20e-3, 50e-3
+SHORTER = 0.5
+"""Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
+
 LARGEST_COUNT = 96
 AT_A_TIME = 120
 """So many candidates are measured before it is asked whether more would help."""
@@ -66,15 +71,15 @@ class Design:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
     """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least the
-    mode's SHORTEST_STEP_S. With `retime`, members whose models are at hand are timed once more, because their profiles
-    are from another hour. The proxy's folder calls the mix `title` (if empty, by what it names and the weights), and
-    repeats the `notes`."""
+    mode's SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. With `retime`, members whose models
+    are at hand are timed once more, because their profiles are from another hour. The proxy's folder calls the mix
+    `title` (if empty, by what it names and the weights), and repeats the `notes`."""
 
     mix_text: str
     title: str = ""
     notes: str = ""
     budget_s: float | None = None
-    compression: float = DEFAULT_COMPRESSION
+    compression: float | None = None
     retime: bool = True
     seed: int = 0
 
@@ -125,12 +130,16 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
     target = target_of_mix(mix, {**replayed, **retimed})
     if request.budget_s is None:
-        budget_s = budget_of(target, request.compression, setup.mode)
+        budget_s = (
+            budget_of(target, request.compression, setup.mode)
+            if request.compression is not None
+            else usual_budget_of(target, setup.mode, own_sizes=setup.own_sizes)
+        )
     else:
         budget_s = request.budget_s / _rounded(bench.drift(speed))
     with stages.stage(BLOCKS):
         costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
-    rows = MatchedCharacteristics(target, costs.overheads)
+    rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
         title=request.title or title,
@@ -165,7 +174,7 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     """The costs of the candidates that can be measured. The most promising ones are measured first, and no more once
     the next ones hardly improve the best network that they could make. Raises StatsNetError if there are none."""
     setup = bench.setup
-    chosen = candidates(target, budget_s=budget_s, limit=setup.effort.candidates)
+    chosen = candidates(target, budget_s=budget_s, limit=setup.effort.candidates, own_sizes=setup.own_sizes)
     if not chosen:
         raise StatsNetError(
             "no block stands for any operator of this mix",
@@ -184,7 +193,7 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
             setup.note(f"blocks were left out: {error.message}")
             break
         costs = BlockCosts.of(measured, setup.dtype, idle_s)
-        rows = MatchedCharacteristics(target, costs.overheads)
+        rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
         before, bound = bound, _bound(costs, rows, budget_s, setup.mode)
         if bound > (1 - LEAST_GAIN) * before or setup.deadline.passed:
             break
@@ -222,6 +231,18 @@ def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCo
 def budget_of(target: Target, compression: float, mode: str) -> float:
     """Seconds: Σ T_i ÷ compression, but at least the mode's SHORTEST_STEP_S."""
     return max(sum(m.latency_s for m in target.members) / compression, SHORTEST_STEP_S[mode])
+
+
+def usual_budget_of(target: Target, mode: str, *, own_sizes: bool) -> float:
+    """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
+    take the most time: at least SHORTEST_OF_OWN_SIZES_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's
+    time. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite."""
+    if not own_sizes:
+        return budget_of(target, DEFAULT_COMPRESSION, mode)
+    dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
+    calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)
+    longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * sum(m.latency_s for m in target.members))
+    return min(max(calls_s, SHORTEST_OF_OWN_SIZES_S), max(longest_s, SHORTEST_STEP_S[mode]))
 
 
 def common_dtype(mix: Mix) -> str:

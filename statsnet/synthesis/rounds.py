@@ -150,7 +150,7 @@ class NextNetwork:
     def _improved(self, costs: BlockCosts, counts: Counts, wanted: np.ndarray, jumps: int) -> Choice:
         """A better network, of all candidates and of its own blocks in other sizes."""
         chosen = costs.named(counts)
-        costs, resized = costs.resize(chosen)
+        costs, resized = self._resized(costs, chosen)
         blocks = _unique([*costs.placed, *chosen, *resized])
         program, design = self._program(costs, blocks, wanted), self.problem.design
         solution = local_search(
@@ -170,7 +170,7 @@ class NextNetwork:
         assert best is not None, "free rounds come first"
         own = self.known.costs.named(best.counts)
         seen = self.known.costs.seen()
-        costs, resized = self.known.costs.resize(own)
+        costs, resized = self._resized(self.known.costs, own)
         blocks = _unique([*seen, *own, *resized])
         wanted = self.problem.rows.target - self._outside(best)
         program = self._program(costs, blocks, wanted)
@@ -185,6 +185,11 @@ class NextNetwork:
             jumps=JUMPS_NEARBY,
         )
         return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
+
+    def _resized(self, costs: BlockCosts, blocks: Sequence[Placed]) -> tuple[BlockCosts, list[Placed]]:
+        """These blocks in other sizes. None if other devices are rows: how another size changes there is not known
+        before it is measured, so that rows would be met that the network then misses."""
+        return (costs, []) if self.problem.bench.setup.elsewhere is not None else costs.resize(blocks)
 
     def _program(self, costs: BlockCosts, blocks: list[Placed], wanted: np.ndarray) -> Program:
         problem = self.problem

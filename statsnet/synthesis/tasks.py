@@ -37,6 +37,7 @@ from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
+from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
 
 
@@ -264,11 +265,11 @@ def marked_blocks(proxy: nn.Module) -> Iterator[None]:
             del block.forward
 
 
-def blocks_in_place(towers: list[int], trace: StepTrace) -> list[list[BlockPart]]:
+def blocks_in_place(towers: list[int], trace: StepTrace, elsewhere: Elsewhere | None = None) -> list[list[BlockPart]]:
     """The operators of each block, by tower and block; `towers` holds the numbers of blocks. In place, nobody can tell
     which block the time between operators belongs to."""
     calls: dict[str | None, list[tuple[OpCall, str]]] = defaultdict(list)
     mark_fused(trace.calls)
     for call, implementation in zip(trace.calls, trace.implementations, strict=True):
         calls[call.segment].append((call, implementation))
-    return [[part_of(calls[f"{i}.{j}"], 0.0) for j in range(count)] for i, count in enumerate(towers)]
+    return [[part_of(calls[f"{i}.{j}"], 0.0, elsewhere) for j in range(count)] for i, count in enumerate(towers)]

@@ -16,7 +16,6 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts, Counts
 from statsnet.synthesis.integer_program import Solution
-from statsnet.synthesis.loads import load_of_target
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.problem import Problem
@@ -48,7 +47,7 @@ class Trial:
 
     def in_budget(self, rows: MatchedCharacteristics, budget_s: float) -> np.ndarray:
         """Its rows in the units of the program: one step's content as shares of the budget."""
-        load = load_of_target(target_of(self.measurement.signature))
+        load = rows.load_of(target_of(self.measurement.signature))
         return rows.vector(load, budget_s / self.latency_s)
 
     @property
@@ -73,7 +72,7 @@ class Trial:
 def _error(signature: Signature, rows: MatchedCharacteristics, budget_s: float) -> float:
     """By the rows that a network is judged by: shares of its own step, rates, and the step's length."""
     step = target_of(signature)
-    achieved = rows.vector(load_of_target(step))
+    achieved = rows.vector(rows.load_of(step))
     longer = signature.measurements[0].latency_s / budget_s - 1.0
     achieved[rows.index("total")] = 1.0 + math.copysign(max(abs(longer) - STEP_TOLERANCE, 0.0), longer)
     return float(rows.weights @ np.abs(achieved - rows.target))

@@ -1,0 +1,80 @@
+"""Real devices as rows of the program, and the sizes and budgets that go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from synthesis_builders import GEMM, RELU, small_signature
+
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.elsewhere import Fate
+from statsnet.synthesis.loads import StepLoad
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.problem import (
+    LONGEST_OF_OWN_SIZES_S,
+    SHORTER,
+    SHORTEST_OF_OWN_SIZES_S,
+    budget_of,
+    usual_budget_of,
+)
+
+
+@dataclass(frozen=True)
+class Two:
+    """On the first device products take half the time and all else twice; on the second everything thrice."""
+
+    names: tuple[str, ...] = ("one", "two")
+
+    def fate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Fate:
+        return Fate(factors=(0.5 if op == GEMM.op else 2.0, 3.0), risk=0.1)
+
+
+@pytest.fixture
+def target() -> Target:
+    return target_of(small_signature())
+
+
+def test_rows_of_real_devices_take_the_place_of_modelled_ones(target: Target) -> None:
+    rows = MatchedCharacteristics(target, elsewhere=Two())
+    groups = {group for group, _ in rows.keys}
+    assert {"recorded", "risk"} <= groups
+    assert "device" not in groups
+    value = dict(zip(rows.keys, rows.target, strict=True))
+    assert value["recorded", "one"] == value["recorded", "two"] == pytest.approx(1.0)
+
+
+def test_the_time_elsewhere_follows_the_operators(target: Target) -> None:
+    """The target: 0.6 s of products, 0.2 s of relu, 0.2 s in between. Twice the products are 0.6 s more here."""
+    rows = MatchedCharacteristics(target, elsewhere=Two())
+    more = tuple(replace(g, time_s=2 * g.time_s) if g.category == "gemm" else g for g in rows.load.groups)
+    vector = dict(zip(rows.keys, rows.vector(StepLoad(groups=more, framework_s=rows.load.framework_s)), strict=True))
+    usual = (0.6 * 0.5 + 0.2 * 2.0) / 0.8
+    assert vector["recorded", "one"] == pytest.approx((1.2 * 0.5 + 0.2 * 2.0) / usual + 0.2)
+    assert vector["recorded", "two"] == pytest.approx(1.6)
+    assert vector["risk", ""] == pytest.approx(0.1 * 1.4)
+    unknown = tuple(replace(g, fate=None) for g in rows.load.groups)
+    vector = dict(zip(rows.keys, rows.vector(StepLoad(groups=unknown, framework_s=0.2)), strict=True))
+    assert vector["recorded", "one"] == pytest.approx(1.0), "what is not known changes like the target"
+    assert RELU.op != GEMM.op
+
+
+def test_own_sizes_come_first(target: Target) -> None:
+    chosen = candidates(target, budget_s=0.1, own_sizes=True)
+    assert chosen[0].scale == 1.0
+    assert {c.scale for c in chosen if c.kind == "linear"} > {1.0}
+    longest_s = candidates(target, budget_s=0.1, own_sizes=True, limit=1)[0].time_s
+    cut = candidates(target, budget_s=longest_s, own_sizes=True)
+    assert all(c.time_s <= longest_s / 3 * 1.01 or c.kind != "linear" for c in cut), "too long at its own size"
+
+
+def test_the_usual_budget_of_a_gpu(target: Target) -> None:
+    suite_s = sum(m.latency_s for m in target.members)
+    assert usual_budget_of(target, "inference", own_sizes=False) == budget_of(target, 53, "inference")
+    usual_s = usual_budget_of(target, "inference", own_sizes=True)
+    assert usual_s == pytest.approx(max(5e-3, min(SHORTEST_OF_OWN_SIZES_S, SHORTER * suite_s)))
+    long = target.scale_times(1e3)
+    assert usual_budget_of(long, "inference", own_sizes=True) == LONGEST_OF_OWN_SIZES_S
