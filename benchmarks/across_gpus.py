@@ -1,8 +1,8 @@
 """Does a proxy that was made on one GPU follow its suite to GPUs that its making never saw?
 
     python benchmarks/across_gpus.py --tables DIR ... [--suites 1,2,3,4] [--evaluate-only DIR ...]
-        [--longest-share 0.5] [-o FILE] [--picture FILE.svg]
-    python benchmarks/across_gpus.py --kept FILE [--picture FILE.svg]
+        [--longest-share 0.5] [-o FILE]
+    python benchmarks/across_gpus.py --kept FILE
 
 The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
 every contestant is made from A's times and from the tables of the other devices, and its factor from A to B is
@@ -19,7 +19,6 @@ from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
 from benchmarks.across.pairs import LONGEST_SHARE, Pair, Timed
-from benchmarks.across.picture import across_svg
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
 from statsnet.devices.grid_times import GridTimes
@@ -27,7 +26,6 @@ from statsnet.devices.tables.reading import Tables, read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
-from statsnet.signatures.canonical import write_text_atomically
 
 WANTED = {"aiconfigurator": "bfloat16", "deepbench": "float32", "miopen": "float32"}
 """Source -> the dtype of its suite."""
@@ -43,7 +41,6 @@ def main() -> None:
         "--longest-share", type=float, default=LONGEST_SHARE, help="a proxy takes at most this share of a pass"
     )
     options.add_argument("-o", "--output", type=Path, help="write every pair's figures there")
-    options.add_argument("--picture", type=Path, metavar="SVG", help="draw our factors against the suites'")
     chosen = options.parse_args()
     if chosen.kept:
         rows = csv_tables.read(chosen.kept, AcrossRow)
@@ -57,8 +54,6 @@ def main() -> None:
             )
         if chosen.output:
             csv_tables.write(chosen.output, AcrossRow, rows, one_machine=False)
-    if chosen.picture:
-        write_text_atomically(chosen.picture, across_svg(rows))
     print(summary(rows))
     print(last_line(rows))
 

@@ -5,10 +5,11 @@
 Needs matplotlib (`pip install 'statsnet[pictures]'`). The same results and the same versions of the libraries give the
 same bytes.
 
-hero.svg       one mix: times of the suite and of its proxy, at the baseline and under each setting
-factors.svg    every mix and setting: the proxy's factor against the suite's
-flow.svg       how data flow, and what leaves the customer's site
-workloads.svg  which of the profiled reference workloads are alike
+hero.svg         one mix: times of the suite and of its proxy, at the baseline and under each setting
+factors.svg      every mix and setting: the proxy's factor against the suite's
+flow.svg         how data flow, and what leaves the customer's site
+workloads.svg    which of the profiled reference workloads are alike
+across_gpus.svg  every suite and pair of GPUs: the proxy's factor against the suite's
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import argparse
 from pathlib import Path
 
 from benchmarks import csv_tables
+from benchmarks.across.figures import AcrossRow
+from benchmarks.across.picture import across_svg
 from benchmarks.console import parser, start
 from benchmarks.factor_pictures import factors_svg, hero_svg
 from benchmarks.fidelity_table import FidelityRow
@@ -41,6 +44,7 @@ def main() -> None:
         "factors.svg": factors_svg(rows, machine),
         "flow.svg": flow_svg(),
         "workloads.svg": map_svg(similarity(signatures)),
+        "across_gpus.svg": across_svg(csv_tables.read(options.across, AcrossRow)),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     for name, text in pictures.items():
@@ -71,6 +75,9 @@ def _options() -> argparse.Namespace:
     known = parser(__doc__)
     results = Path("benchmarks/results", next(iter(MACHINES)))
     known.add_argument("--results", type=Path, default=results, help="a folder with fidelity_<mode>.csv")
+    known.add_argument(
+        "--across", type=Path, default=Path("benchmarks/results/across_gpus.csv"), help="of across_gpus.svg"
+    )
     known.add_argument("--compression", type=float, default=100.0, help="draw proxies that were made for this one")
     known.add_argument("--mix", default=next(iter(MIXES)), help="of hero.svg")
     known.add_argument("--mode", choices=MODES, default=MODES[0], help="of hero.svg and workloads.svg")

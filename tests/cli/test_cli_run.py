@@ -121,7 +121,7 @@ def test_a_setting_in_which_something_does_not_run_is_left_out(
     write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
     with open(here / "p" / "network.py", "a") as file:
         file.write("\nif os.environ.get('ATEN_CPU_CAPABILITY'):\n    raise MemoryError('no room for it')\n")
-    options = ("--rounds", "2", "--json", "v.json", *QUICK)
+    options = ("--rounds", "1", "--json", "v.json", *QUICK)
     done = cli("validate", "p", "--settings", "aten=default,threads=1", *options)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())

@@ -243,7 +243,7 @@ LONG: dict[str, tuple[str, dict[str, Any]]] = {
     "transpose": ("transpose", {"shape": SHAPE, "order": (1, 0)}),
     "average": ("pool", {"kind": "avg", "batch": 1, "channels": 8, "size": (8, 8), "kernel": (3, 3),
                          "stride": (1, 1), "padding": (1, 1)}),
-    "max": ("reduce", {"function": "amin", "shape": SHAPE, "axes": (1,)}),
+    "max": ("reduce", {"function": "amax", "shape": SHAPE, "axes": (1,)}),
     "divided": ("pointwise", {"shape": SHAPE, "functions": ("div", "mul", "mul"), "operand": SHAPE}),
     **{n: ("pointwise", {"shape": SHAPE, "functions": (n,), **({"operand": SHAPE} if n in BINARY else {})})
        for n in FUNCTIONS},

@@ -88,14 +88,17 @@ def test_a_block_in_place_has_the_counters_that_it_has_alone() -> None:
 
 
 def test_the_first_of_several_steps_is_the_one_that_is_counted() -> None:
-    names = ("fill", "sgemm", "Memcpy DtoD", "fill")
+    names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_nt", "Memcpy DtoD", "fill")
     fill, gemm, copy, again = (Kernel(name, 2 * i, 2 * i + 1) for i, name in enumerate(names))
     timeline = Timeline(
         step_s=1.0, op_time_s=[], op_events=[], op_kernels=[[fill], [gemm, copy], [again], []],
         on_device=[fill, gemm, copy, again], framework_s=0.0, idle_s=0.0, events=0, unmatched=0,
     )  # fmt: skip
     launches = first_launches(timeline, 2, {1: 5})
-    assert [(x.cluster, x.family) for x in launches] == [(None, "fill"), (5, "sgemm")]
+    assert [(x.cluster, x.family) for x in launches] == [
+        (None, "nccl:all_reduce_sum_ring_ll:f32"),
+        (5, "cublas:gemm:f32:nt"),
+    ]
 
 
 def test_what_was_counted_is_kept_and_what_could_not_be_is_tried_again(

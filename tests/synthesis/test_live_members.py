@@ -43,7 +43,8 @@ def test_a_model_at_hand_is_profiled_once(
         assert measurement.latency_s == pytest.approx(profile.measurements[0].latency_s / 1.25)
         assert replayed == {}
     (task,) = tasks
-    assert isinstance(task, ProfileWorkload) and task.model == TINY and task.reference_network
+    assert isinstance(task, ProfileWorkload) and task.reference_network
+    assert task.model == replace(TINY, dtype="float32"), "in the dtype of its signature"
     again, _ = bench.measure_members(mix, SPEED)
     assert again == mix
 
