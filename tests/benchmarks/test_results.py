@@ -18,6 +18,7 @@ from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.profile_references import SecondProfile
 from benchmarks.suites import MACHINES
+from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -27,6 +28,7 @@ ROWS = {
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "profile_references.py": SecondProfile,
+    "synthesis_time.py": SynthesisRow,
     "diagnostics/block_size.py": BlockRow,
     "diagnostics/repeatability.py": Difference,
     "diagnostics/statsnet_2018.py": Figure,
