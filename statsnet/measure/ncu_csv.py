@@ -7,9 +7,7 @@ interface; profiling guide; the comparison with nvprof's metrics, whose stall re
 from __future__ import annotations
 
 import csv
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import cast
 
 from statsnet.errors import FileFormatError
 from statsnet.signatures.gpu import COUNTERS, CounterName
+from statsnet.signatures.gzipped import read_unpacked
 
 THREADS_IN_A_WARP = 32
 PERCENT = 1 / 100
@@ -119,7 +118,7 @@ def read_counters(path: Path) -> CountedKernels:
 
     Raises FileFormatError for what is no such table.
     """
-    kernels = read_table(_text(path), place=str(path))
+    kernels = read_table(read_unpacked(path).decode("utf-8", errors="replace"), place=str(path))
     if not kernels:
         raise FileFormatError(
             f"{path} holds no kernel",
@@ -143,18 +142,6 @@ def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]
     if "Metric Name" in names:
         return list(_details_page(names, rows))
     return list(_raw_page(names, rows))
-
-
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(
-            f"{path} cannot be read", cause=str(error), hint="check the path; export the table anew if it is damaged"
-        ) from error
-    return data.decode("utf-8", errors="replace")
 
 
 def _is_header(line: str) -> bool:

@@ -6,15 +6,15 @@ Each event is decoded by Python's own decoder; only one that it refuses is repai
 
 from __future__ import annotations
 
-import gzip
+import io
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from statsnet.errors import FileFormatError
+from statsnet.signatures.gzipped import DAMAGED, open_unpacked
 
 CHUNK = 1 << 22
 """Characters read at a time."""
@@ -51,7 +51,7 @@ class ChromeTrace:
         try:
             with open_text(self.path) as stream:
                 yield from self._events(_Text(stream, self.path))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             raise FileFormatError(
                 f"'{self.path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
             ) from error
@@ -88,11 +88,7 @@ class ChromeTrace:
 
 def open_text(path: Path) -> TextIO:
     """A file's text, whether or not it is compressed with gzip. Bytes that are not UTF-8 are replaced."""
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    if is_packed:
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace")
-    return path.open(encoding="utf-8-sig", errors="replace")
+    return io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", errors="replace")
 
 
 class _Text:

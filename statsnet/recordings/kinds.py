@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from pathlib import Path
 from typing import Literal
 
 from statsnet.errors import FileFormatError
 from statsnet.recordings.json_events import open_text
+from statsnet.signatures.gzipped import DAMAGED
 
 LOOKED_AT = 1 << 20
 _EVENTS = re.compile(r'"traceEvents"\s*:')
@@ -24,7 +23,7 @@ def kind_of(path: Path) -> Literal["chrome_trace", "execution_trace", "onnx"]:
     try:
         with open_text(path) as stream:
             text = stream.read(LOOKED_AT)
-    except (EOFError, zlib.error, gzip.BadGzipFile):  # its reader says what is wrong
+    except DAMAGED:  # its reader says what is wrong
         return "chrome_trace"
     except OSError as error:
         raise FileFormatError(

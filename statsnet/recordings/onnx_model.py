@@ -6,8 +6,6 @@ it were taken; the body of a Loop or Scan is counted once, as its trips depend o
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +18,7 @@ from statsnet.profiling.trace import StepTrace
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
@@ -84,13 +83,9 @@ def _onnx() -> Any:
 
 def _load(path: Path) -> Any:
     onnx = _onnx()
+    data = read_unpacked(path)
     try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
         model = onnx.load_model_from_string(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(f"'{path}' cannot be read", cause=str(error), hint="check the path") from error
     except Exception as error:  # protobuf's DecodeError is of a package that is not ours
         raise FileFormatError(
             f"'{path}' is no ONNX model", cause=f"{type(error).__name__}: {error}", hint="export it with torch.onnx"

@@ -79,7 +79,7 @@ def test_units(unit: str, factor: float) -> None:
         (b'==PROF== Profiling "f" - 0: 0%\n  f (1, 1, 1)\n    Section: GPU Speed Of Light\n', "text output"),
         (b"a,b\n1,2\n", "no table of Nsight Compute"),
         (b"\x00\x01\x02" * 9, "binary"),
-        (b"\x1f\x8bxx", "cannot be read"),
+        (b"\x1f\x8bxx", "damaged gzip"),
         (b'"ID","Kernel Name","Metric Name"\n', "holds no kernel"),
         (b'{"traceEvents": []}', "no table of Nsight Compute"),
     ],
