@@ -101,8 +101,7 @@ def function_of(cluster: Cluster) -> str | None:
 
 
 _POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "rsqrt", 1.0: "square", 2.0: "square", -2.0: "square", 3.0: "cube"}
-"""1 stands for a square: only gradients have this exponent, so that in forward a signature of an earlier version lost
-another."""
+"""A forward exponent of 1 comes from signatures that were made before exponents were kept. It is taken for 2."""
 
 
 def _power_of(exponent: Any) -> str:

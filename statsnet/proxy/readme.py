@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
@@ -24,7 +27,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
         f"{format_duration(figures.step_latency_s)} where one step of each workload takes "
         f"{format_duration(figures.suite_latency_s)}: {format_compression(figures.compression)}.",
         "",
-        f"Made and measured on {where['device_name']}, {where['threads']} threads, torch {where['torch']}. On another "
+        f"{_origin(fit, where)} On another "
         "device or with other settings its step time should change by the same factor as the weighted workloads'.",
         "",
         "    python network.py            # torch alone",
@@ -46,7 +49,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
         "|---|---|---|---|",
         *(f"| {m.name} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
         "",
-        "## Fit where it was made",
+        "## Fit, as predicted" if fit.recorded else "## Fit where it was made",
         "",
         "![What was asked for, and what the network does](fit.svg)",
         "",
@@ -67,7 +70,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
         ]
     if fit.effort == "quick":
         lines += ["", "Made with `--effort quick`: networks were measured in one process each, this one not again."]
-    if fit.replayed_members:
+    if fit.replayed_members and not fit.recorded:
         lines += [
             "",
             "Timed by replay of their operators, not by their models: " + ", ".join(fit.replayed_members),
@@ -75,6 +78,24 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
     if fit.stored_members:
         lines += ["", "These members keep the times of their signatures: " + ", ".join(fit.stored_members)]
     return "\n".join(lines) + "\n"
+
+
+def _origin(fit: Fit, where: Mapping[str, Any]) -> str:
+    """Where its times are from."""
+    if not fit.recorded:
+        return f"Made and measured on {where['device_name']}, {where['threads']} threads, torch {where['torch']}."
+    shares = [f"{share:.0%} {how}" for kind, how in _EVIDENCE if (share := fit.recorded[kind]) >= 0.005]
+    return (
+        f"Made for {where['device_name']}, from its record. Nothing has run there: all times are predictions. Of the "
+        f"time of its operators, {', '.join(shares)}."
+    )
+
+
+_EVIDENCE = (
+    ("exact", "was recorded with the same arguments"),
+    ("model", "is modelled from operators of other sizes"),
+    ("roofline", "is a roofline estimate"),
+)
 
 
 def _first_towers(network: str) -> list[str]:

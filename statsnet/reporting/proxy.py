@@ -78,12 +78,16 @@ def fit_report(fit: Fit) -> Report:
     report += [share_table(fit.characteristics, group) for group in ("category", "phase", "kernel_class")]
     report.append(pairs("Distances", _distances(summary)))
     if summary.step_latency_s and summary.suite_latency_s and summary.compression:
+        later = (
+            ""
+            if fit.recorded
+            else (" Both were measured when the proxy was made; a later `statsnet run` may show other times.")
+        )
         report.append(
             line(
                 f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every "
                 f"workload {format_duration(summary.suite_latency_s)}: "
-                f"{format_compression(summary.compression)}. Both are times of the hour in which it was made: "
-                "a later `statsnet run` may differ from them."
+                f"{format_compression(summary.compression)}.{later}"
             )
         )
     if fit.effort == "quick":

@@ -67,8 +67,8 @@ def _when_made(step_s: float, result: Result, spec: ProxySpec, fit: Fit) -> Repo
     return [
         line(
             f"When the proxy was made, in such an environment, its step took {format_duration(made_s)} (fit.json): "
-            "machines change speed. For how long a step takes now, believe this run. The time in fit.json counts "
-            "beside the suite's of the same hour; `statsnet validate` measures both anew."
+            "machines change speed. This run says how long a step takes now. Compare the time in fit.json only with "
+            "the suite's in the same file; `statsnet validate` measures both anew."
         )
     ]
 

@@ -30,9 +30,9 @@ PROFILED_S = (0.4, 2.0)
 """How long a member's steps are profiled, at least and at most. The smaller its share of the mix, the less its time
 matters."""
 
-LARGE_SHARE, LEAST_REPEATS = 0.1, (3, 5)
-"""A member with this share of the mix is profiled in five steps at least, others in three: of two, one that was
-disturbed cannot be told."""
+LARGE_SHARE, FEW_REPEATS, MANY_REPEATS = 0.1, 3, 5
+"""A member with this share of the mix is profiled in many steps at least, others in few. With only two, nobody could
+tell which one was disturbed."""
 
 RETIMED_S = (1.2, 6.0)
 """How long a member's steps are timed again in a process, at least and at most."""
@@ -91,18 +91,17 @@ class LiveMembers:
         if not _at_hand(pinned):
             return None
         with written(self.speed.reference_network) as reference:
-            is_large = member.weight >= LARGE_SHARE
             least_s, most_s = PROFILED_S
             task = ProfileWorkload(
                 model=self._model_of(pinned),
                 device=setup.device,
                 min_time_s=min(max(least_s, setup.effort.profiled_s * member.weight), most_s),
-                repeats=LEAST_REPEATS[is_large],
+                repeats=MANY_REPEATS if member.weight >= LARGE_SHARE else FEW_REPEATS,
                 reference_network=reference,
             )
             measured = {"profile": pinned.id, "profiled_s": setup.effort.profiled_s}
             try:
-                profile = self._kept(measured, is_large) or self._measured(measured, task, stage)
+                profile = self._kept(measured, task.repeats) or self._measured(measured, task, stage)
             except _NOT_MEASURED:
                 return None
             if not same_work(profile.signature, pinned):
@@ -118,9 +117,10 @@ class LiveMembers:
             speed = {"reference_network": self.speed.reference_id, "reference_s": self.speed.reference_latency_s}
             return setup.count_once(setup.key(**measured, **speed, counters=True), Signature, count)
 
-    def _kept(self, measured: dict[str, Any], is_large: bool) -> Profile | None:
+    def _kept(self, measured: dict[str, Any], repeats: int) -> Profile | None:
         """A profile of this member from an earlier mix, in as many steps as its share of this one asks for, or more."""
-        found = (self.setup.cache.get(self._profile_key(measured, n), Profile) for n in LEAST_REPEATS[is_large:])
+        enough = [n for n in (FEW_REPEATS, MANY_REPEATS) if n >= repeats]
+        found = (self.setup.cache.get(self._profile_key(measured, n), Profile) for n in enough)
         return next((profile for profile in found if profile is not None), None)
 
     def _measured(self, measured: dict[str, Any], task: ProfileWorkload, stage: str) -> Profile:

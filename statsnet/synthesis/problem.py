@@ -47,8 +47,7 @@ AT_A_TIME = 120
 DRIFT_STEP = 1.02
 
 LEAST_GAIN = 0.1
-"""More candidates are measured as long as the last ones reduced the bound of the error by this share. Fewer at a time
-would say little: of 29 members, 40 more reduced it by 2 to 23 %, the last 40 of 360 the most."""
+"""More candidates are measured as long as the last ones reduced the bound of the error by this share."""
 
 MOST_FOREIGN = 0.25
 """A block is left out if it spends more than this share of its time in kernel classes that the target lacks."""

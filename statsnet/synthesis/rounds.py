@@ -187,8 +187,8 @@ class NextNetwork:
         return Choice(counts=_counts(solution.counts, blocks), solution=solution, costs=costs)
 
     def _resized(self, costs: BlockCosts, blocks: Sequence[Placed]) -> tuple[BlockCosts, list[Placed]]:
-        """These blocks in other sizes. None if other devices are rows: how another size changes there is not known
-        before it is measured, so that rows would be met that the network then misses."""
+        """These blocks in other sizes. None if other devices are rows: how a resized block changes there is not known
+        until it is captured, so the program's answer would be wrong."""
         return (costs, []) if self.problem.bench.setup.elsewhere is not None else costs.resize(blocks)
 
     def _program(self, costs: BlockCosts, blocks: list[Placed], wanted: np.ndarray) -> Program:

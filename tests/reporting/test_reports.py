@@ -156,7 +156,7 @@ class TestAnotherTimeThanWhenItWasMade:
     def test_the_run_says_which_is_to_be_believed(self) -> None:
         text = self.text(0.0087, 0.0104)
         assert "its step took 10.4 ms (fit.json)" in text
-        assert "believe this run" in " ".join(text.split())
+        assert "This run says how long" in " ".join(text.split())
 
     @pytest.mark.parametrize(
         ("step_s", "made_s", "changed"),

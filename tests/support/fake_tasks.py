@@ -98,7 +98,7 @@ class NotANumber(Task[float]):
 
 @dataclass(frozen=True)
 class Placement(Task[tuple[int, int]]):
-    """Where a large block and one of the heap lie. Of a few bytes it may fill a hole that all copies have."""
+    """Addresses of a large block and of one on the heap. A smaller one might fill a hole that every copy has."""
 
     def run(self, context: Context) -> tuple[int, int]:
         import torch

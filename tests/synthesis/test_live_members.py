@@ -89,7 +89,7 @@ def test_a_kept_profile_serves_shares_that_ask_for_no_more_steps(
     for weight in (0.01, 0.5, 0.02, 0.6):
         bench.measure_members(replace(mix, members=(replace(member, weight=weight),)), SPEED)
         repeats.append([task.repeats for task in tasks])
-    fewer, more = live_members.LEAST_REPEATS
+    fewer, more = live_members.FEW_REPEATS, live_members.MANY_REPEATS
     assert repeats == [[fewer], [fewer, more], [fewer, more], [fewer, more]]
 
 
