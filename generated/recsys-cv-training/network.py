@@ -385,7 +385,9 @@ def ends_in_relu(tower: nn.Sequential) -> bool:
 
 def build(device: str = "cpu") -> Proxy:
     torch.manual_seed(SEED)
-    return Proxy().to(device=device, dtype=DTYPE).train(MODE == "training")
+    with torch.device(device):  # drawn there at once: billions of weights would take minutes on a CPU
+        proxy = Proxy()
+    return proxy.to(DTYPE).train(MODE == "training")
 
 
 # ---- blocks that the network is made of ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from statsnet.errors import MeasurementError, StatsNetError
@@ -18,6 +18,7 @@ from statsnet.profiling.gpu_activity import Launch, activity_alone
 from statsnet.profiling.hardware_counters import counters_of
 from statsnet.profiling.tasks import ProfileWorkload, ReplayOperators
 from statsnet.progress import Progress, Report, silent
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import base_name, categorize
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity
@@ -67,13 +68,14 @@ def record_device(
     `note` is told why). Raises StatsNetError if the database has no measured profiles."""
     pool: Weighted = {}
     for mode in MODES:
+        targets = []
         for domain in db.domains:
             if not db.find_domain(domain, mode):
                 continue
             report(Progress(stage=f"reading {domain}, {mode}"))
-            target = target_of_mix(resolve_mix(f"{domain}:1", mode, db), {})
-            _add(pool, _operators_of(target), 1.0)
-            _add(pool, _operators_of_blocks(target, mode, device, report), 0.0)
+            targets.append(target_of_mix(resolve_mix(f"{domain}:1", mode, db), {}))
+            _add(pool, _operators_of(targets[-1]), 1.0)
+        _add(pool, _operators_of_blocks(targets, mode, device, report), 0.0)
     if not pool:
         raise StatsNetError(
             "there is nothing to record", cause=f"no measured profile in '{db.path}'", hint="give --profiles"
@@ -197,14 +199,19 @@ def _operators_of(target: Target) -> Iterable[tuple[Cluster, float]]:
         yield members[cluster.member].signature.clusters[cluster.cluster], cluster.time_share
 
 
-def _operators_of_blocks(target: Target, mode: str, device: str, report: Report) -> Iterable[tuple[Cluster, float]]:
-    """The operators of candidates for a proxy with the default compression."""
-    wanted = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=BLOCKS)
-    dtype = target.members[0].signature.dtype
-    task = CaptureBlockOperators(blocks=tuple(c.placed for c in wanted), mode=mode, dtype=dtype, device=device)
-    for call in (c for calls in run(task, report=report) for c in calls):
-        if call.segment in ("block", "optimizer"):
-            yield _cluster(call), 0.0
+def _operators_of_blocks(
+    targets: Sequence[Target], mode: str, device: str, report: Report
+) -> Iterable[tuple[Cluster, float]]:
+    """The operators of candidates for proxies of these targets, with the default compression."""
+    blocks: dict[str, dict[str, Placed]] = defaultdict(dict)
+    for target in targets:
+        wanted = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=BLOCKS)
+        blocks[target.members[0].signature.dtype] |= {c.placed.key: c.placed for c in wanted}
+    for dtype, placed in blocks.items():
+        task = CaptureBlockOperators(blocks=tuple(placed.values()), mode=mode, dtype=dtype, device=device)
+        for call in (c for calls in run(task, report=report) for c in calls):
+            if call.segment in ("block", "optimizer"):
+                yield _cluster(call), 0.0
 
 
 def _cluster(call: CapturedCall) -> Cluster:

@@ -235,7 +235,8 @@ def _counter(name: CounterName, metrics: Mapping[str, float]) -> float | None:
     factor, parts = METRICS[name]
     known = [metrics[part] for part in parts if part in metrics]
     if len(known) == len(parts):
-        return factor * sum(known)
+        value = factor * sum(known)
+        return min(value, 1.0) if name == "l2_hit_rate" else value  # sectors of different passes: 104 % was seen
     return next((f * metrics[other] for f, other in OTHER_NAMES.get(name, ()) if other in metrics), None)
 
 

@@ -171,11 +171,9 @@ class MeasuringProcess(Generic[R]):
             )
 
     def _may_be_forked(self) -> bool:
-        """Not if the process needs variables of its own, or runs under another program; nor on a GPU, where forked
-        processes have not been tried yet: a library that touched CUDA in the server would break all of them."""
+        """Not if the process needs variables of its own, or runs under another program."""
         control = self._control
-        on_gpu = str(getattr(self._task, "device", "cpu")).startswith("cuda")
-        return not (control.setting.env or control.env or control.under or on_gpu)
+        return not (control.setting.env or control.env or control.under)
 
     def events(self) -> Iterator[Event]:
         """Yields the task's events as they come, until the process has ended, even if a process that it started still

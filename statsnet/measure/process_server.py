@@ -3,13 +3,15 @@
 A fresh Python needs seconds to import torch and a library of models. This one has imported them and gives each task a
 copy of itself. It waits for requests in a single thread. It must never run an operator of torch, for libgomp's threads
 do not survive a fork: the copy would wait for them forever. Nor may it touch a GPU, for CUDA does not work in the copy
-then. It ends as soon as its parent closes the socket, and its copies end with it.
+then; if a library does so when it is imported, the server ends, and tasks get processes of their own. It ends as soon
+as its parent closes the socket, and its copies end with it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -51,6 +53,12 @@ out: Inductor starts processes when it is imported."""
 
 REQUEST_BYTES = 1 << 16
 
+WITHOUT_CUDA = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""Has torch ask the driver's management library whether there is a GPU. By default it asks CUDA, which would then fail
+in every copy."""
+
+_CUDA_NOT_INITIALIZED = 3
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A task: its folder, its class ("module:Class") and the working directory. Four file descriptors travel along: the
@@ -91,6 +99,8 @@ class _Server:
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
         self._children: dict[int, _Child] = {}
+        self._added = {name: value for name, value in WITHOUT_CUDA.items() if name not in os.environ}
+        os.environ.update(self._added)
         self._needed: dict[str, list[str]] = {}
         """By a task's class: the modules that its processes have imported and this one has not."""
         self._woken, self._waker = socket.socketpair()
@@ -130,6 +140,8 @@ class _Server:
             os.set_inheritable(fd, False)  # recv_fds does not see to it
         line = socket.socket(fileno=line_fd)
         self._import_for(request.task)
+        if cuda_is_initialized():
+            return False
         server_pid, pid = os.getpid(), _fork()
         if pid == 0:
             self._be_the_process(server_pid, request, line, *others)
@@ -192,11 +204,22 @@ class _Server:
 
     def _forget(self) -> None:
         """Take back what makes this process a server."""
+        for name in self._added:
+            os.environ.pop(name, None)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
         for end in (self._requests, self._woken, self._waker, *(child.line for child in self._children.values())):
             end.close()
+
+
+def cuda_is_initialized(library: str = "libcuda.so.1") -> bool:
+    """Whether this process has initialized CUDA's driver. Asking does not do so."""
+    try:
+        driver = ctypes.CDLL(library)
+        return bool(driver.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) != _CUDA_NOT_INITIALIZED)
+    except (OSError, AttributeError):  # no driver here
+        return False
 
 
 def _fork() -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch._C._autograd import DeviceType
+from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from statsnet.measure.device_kernels import Kernel, kernel_of
@@ -99,11 +100,20 @@ def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
     activities = [ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
-    with profile(activities=activities, record_shapes=record_shapes) as session:
+    exposed = _with_metadata() if device == "cuda" else None
+    with profile(activities=activities, record_shapes=record_shapes, experimental_config=exposed) as session:
         with record_function(STEP_LABEL):
             yield session
             if device == "cuda":
                 torch.cuda.synchronize()
+
+
+def _with_metadata() -> _ExperimentalConfig | None:
+    """Has Kineto's records carry what a kernel's grid and block are read from. None for a torch that cannot."""
+    try:
+        return _ExperimentalConfig(expose_kineto_event_metadata=True)
+    except TypeError:
+        return None
 
 
 def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event]]:

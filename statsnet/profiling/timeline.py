@@ -38,9 +38,8 @@ class Timeline:
     segment_s: dict[str, float] = field(default_factory=dict)
 
     @property
-    def explained_s(self) -> float:
-        """Operators, framework and idle time together: the step's expected time without a profiler."""
-        return sum(t for t in self.op_time_s if t is not None) + self.framework_s + self.idle_s
+    def operators_s(self) -> float:
+        return sum(t for t in self.op_time_s if t is not None)
 
 
 def profile_step(step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float) -> Timeline:

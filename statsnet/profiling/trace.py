@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from statsnet.measure.device_kernels import Kernel
+from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
 from statsnet.profiling.capture import OpCall, capture_step
@@ -128,6 +128,7 @@ def trace_step(
     quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
+    idle_s = _idle_s(bare, quiet) if device == "cuda" else 0.0
     return StepTrace(
         device=device,
         calls=calls,
@@ -139,10 +140,10 @@ def trace_step(
         step_latency_s=bare,
         profiled_latency_s=[t.step_s for t in timelines],
         framework_time_s=median(t.framework_s for t in quiet),
-        idle_time_s=median(t.idle_s for t in quiet),
+        idle_time_s=idle_s,
         unmatched_calls=min(t.unmatched for t in timelines),
         kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=_unexplained(bare, quiet),
+        unexplained_share=_unexplained(bare, quiet, idle_s),
         on_device=placed_kernels(timelines[-1]),
     )
 
@@ -161,10 +162,17 @@ def placed_kernels(timeline: Timeline) -> list[tuple[int | None, Kernel]]:
     return [(places.get(id(kernel)), kernel) for kernel in timeline.on_device]
 
 
-def _unexplained(bare: list[float], quiet: list[Timeline]) -> float:
+def _idle_s(bare: list[float], quiet: list[Timeline]) -> float:
+    """What the kernels leave of the bare step. Kernels take as long with a profiler as without one, but it slows the
+    host that launches them: a step of small kernels has several times the pauses under the profiler."""
+    return max(median(bare) - median(busy_s(line.on_device) for line in quiet), 0.0)
+
+
+def _unexplained(bare: list[float], quiet: list[Timeline], idle_s: float) -> float:
     """|bare step − (operators + framework + idle)| ÷ bare step, from the sessions that give the operator times."""
     step_s = median(bare)
-    return abs(step_s - median(line.explained_s for line in quiet)) / step_s
+    explained_s = median(line.operators_s + line.framework_s for line in quiet) + idle_s
+    return abs(step_s - explained_s) / step_s
 
 
 def _recover(run: Callable[[], float]) -> None:

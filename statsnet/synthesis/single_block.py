@@ -22,7 +22,8 @@ class SingleBlock:
     def __init__(self, placed: Placed, *, mode: str, dtype: torch.dtype, device: str) -> None:
         kind = KINDS[placed.kind]
         config = {k: tuple(v) if isinstance(v, list) else v for k, v in placed.config.items()}
-        self.module: nn.Module = kind.build(config).to(device=device, dtype=dtype)
+        with torch.device(device):
+            self.module: nn.Module = kind.build(config).to(dtype=dtype)
         self.module.train(mode == "training")
         self.training = mode == "training"
         self.optimizer = None
