@@ -63,7 +63,7 @@ command = functools.partial(click.command, cls=JsonCommand)
 
 
 def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> None:
-    """Raises UsageError if a file that a command reads would be written. `path` is that of `--json FILE` or `-o FILE`."""
+    """Raises UsageError if a file that a command reads would be written: `path`, that of `--json FILE` or `-o FILE`."""
     if path is None or path == output.STDOUT:
         return
     if any(each is not None and Path(each).resolve() == Path(path).resolve() for each in inputs):
