@@ -69,12 +69,21 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
-        "torch": str(torch.__version__),
+        "torch": public_torch_version(torch.__version__),
         "mkl": versions.get("Library Version"),
         "onednn": versions.get("MKL-DNN") or versions.get("oneDNN"),
     }
     record["settings"] |= {k: v for k, v in switches.items() if v != TORCH_SETTINGS[k]}
     return record | _gpu(int(index or 0)) if kind == "cuda" else record
+
+
+def public_torch_version(version: str) -> str | None:
+    """A version of torch without a local part that says anything but the device: `2.9.0+cu128`, but `2.9.0` of
+    `2.9.0+acme.7`, as whoever builds torch may put a name there. None for what is no version."""
+    number = r"\d{1,9}(?:\.\d{1,9}){0,4}(?:(?:a|b|rc|\.dev|\.post)\d{1,9}){0,3}"
+    device = r"cu\d{1,5}|rocm[\d.]{1,9}|cpu|xpu"
+    match = re.fullmatch(rf"({number})(\+(?:{device}))?(?:\+.*)?", version)
+    return match[1] + (match[2] or "") if match else None
 
 
 def describe_machine() -> dict[str, Any]:

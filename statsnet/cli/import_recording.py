@@ -54,6 +54,8 @@ def import_(
     if path == output.STDOUT:
         raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
     output.check_file(path)
+    for written in (path, json_path):
+        json_option.check_no_input(written, [trace, capture, execution_trace, ncu])
     from statsnet.cli.profile import write_signature
 
     files = _Files(trace=Path(trace), capture=_path(capture), execution_trace=_path(execution_trace), ncu=_path(ncu))

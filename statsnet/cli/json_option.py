@@ -62,14 +62,14 @@ class JsonCommand(click.Command):
 command = functools.partial(click.command, cls=JsonCommand)
 
 
-def check_no_input(json_path: str | None, inputs: Iterable[str | Path | None]) -> None:
-    """Raises UsageError if a file that a command reads would be written."""
-    if json_path is None or json_path == output.STDOUT:
+def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> None:
+    """Raises UsageError if a file that a command reads would be written: `path`, that of `--json FILE` or `-o FILE`."""
+    if path is None or path == output.STDOUT:
         return
-    if any(path is not None and Path(path).resolve() == Path(json_path).resolve() for path in inputs):
+    if any(each is not None and Path(each).resolve() == Path(path).resolve() for each in inputs):
         raise UsageError(
-            f"'{json_path}' would be overwritten, but the command reads it",
-            cause="--json FILE writes FILE",
+            f"'{path}' would be overwritten, but the command reads it",
+            cause="the FILE of --json and -o is written",
             hint="name another file, or give --json last and alone to print to stdout",
         )
 

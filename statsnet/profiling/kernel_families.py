@@ -17,14 +17,6 @@ from statsnet.profiling.kernel_names import KernelName, dtype_in, family_name, h
 from statsnet.profiling.kernel_rules import BASES, NAMESPACES, Owner
 from statsnet.signatures.vocabulary import OPAQUE_KERNEL
 
-GEMM_WORDS = frozenset(
-    {"gemm", "bgemm", "sgemm", "dgemm", "hgemm", "cgemm", "zgemm", "igemm", "qgemm", "gemmk", "gemv", "gemvx", "sgemv",
-     "dgemv", "matmul", "bmm", "mm", "splitkreduce", "kreduce"}
-)  # fmt: skip
-CONVOLUTION_WORDS = frozenset(
-    {"fprop", "dgrad", "wgrad", "conv", "convd", "convolution", "convolve", "winograd", "dwconv", "depthwise"}
-)
-
 
 @functools.lru_cache(maxsize=50_000)
 def kernel_family(name: str) -> str:
@@ -35,25 +27,6 @@ def kernel_family(name: str) -> str:
         if family := read(name):
             return family
     return _owned(parse(name))
-
-
-def is_gemm(family: str) -> bool:
-    """Whether kernels of this family are matrix products. Convolutions are not, even those that run as products."""
-    return bool(_words_of(family) & GEMM_WORDS) and not is_convolution(family)
-
-
-def is_convolution(family: str) -> bool:
-    """Whether kernels of this family compute a convolution or one of its gradients."""
-    return bool(_words_of(family) & CONVOLUTION_WORDS)
-
-
-def library_of(family: str) -> str:
-    """`cublas` of `cublas:nvjet_gemm:bf16:tn`."""
-    return family.partition(":")[0]
-
-
-def _words_of(family: str) -> frozenset[str]:
-    return frozenset(family.partition(":")[2].partition(":")[0].split("_"))
 
 
 # Copies, and kernels that a compiler generates.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from statsnet.signatures.vocabulary import KERNEL_WORDS, SHORT_KERNEL_WORDS
+from statsnet.signatures.vocabulary import KERNEL_WORDS, SHORT_KERNEL_WORDS, words
 
 LONGEST_NAME = 20_000
 """Templates make names of some thousand letters; what is longer is cut."""
@@ -99,11 +99,6 @@ def _from_mangled(name: str) -> KernelName:
     return KernelName(path=tuple(path[:-1]), base=path[-1] if path else "", template=" ".join([*types, *arguments]))
 
 
-def words(identifier: str) -> list[str]:
-    """Lower-case words of letters: `CatArrayBatchedCopy_128x64` -> cat, array, batched, copy, x."""
-    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)]
-
-
 _SAY_NOTHING = frozenset({"kernel", "kernels", "krnl", "kern", "void", "impl", "cuda", "hip", "gpu", "kentry"})
 MOST_WORDS = 8
 
@@ -148,9 +143,6 @@ def dtype_in(text: str) -> str | None:
 def dtypes_in(text: str) -> Iterator[str]:
     """All of them in order."""
     return (match.lastgroup for match in _DTYPE.finditer(text) if match.lastgroup)
-
-
-TRANSPOSES = frozenset({"nn", "nt", "tn", "tt"})
 
 
 def transposes_in(text: str) -> str | None:

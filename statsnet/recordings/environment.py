@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from statsnet.environment.record import public_torch_version
 from statsnet.recordings.chrome_trace import Recording
 
 UNKNOWN_CPU = "unknown CPU"
@@ -67,8 +68,9 @@ def _torch_version(head: Mapping[str, Any]) -> str | None:
     for place in places:
         packages = place.get("pip_packages") if isinstance(place, dict) else None
         for package in packages if isinstance(packages, list) else ():
-            if match := re.fullmatch(r"torch==([0-9][A-Za-z0-9.+_-]{0,39})", str(package)):
-                return match[1]
+            name, _, version = str(package).partition("==")
+            if name == "torch":
+                return public_torch_version(version)
     return None
 
 

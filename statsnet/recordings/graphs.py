@@ -6,7 +6,7 @@ launched the same kernels in the same order, which did not run then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from statsnet.measure.device_kernels import Kernel
@@ -28,7 +28,7 @@ def give_operators(graphs: Sequence[RecordedEvent], capture: Recording) -> tuple
         total += len(kernels)
         if (begin := captured.find(kernels)) is None:
             continue
-        graph.children = captured.operators_of(begin, kernels)
+        graph.children = captured.operators_of(begin, graph, kernels)
         graph.kernels = []
         given += len(kernels)
     return given, total
@@ -57,10 +57,30 @@ class _Captured:
         unnamed = not any(launch.launched for launch in self._launches)
         return 0 if unnamed and len(self._launches) == count else None
 
-    def operators_of(self, begin: int, kernels: Sequence[Kernel]) -> list[Event]:
-        """Copies of the ranges around these launches, with the kernels in them."""
+    def operators_of(self, begin: int, graph: RecordedEvent, kernels: Sequence[Kernel]) -> list[Event]:
+        """Copies of the ranges around these launches, with the kernels in them, when the graph was launched."""
         by_launch = {id(self._launches[begin + i]): kernel for i, kernel in enumerate(kernels)}
-        return [copy for root in self._roots if (copy := _copy(root, by_launch)) is not None]
+        copies: dict[int, RecordedEvent] = {}
+        for event in reversed(list(_all_within(self._roots))):  # what is inside comes first
+            kernel = by_launch.get(id(event))
+            children: list[Event] = [copies[id(child)] for child in event.children if id(child) in copies]
+            if children or kernel is not None:
+                # The capture may be of another clock.
+                copies[id(event)] = replace(
+                    event, start_ns=graph.start_ns, end_ns=graph.end_ns, children=children,
+                    kernels=[] if kernel is None else [kernel],
+                )  # fmt: skip
+        return [copies[id(root)] for root in self._roots if id(root) in copies]
+
+
+def _all_within(roots: Sequence[Event]) -> Iterator[RecordedEvent]:
+    """The events and all inside them; each before those that are inside it."""
+    stack = list(roots)
+    while stack:
+        event = stack.pop()
+        if isinstance(event, RecordedEvent):
+            yield event
+            stack.extend(event.children)
 
 
 def whole_of(recording: Recording) -> RecordedEvent:
@@ -72,14 +92,3 @@ def whole_of(recording: Recording) -> RecordedEvent:
 
 def _is_captured(event: RecordedEvent) -> bool:
     return event.kind == "launch" and not event.has_work and any(part in event.name for part in _LAUNCHES)
-
-
-def _copy(event: Event, by_launch: dict[int, Kernel]) -> RecordedEvent | None:
-    """The range with what it holds of these launches; None if that is nothing."""
-    if not isinstance(event, RecordedEvent):
-        return None
-    kernel = by_launch.get(id(event))
-    children = [copy for child in event.children if (copy := _copy(child, by_launch)) is not None]
-    if kernel is None and not children:
-        return None
-    return replace(event, children=list(children), kernels=[] if kernel is None else [kernel])

@@ -15,22 +15,29 @@ import torch
 
 from statsnet.recordings.arguments import Arguments, dtype_at, item
 from statsnet.signatures.privacy import safe_op
+from statsnet.signatures.vocabulary import OPAQUE_OP
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
 _NOT_OPERATORS = frozenset({"autograd", "profiler", "prim", "torch"})
 _TENSOR_LISTS = ("TensorList", "GenericList", "Tensor[]", "")
 _STATED = re.compile(r"\w+::\w+(?:\.(\w+))?\(")
 
-_NCCL = re.compile(r"nccl:(?:_)?(\w+)")
+_NCCL = re.compile(r"nccl:_?(\w+?)(?: \d+(?:->|<-)\d+)?")
 _COLLECTIVES = {
     "all_reduce": "c10d.allreduce_.default", "all_gather": "c10d.allgather_.default",
     "broadcast": "c10d.broadcast_.default", "all_to_all": "c10d.alltoall_.default",
     "reduce_scatter": "c10d.reduce_scatter_.default", "reduce": "c10d.reduce_.default",
     "gather": "c10d.gather_.default", "scatter": "c10d.scatter_.default", "send": "c10d.send.default",
     "recv": "c10d.recv_.default", "all_gather_base": "c10d._allgather_base_.default",
-    "reduce_scatter_base": "c10d._reduce_scatter_base_.default",
+    "reduce_scatter_base": "c10d._reduce_scatter_base_.default", "broadcast_oop": "c10d.broadcast_.default",
+    "reduce_oop": "c10d.reduce_.default", "all_reduce_sparse": "c10d.allreduce_.default",
+    "all_reduce_barrier": "c10d.barrier.default", "all_to_allv": "c10d.alltoall_base_.default",
+    "allreduce_coalesced": "c10d.allreduce_coalesced_.default",
+    "all_gather_into_tensor_coalesced": "c10d.allgather_into_tensor_coalesced_.default",
+    "reduce_scatter_tensor_coalesced": "c10d.reduce_scatter_tensor_coalesced_.default",
 }  # fmt: skip
-"""Operators by the name of the range that ProcessGroupNCCL records around what it launches."""
+"""Operators by the name of the range that ProcessGroupNCCL records around what it launches; `nccl:coalesced` may hold
+any."""
 
 
 def is_operator_name(name: str) -> bool:
@@ -71,8 +78,8 @@ def is_collective(name: str) -> bool:
 def public_name(name: str) -> str:
     """An operator's name as a signature may hold it."""
     if match := _NCCL.fullmatch(name):
-        return _COLLECTIVES.get(match[1].lower().strip("_"), "c10d.allreduce_.default")
-    return safe_op(f"{name.replace('::', '.')}.default" if is_operator_name(name) else name)
+        return _COLLECTIVES.get(match[1].lower(), OPAQUE_OP)
+    return safe_op(f"{name.replace('::', '.')}.default") if is_operator_name(name) else OPAQUE_OP
 
 
 def overloads_of(name: str) -> list[Any]:

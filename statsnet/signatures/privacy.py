@@ -15,6 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from statsnet.environment import ALLOCATOR_LIBRARIES, ISA_FLAGS, SETTINGS, STEP_SETTINGS, TORCH_SETTINGS
+from statsnet.environment.record import public_torch_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.categories import CATEGORIES
 from statsnet.signatures.gpu import COUNTERS, POWER_FIELDS, THROTTLE_REASONS, WHY_MISSING
@@ -27,33 +28,36 @@ from statsnet.signatures.vocabulary import (
     KERNEL_NAMES,
     KERNEL_WORDS,
     OP_NAMESPACES,
+    OP_WORDS,
     OPAQUE_KERNEL,
     OPAQUE_OP,
     OPTIMIZERS,
     SHORT_KERNEL_WORDS,
+    words,
 )
 
 Rule = Callable[[str], bool]
 
 
 def safe_op(op: str) -> str:
-    """The operator's name if torch or a public library owns it, else `custom.opaque.default`."""
+    """The operator's name if it is of torch's or a public library's namespace and made of public words, else
+    `custom.opaque.default`."""
     return op if _is_public_op(op) else OPAQUE_OP
 
 
-def safe_kernel(name: str, words: frozenset[str] = frozenset()) -> str:
-    """A kernel's name if it consists of public words (and `words`), else `opaque`."""
-    return name if _is_public_kernel(name, words) else OPAQUE_KERNEL
+def safe_kernel(name: str) -> str:
+    """A kernel's name if it consists of public words, else `opaque`."""
+    return name if _is_public_kernel(name, frozenset()) else OPAQUE_KERNEL
 
 
-def op_words(ops: Iterator[str]) -> frozenset[str]:
+def _op_words(ops: Iterator[str]) -> frozenset[str]:
     """Words of operator names, which may stand in the names of kernels too."""
-    return frozenset(word for op in ops if _is_public_op(op) for word in _words(op))
+    return frozenset(word for op in ops if _is_public_op(op) for word in words(op))
 
 
 def assert_clean(data: Mapping[str, Any]) -> None:
     """Raises StatsNetError for the first key or string of a signature that is not in the vocabulary."""
-    rules = _rules(op_words(cluster["op"] for cluster in data["counts"]["clusters"]))
+    rules = _rules(_op_words(cluster["op"] for cluster in data["counts"]["clusters"]))
     for place, text in _strings(data, ()):
         names = [p for p in place if isinstance(p, str)]
         rule = _argument_rule(names) if names[2:3] in (["args"], ["outputs"]) else rules.get(".".join(names))
@@ -101,12 +105,12 @@ def _argument_rule(names: list[str]) -> Rule:
     return ITEM_SIZE.__contains__ if names[-1] == "dtype" else SAFE_STRINGS.__contains__
 
 
-def _rules(words: frozenset[str]) -> dict[str, Rule]:
+def _rules(of_ops: frozenset[str]) -> dict[str, Rule]:
     def is_kernel(text: str) -> bool:
-        return _is_public_kernel(text, words)
+        return _is_public_kernel(text, of_ops)
 
     def is_kernel_class(text: str) -> bool:
-        return all(_is_public_kernel(part, words | _CLASS_WORDS) for part in text.split("|"))
+        return all(_is_public_kernel(part, of_ops | _CLASS_WORDS) for part in text.split("|"))
 
     word = _matches(r"[a-z0-9][a-z0-9_.-]{0,59}")
     return _ENVIRONMENT_RULES | {
@@ -150,7 +154,7 @@ _ENVIRONMENT_RULES: dict[str, Rule] = {
         "cpu_model": _DEVICE_NAME,
         "cpu_capability": _matches(r"[A-Za-z0-9_ ]{1,20}"),
         "isa": ISA_FLAGS.__contains__,
-        "torch": _VERSION,
+        "torch": lambda text: public_torch_version(text) == text,
         "python": _VERSION,
         "os": _matches(r"(Linux|Darwin|Windows|FreeBSD) [A-Za-z0-9_]{1,20}"),
         "mkl": _VERSION,
@@ -165,26 +169,26 @@ _ENVIRONMENT_RULES: dict[str, Rule] = {
 }
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_public_op(op: str) -> bool:
+    """Whether this is `namespace.name.overload`, all of it known: anybody may register operators in any namespace."""
     if op == OPAQUE_OP:
         return True
-    return re.fullmatch(r"[a-z0-9_]+(\.[A-Za-z0-9_]+)+", op) is not None and op.split(".")[0] in OP_NAMESPACES
-
-
-def _words(text: str) -> list[str]:
-    """Lower-case words of letters: `CatArrayBatchedCopy_128x64` -> cat, array, batched, copy, x."""
-    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
+    match = re.fullmatch(r"([a-z0-9_]+)\.([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)", op)
+    if match is None or match[1] not in OP_NAMESPACES or not words(match[2]):
+        return False
+    return all(w in OP_WORDS or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in words(f"{match[2]}_{match[3]}"))
 
 
 _CLASS_WORDS = frozenset(
-    ["n", "t", "nn", "nt", "tn", "tt", *(w for name in (*ITEM_SIZE, *CATEGORIES) for w in _words(name))]
+    ["n", "t", "nn", "nt", "tn", "tt", *(w for name in (*ITEM_SIZE, *CATEGORIES) for w in words(name))]
 )
 """What kernel classes hold besides kernels: dtypes, categories and the orders of a product's operands."""
 
 
-def _is_public_kernel(text: str, words: frozenset[str]) -> bool:
+def _is_public_kernel(text: str, more: frozenset[str]) -> bool:
     """Names joined by `+`: each a family, from a library's log, or made of known words and numbers."""
-    return all(_is_family(part) or _is_public_name(part, words) for part in text.split("+"))
+    return all(_is_family(part) or _is_public_name(part, more) for part in text.split("+"))
 
 
 def _is_family(text: str) -> bool:
@@ -196,10 +200,10 @@ def _is_family(text: str) -> bool:
     return known and all(tag in KERNEL_FAMILY_TAGS for tag in kernel[1:])
 
 
-def _is_public_name(name: str, words: frozenset[str]) -> bool:
+def _is_public_name(name: str, more: frozenset[str]) -> bool:
     if name in KERNEL_NAMES or re.fullmatch(rf"({'|'.join(KERNEL_LIBRARIES)}):[a-z0-9_:.]{{1,100}}", name):
         return True
-    parts = _words(name)
-    telling = [w for w in parts if w in words or w in KERNEL_WORDS]
-    known = all(w in words or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in parts)
+    parts = words(name)
+    telling = [w for w in parts if w in more or w in KERNEL_WORDS]
+    known = all(w in more or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in parts)
     return re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", name) is not None and bool(telling) and known

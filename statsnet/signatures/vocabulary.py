@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 OP_NAMESPACES = frozenset(
     {"aten", "prim", "prims", "inductor", "inductor_prims", "rngprims", "mkl", "mkldnn", "mkldnn_prepacked",
      "onednn", "quantized", "_quantized", "quantized_decomposed", "sparse", "c10d", "c10d_functional",
@@ -147,6 +149,43 @@ SHORT_KERNEL_WORDS = frozenset(
 )
 """Shorter ones, which may stand beside a word of KERNEL_WORDS."""
 
+OP_WORDS = frozenset(
+    """
+    aa absolute acceptable acl acos acosh addbmm addcdiv addcmul addmv adjoint ai airy alias allclose
+    alltoall along amin aminmax arccos arccosh arcsin arcsinh arctan arctanh args argsort argwhere
+    arithmetic as asin asinh assert asynchronous atan atanh atleast atol auto autocast autograd available
+    axis baddbmm bartlett base bessel bf binomial bitwise blackman bsc bsr byte cachemask can cartesian
+    cauchy cbrt ccol celu center chain chalf char chebyshev choice circular clone collapse combination
+    combinations comp compatible consecutive constrain contention coo copysign corrcoef correction cosh
+    counts cov crow csc cslt ct cts cummax cummaxmin cummin cvt debug decimals default deg dep deprecated det
+    detach diagflat differentiable digamma dilation dims dirichlet draw dsplit dstack dtype dtypes dummy
+    dyn e eager edges eff efficient efficientzerotensor eig eigenvalues eigh eigvals eigvalsh elemt entr
+    enum equal erfcx errors euclidean ex example except expit expm eye fake fallback ff fftfreq fftn
+    fftshift file finite fix fliplr flipud floating fmax fmin fmod for force format fq fresh frexp
+    frobenius from full functional gammainc gammaincc gammaln gcd generator ger get glu greater hamming
+    hann has he heaviside hermite hfft hfftn histc histogramdd hot householder hsplit hspmm hstack huber
+    hypot i iand ifftn ifftshift igamma igammac ihfft ihfftn ilshift imag infinitely info interface
+    interleave intlist into ints ior irecv irfft irfftn irshift is isclose isend isfinite isin isinf isnan
+    isneginf isposinf isreal istft ixor j jvp kaiser kl kn kron kthvalue laguerre lanczos lazy lcm ldexp
+    ldl leaf learnable legendre legit lexsort lfu lgamma lift like linalg logaddexp logcumsumexp logdet
+    logspace low lp lru lshift lstsq lxu math md mem mesh meshgrid meta miss mkl modified monitored
+    moveaxis movedim mps msg msort multigammaln multilabel mvlgamma nanmean nanmedian nanquantile nansum
+    narrow nbytes ndtr ndtri new nextafter nnpack nnz no noise non nr nuclear num numel numpy obs ones
+    online only ord order orgqr ormqr overrideable p periodic physical pin pinv pinverse plan plus point
+    points polar polygamma polynomial populate positive powsum prepack prepacked primal print promote
+    prune ps psi py qadd qbatch qconv qlinear qmul qparams qscheme quantile qweight rad rand randint
+    ranking ravel rceil rcond reinterpret remainder remote rendezvous repr requires reserve response
+    result retain retains rev rfft rfftfreq rfftn root rshift rsub rtol run same saturate scalararray
+    scalarint scalarrayarray scalarrayint scramble search sections seeds selecting self seqlen serialized
+    sgn shallow shape short signbit signed similarity sinc sink slogdet smm sobol spdiags special spsolve
+    squeeze src sspaddmm stable standard start stft str structured supported svdvals swapaxes swapdims
+    take tbc tensorarray tensorarrayint tensordot tensorinv tensorsolve tol trace trapezoid trapz triplet
+    true u unbind unflatten unpacked unsafe unshuffle unsqueeze unweighted uvm v validate vander vbe vdev
+    vdot vecdot vectorwise version vsplit vstack vulkan w wrapped x xla xlog y zerotensor zeta
+    """.split()  # noqa: SIM905
+)
+"""Words of operators' names and overloads in OP_NAMESPACES that are in neither list of kernels' words."""
+
 KERNEL_FAMILY_LIBRARIES = frozenset(
     {"aiter", "aotriton", "apex", "aten", "bitsandbytes", "ck", "ck_tile", "cub", "cublas", "cuda", "cudnn", "cufft",
      "curand", "cusolver", "cusparse", "cutlass", "deepep", "deepgemm", "deepseek", "deepspeed", "exllama",
@@ -162,3 +201,8 @@ KERNEL_FAMILY_TAGS = frozenset(
     {"f64", "f32", "tf32", "bf16", "f16", "f8", "f4", "i8", "c64", "c128", "nn", "nt", "tn", "tt"}
 )
 """What may follow: types of elements, and which operands of a product are transposed."""
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words of letters: `CatArrayBatchedCopy_128x64` -> cat, array, batched, copy, x."""
+    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]

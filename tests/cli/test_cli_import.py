@@ -73,6 +73,23 @@ def test_an_onnx_model_is_imported_with_its_sizes(tmp_path: Path, capsys: pytest
     assert "its symbolic dimensions are rows" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["-o", "--json"])
+@pytest.mark.parametrize("read", ["trace.json", "capture.json", "et.json", "ncu.csv", "link.json"])
+def test_no_input_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], read: str, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("trace.json"), training_step())
+    Path("link.json").symlink_to("trace.json")
+    for name in ("capture.json", "et.json", "ncu.csv"):
+        Path(name).write_text("kept")
+    before = Path(read).read_bytes()
+    files = ["--capture", "capture.json", "--execution-trace", "et.json", "--ncu", "ncu.csv"]
+    assert main(["import", "trace.json", *files, f"{option}={read}" if option == "--json" else f"-o{read}"]) == 2
+    assert "would be overwritten" in capsys.readouterr().err
+    assert Path(read).read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [

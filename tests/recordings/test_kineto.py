@@ -158,6 +158,16 @@ def test_a_graph_s_kernels_get_the_operators_of_its_capture(tmp_path: Path) -> N
     assert any("4 of 4 kernels" in note for note in found.notes)
 
 
+def test_a_capture_of_another_clock_in_many_ranges(tmp_path: Path) -> None:
+    later = [e | {"ts": e["ts"] + 10**6} for e in captured()]
+    around = [span("user_annotation", f"range {i}", 10**6, 10**5 - i) for i in range(3000)]
+    replay = write(tmp_path / "replay.json", [step(1, 1000, 900), *graph_replay()])
+    found = read_kineto(replay, capture=write(tmp_path / "capture.json", [*around, *later]))
+    assert rows(found.signature)["aten.addmm.default", "forward"][:2] == (2, pytest.approx(80 * US))
+    assert rows(found.signature)["aten.relu.default", "forward"][:2] == (2, pytest.approx(20 * US))
+    assert measurement(found.signature).step_latency_s == (pytest.approx(900 * US),)
+
+
 def test_a_capture_of_another_graph_gives_nothing(tmp_path: Path) -> None:
     replay = write(tmp_path / "replay.json", graph_replay())
     found = read_kineto(replay, capture=write(tmp_path / "capture.json", captured()[:-1]))

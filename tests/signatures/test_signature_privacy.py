@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from statsnet.environment import describe
+from statsnet.environment.record import public_torch_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.model import Signature
 from statsnet.signatures.operators import SAFE_STRINGS
 from statsnet.signatures.privacy import assert_clean, safe_kernel, safe_op
 from statsnet.signatures.storage import save_signature
+from statsnet.signatures.vocabulary import OP_NAMESPACES
 from statsnet.workloads.optimizers import SETTINGS
 
 FIRST = ("counts", "clusters", 0)
@@ -36,6 +38,12 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[st
     [
         ((*FIRST, "op"), "acme.ranker.default"),
         ((*FIRST, "op"), "custom.ranker.default"),
+        ((*FIRST, "op"), "transformers.AcmeSecretRanker"),
+        ((*FIRST, "op"), "transformers.AcmeSecret.default"),
+        ((*FIRST, "op"), "aten.acme_secret.default"),
+        ((*FIRST, "op"), "aten.mm.acme"),
+        ((*FIRST, "op"), "aten.mm"),
+        ((*FIRST, "op"), "aten.mm.out.secret"),
         ((*FIRST, "op"), "aten.mm.default\n"),
         ((*FIRST, "op"), "/home/user/model.py"),
         ((*FIRST, "phase"), "ranking"),
@@ -59,6 +67,7 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[st
         ((*PLACE, "device_name"), "EPYC at /home/user"),
         ((*PLACE, "device_name"), "user@host"),
         ((*PLACE, "torch"), "built by user"),
+        ((*PLACE, "torch"), "2.9.0+acme.7"),
         ((*PLACE, "isa"), ["avx2", "secret"]),
         ((*PLACE, "allocator"), {"library": "/home/user/liballoc.so"}),
         ((*PLACE, "allocator"), {"HOME": "1"}),
@@ -82,6 +91,8 @@ def test_unknown_texts_are_refused(dense_signature: Signature, place: tuple[Any,
     ("place", "value"),
     [
         ((*FIRST, "op"), "torchvision.nms.default"),
+        ((*FIRST, "op"), "fbgemm.split_embedding_codegen_lookup_rowwise_adagrad_function.default"),
+        ((*FIRST, "op"), "bitsandbytes.int8_vectorwise_dequant.default"),
         ((*FIRST, "op"), "custom.opaque.default"),
         ((*FIRST, "op"), "aten._scaled_dot_product_flash_attention_for_cpu.default"),
         ((*FIRST, "args"), sorted(SAFE_STRINGS)),
@@ -95,6 +106,7 @@ def test_unknown_texts_are_refused(dense_signature: Signature, place: tuple[Any,
         ((*MEASURED, "kernel_class", 0), "mm|onednn:brg_matmul:avx512_core_amx|int64|contiguous"),
         ((*PLACE, "device_name"), "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"),
         ((*PLACE, "device_name"), "NVIDIA A100-SXM4-80GB"),
+        ((*PLACE, "torch"), "2.9.0.dev20250801+rocm6.4"),
         ((*PLACE, "settings"), {"KMP_AFFINITY": "granularity=fine,compact,1,0"}),
         ((*PLACE, "settings"), {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}),
         ((*PLACE, "allocator"), {"library": "tcmalloc", "MALLOC_ARENA_MAX": "1"}),
@@ -152,11 +164,35 @@ def test_other_kernels_are_opaque(name: str) -> None:
     assert safe_kernel(name) == "opaque"
 
 
-def test_words_of_the_operators_may_stand_in_kernels() -> None:
-    assert safe_kernel("addcdiv_kernel") == "opaque"
-    assert safe_kernel("addcdiv_kernel", frozenset({"addcdiv"})) == "addcdiv_kernel"
+def test_words_of_the_operators_may_stand_in_kernels(dense_signature: Signature) -> None:
+    data = changed(dense_signature.to_dict(), (*MEASURED, "kernels", 0), "addcdiv_kernel")
+    with pytest.raises(StatsNetError, match="must not be shared"):
+        assert_clean(data)
+    assert_clean(changed(data, (*FIRST, "op"), "aten.addcdiv.default"))
 
 
 def test_operators_of_other_libraries_are_opaque() -> None:
     assert safe_op("aten.mm.default") == "aten.mm.default"
     assert safe_op("acme.ranker.default") == safe_op("not an op") == "custom.opaque.default"
+    assert safe_op("transformers.AcmeSecretRanker") == "custom.opaque.default"
+    assert safe_op("fbgemm.acme_lookup.default") == "custom.opaque.default"
+
+
+def test_operators_of_torch_keep_their_names() -> None:
+    import torch.distributed
+
+    full = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
+    ours = [f"{library}.{op if '.' in op else f'{op}.default'}" for library, _, op in full
+            if library in OP_NAMESPACES and "test" not in op and "foobar" not in op]  # fmt: skip
+    assert len(ours) > 3000
+    assert [op for op in ours if safe_op(op) != op] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [("2.9.0+cu128", "2.9.0+cu128"), ("2.13.0+cpu", "2.13.0+cpu"), ("2.9.0+acme.7", "2.9.0"), ("2.9.0", "2.9.0"),
+     ("2.6.0a0+ecf3bae40a.nv25.1", "2.6.0a0"), ("2.10.0.dev20251001+xpu", "2.10.0.dev20251001+xpu"),
+     ("2.9.0+cu128.acme", "2.9.0"), ("2.9.0acme1", None), ("acme", None)],
+)  # fmt: skip
+def test_a_version_of_torch_names_no_builder(version: str, kept: str | None) -> None:
+    assert public_torch_version(version) == kept
