@@ -34,7 +34,7 @@ from statsnet.synthesis.capture_tasks import (
     CaptureNetworkOperators,
     calls_of,
 )
-from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.machine_speed import STEADY, MachineSpeed
 from statsnet.synthesis.network_measurement import NetworkMeasurement
 from statsnet.synthesis.tasks import blocks_in_place
 
@@ -141,7 +141,7 @@ class RecordedBench:
 
     def machine_speed(self) -> MachineSpeed:
         """All times are from the hours of the record."""
-        return MachineSpeed(reference_network="", reference_latency_s=1.0)
+        return STEADY
 
     def drift(self, speed: MachineSpeed) -> float:
         return 1.0

@@ -74,7 +74,6 @@ class BlockMeasurement:
 
     def at(self, speed: MachineSpeed) -> BlockMeasurement:
         """The same at this speed of the machine."""
-        assert self.reference_latency_s is not None
         factor = 1 / speed.drift(self.reference_latency_s)
         block, optimizer = (part.scale_times(factor) for part in self.parts)
         return replace(self, block=block, optimizer=optimizer, reference_latency_s=speed.reference_latency_s)

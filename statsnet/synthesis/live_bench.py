@@ -16,7 +16,7 @@ from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.block_runs import fastest_measurements
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.live_members import LiveMembers
-from statsnet.synthesis.machine_speed import MachineSpeed, reference_network
+from statsnet.synthesis.machine_speed import STEADY, MachineSpeed, reference_network
 from statsnet.synthesis.network_measurement import (
     NetworkMeasurement,
     disagree,
@@ -39,13 +39,15 @@ class LiveBench:
     can_time_members: bool = True
 
     def machine_speed(self) -> MachineSpeed:
+        if self.setup.device.startswith("cuda"):
+            return STEADY
         source = reference_network(self.setup.mode, self.setup.dtype)
         key = self.setup.key(speed_of=digest(source))
         latency_s = self.setup.cache.remember(key, float, lambda: self._reference_s(source))
         return MachineSpeed(reference_network=source, reference_latency_s=latency_s)
 
     def drift(self, speed: MachineSpeed) -> float:
-        return speed.drift(self._reference_s(speed.reference_network))
+        return 1.0 if speed.is_steady else speed.drift(self._reference_s(speed.reference_network))
 
     def _reference_s(self, source: str) -> float:
         """The reference network's step time now."""
@@ -70,7 +72,7 @@ class LiveBench:
         known = {key: measurement for key, measurement in cached.items() if measurement is not None}
         processes = self.setup.effort.block_processes
         if missing := [c for c in wanted if c.key not in known]:
-            with written(speed.reference_network) as reference:
+            with speed.network_folder() as reference:
 
                 def measure(some: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
                     def begin(number: int) -> None:
@@ -125,7 +127,7 @@ class LiveBench:
             return {}
 
         def measure() -> list[IdleTimes]:
-            with written(speed.reference_network) as reference:
+            with speed.network_folder() as reference:
                 task = MeasureIdleStep(
                     optimizers=tuple(names),
                     dtype=self.setup.dtype,
@@ -153,7 +155,7 @@ class LiveBench:
         """From one process; `number` distinguishes it from the network's others."""
 
         def measure() -> NetworkTrace:
-            with written(source) as folder, written(speed.reference_network) as reference:
+            with written(source) as folder, speed.network_folder() as reference:
                 task = TraceNetwork(
                     folder=folder,
                     dtype=self.setup.dtype,

@@ -13,7 +13,6 @@ from typing import Any
 from statsnet import workloads
 from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
-from statsnet.measure.network_file import written
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.hardware_counters import counted_signature
 from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
@@ -90,7 +89,7 @@ class LiveMembers:
         setup, pinned = self.setup, member.signature
         if not _at_hand(pinned):
             return None
-        with written(self.speed.reference_network) as reference:
+        with self.speed.network_folder() as reference:
             least_s, most_s = PROFILED_S
             task = ProfileWorkload(
                 model=self._model_of(pinned),
@@ -137,7 +136,7 @@ class LiveMembers:
 
     def _replay(self, member: MixMember, stage: str) -> Measurement:
         setup = self.setup
-        with written(self.speed.reference_network) as reference:
+        with self.speed.network_folder() as reference:
             task = ReplayOperators(signature=member.signature, device=setup.device, reference_network=reference)
             key = setup.key(replay=member.signature.id, reference_network=self.speed.reference_id)
             replayed = setup.cache.remember(key, Replayed, lambda: setup.run(task, stage))
@@ -145,7 +144,6 @@ class LiveMembers:
 
     def _scaled(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:
         """From a process in which the reference network took this long."""
-        assert reference_latency_s is not None
         return measurement.scale_times(1 / self.speed.drift(reference_latency_s))
 
     def time_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
@@ -180,7 +178,7 @@ class LiveMembers:
         failed: set[str] = set()
         rounds = math.ceil(RETIMED_PROCESSES / max(len(due), 1))
         repeated = [(member, number) for number in range(rounds) for member in due]
-        with written(self.speed.reference_network) as folder:
+        with self.speed.network_folder() as folder:
             for number, (member, run) in enumerate(repeated, 1):
                 stage = f"timing {member.name} once more ({number} of {len(repeated)})"
                 self.setup.report(Progress(stage=stage))

@@ -41,7 +41,6 @@ class NetworkMeasurement:
 
 def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeasurement:
     """From one process in which the speed's reference network ran too."""
-    assert trace.reference_latency_s is not None
     drift = speed.drift(trace.reference_latency_s)
     (measurement,) = trace.signature.measurements
     in_place = tuple(tuple(part.scale_times(1 / drift) for part in tower) for tower in trace.blocks)

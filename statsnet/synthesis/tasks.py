@@ -47,16 +47,16 @@ class IdleTimes:
     for each optimizer; and the reference network's median step meanwhile."""
 
     idle_s: dict[str, float]
-    reference_latency_s: float
+    reference_latency_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureIdleStep(Task[IdleTimes]):
-    """A training step with nothing to do, beside the reference network in a folder."""
+    """A training step with nothing to do; if a reference network's folder is given, beside that network."""
 
     optimizers: tuple[str, ...]
     dtype: str
-    reference_network: str
+    reference_network: str | None = None
     device: str = "cpu"
 
     def run(self, context: Context) -> IdleTimes:
@@ -64,15 +64,17 @@ class MeasureIdleStep(Task[IdleTimes]):
         device, dtype = environment.select(self.device), getattr(torch, self.dtype)
         flush = cache_flush(device)
         machine = QuietMachine(device)
-        reference = ReferenceNetwork(self.reference_network, device)
+        reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
         idle_s: dict[str, float] = {}
         for optimizer in self.optimizers:
             step = IdleStep(optimizer, dtype=dtype, device=device)
             measured = machine.measure(partial(_measure_one, step, flush, device, event_overhead_s()))
             idle_s[optimizer] = measured.optimizer.framework_s
             idle_s["block"] = min(measured.block.framework_s, idle_s.get("block", math.inf))
-            reference.look()
-        return IdleTimes(idle_s=idle_s, reference_latency_s=median(reference.latency_s))
+            if reference:
+                reference.look()
+        latency_s = median(reference.latency_s) if reference else None
+        return IdleTimes(idle_s=idle_s, reference_latency_s=latency_s)
 
 
 @dataclass(frozen=True, kw_only=True)
