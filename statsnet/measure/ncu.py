@@ -19,16 +19,11 @@ from typing import Any
 
 from statsnet.errors import FileFormatError, MeasurementError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control
-from statsnet.measure.ncu_csv import METRICS, CountedKernel, CountedKernels, read_table
+from statsnet.measure.ncu_csv import METRICS, CountedKernels, read_table
 from statsnet.measure.process import run
 from statsnet.measure.task import CountableTask, UnderNcu
 from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.gpu import COUNTERS, CounterName, Reason
-
-__all__ = [
-    "METRICS", "CountedKernel", "CountedKernels", "NotCounted", "command", "find_ncu", "known_metrics", "read_table",
-    "run_in_range", "under_ncu", "wanted",
-]  # fmt: skip
 
 RANGE = "statsnet_step"
 """The NVTX range around the step that is counted. It is a start/end range, which covers all threads: autograd launches
@@ -144,7 +139,7 @@ def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: R
             cause=f"{error.cause}: {_last_words(text)}",
             hint="run it by hand on a small program, or give --counters off",
         ) from error
-    return CountedKernels(kernels=kernels, tool=f"ncu {_version(ncu)}")
+    return CountedKernels(kernels=kernels, tool=_tool(ncu))
 
 
 def _refused(text: str, error: StatsNetError | None) -> NotCounted:
@@ -173,10 +168,11 @@ def _last_words(text: str) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def _version(ncu: str) -> str:
+def _tool(ncu: str) -> str | None:
+    """`ncu` and its version; None if it does not tell that."""
     try:
         said = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
         said = ""
     version = re.search(r"Version (\d+(?:\.\d+)*)", said)
-    return version[1] if version else "0"
+    return f"ncu {version[1]}" if version else None

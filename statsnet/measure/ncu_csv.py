@@ -7,6 +7,7 @@ interface; profiling guide; the comparison with nvprof's metrics, whose stall re
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,7 +80,6 @@ OTHER_NAMES: dict[CounterName, tuple[tuple[float, str], ...]] = {
 """Where METRICS are not in the table: labels of the details page, and metrics of other versions or devices."""
 
 Dims = tuple[int, int, int]
-NO_COLUMNS = "no line names the columns ID and Kernel Name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +107,10 @@ class CountedKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedKernels:
-    """What ncu counted, kernels in their order, and ncu's version (`ncu 0` if it is not known)."""
+    """What ncu counted, kernels in their order. `tool` is ncu with its version; None if that is not known."""
 
     kernels: Sequence[CountedKernel]
-    tool: str
+    tool: str | None
 
 
 def read_counters(path: Path) -> CountedKernels:
@@ -125,7 +125,7 @@ def read_counters(path: Path) -> CountedKernels:
             cause="the table has its columns, but no rows",
             hint="look at ncu's messages: a filter (--kernel-name, --nvtx-include) may have left all kernels out",
         )
-    return CountedKernels(kernels=kernels, tool="ncu 0")
+    return CountedKernels(kernels=kernels, tool=None)
 
 
 def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]:
@@ -138,10 +138,13 @@ def read_table(text: str, *, place: str = "ncu's output") -> list[CountedKernel]
     if begin is None:
         raise _no_table(text, place)
     rows = csv.reader(line for line in lines[begin:] if line.strip() and not line.startswith("=="))
-    names = [name.strip() for name in next(rows)]
-    if "Metric Name" in names:
-        return list(_details_page(names, rows))
-    return list(_raw_page(names, rows))
+    try:
+        names = [name.strip() for name in next(rows)]
+        return list(_details_page(names, rows) if "Metric Name" in names else _raw_page(names, rows))
+    except csv.Error as error:
+        raise FileFormatError(
+            f"{place} is a damaged table", cause=f"row {rows.line_num}: {error}", hint="let ncu write it once more"
+        ) from error
 
 
 def _is_header(line: str) -> bool:
@@ -152,6 +155,7 @@ def _is_header(line: str) -> bool:
 
 
 def _no_table(text: str, place: str) -> FileFormatError:
+    no_columns = "no line names the columns ID and Kernel Name"
     again = "ncu --csv --page raw ... on the program, or ncu --import REPORT --csv --page raw on a report"
     if not text.strip():
         return FileFormatError(f"{place} is empty", cause="ncu wrote nothing into it", hint=again)
@@ -162,12 +166,10 @@ def _no_table(text: str, place: str) -> FileFormatError:
     if re.search(r"^\s*Section: |^==PROF== Profiling", text, re.MULTILINE):
         return FileFormatError(
             f"{place} is ncu's text output, not its table",
-            cause="no line names the columns ID and Kernel Name",
+            cause=no_columns,
             hint=again,
         )
-    return FileFormatError(
-        f"{place} is no table of Nsight Compute", cause="no line names the columns ID and Kernel Name", hint=again
-    )
+    return FileFormatError(f"{place} is no table of Nsight Compute", cause=no_columns, hint=again)
 
 
 def _details_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
@@ -177,7 +179,7 @@ def _details_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[Count
     metrics: dict[str, float | None] = {}
     for row in rows:
         cells = dict(zip(names, row, strict=False))
-        if not cells["ID"].strip().isdigit():
+        if not cells.get("ID", "").strip().isdigit():
             continue  # the program's own output
         if (cells.get("Process ID", ""), cells["ID"]) != key:
             if key is not None:
@@ -193,6 +195,8 @@ def _raw_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKe
     units: dict[str, str] = {}
     for row in rows:
         cells = dict(zip(names, row, strict=False))
+        if "ID" not in cells:
+            continue  # the program's own output
         if not cells["ID"].strip():
             units = cells
         elif cells["ID"].strip().isdigit():
@@ -241,20 +245,27 @@ def _counter(name: CounterName, metrics: Mapping[str, float]) -> float | None:
 
 
 def _dims(text: str) -> Dims | None:
-    numbers = [int(n) for n in re.findall(r"\d+", text)]
+    numbers = [int(n) for n in re.findall(r"\d{1,18}", text)]
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
-_PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+
 _UNIT = re.compile(r"(?P<prefix>[numKkMGTP]?)(?P<unit>byte|second|sec|s|hz|inst|cycle|bit|flop)s?", re.IGNORECASE)
 
 
 def _scale(unit: str) -> float:
     """Factor to base units: `Kbyte` 1e3, `usecond` and `us` 1e-6, `Ghz` 1e9, `cycle/nsecond` 1e9, `%` 1."""
     above, _, below = unit.strip().partition("/")
-    match_above, match_below = _UNIT.fullmatch(above), _UNIT.fullmatch(below)
-    factor = _PREFIXES[match_above["prefix"]] if match_above else 1.0
-    return factor / _PREFIXES[match_below["prefix"]] if match_below else factor
+    return _prefix(above) / _prefix(below)
+
+
+def _prefix(unit: str) -> float:
+    match = _UNIT.fullmatch(unit)
+    if match is None:
+        return 1.0
+    prefix = match["prefix"].lower()  # its case differs among versions; seconds are never mega, nor bytes milli
+    return _PREFIXES["M" if prefix == "m" and not match["unit"].lower().startswith("s") else prefix]
 
 
 def _number(text: str, unit: str) -> float | None:
@@ -262,6 +273,7 @@ def _number(text: str, unit: str) -> float | None:
     if not re.fullmatch(r"[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|[-+]?[\d,]+\.?", text.strip()):
         return None
     try:
-        return float(text.replace(",", "")) * _scale(unit)
+        number = float(text.replace(",", "")) * _scale(unit)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

@@ -16,7 +16,8 @@ from typing import Any
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
-from statsnet.profiling.kernels import cuda_implementation, kernel_family
+from statsnet.profiling.kernel_families import kernel_family
+from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.trace import StepTrace, timed
 
 WARM_UPS = 5

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statsnet.measure.device_kernels import Dims, busy_s, gaps_s
-from statsnet.profiling.kernels import kernel_family
+from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.gpu import (
     COUNTERS,

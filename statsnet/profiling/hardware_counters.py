@@ -8,10 +8,11 @@ from typing import Any
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.control import DEFAULT, Control
-from statsnet.measure.ncu import CountedKernel, NotCounted, under_ncu
+from statsnet.measure.ncu import NotCounted, under_ncu
+from statsnet.measure.ncu_csv import CountedKernel
 from statsnet.measure.task import CountableTask
 from statsnet.profiling.gpu_activity import Launch, no_counters
-from statsnet.profiling.kernels import kernel_family
+from statsnet.profiling.kernel_families import kernel_family
 from statsnet.progress import Report, silent
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS, CounterName, Counters, PowerField, Reason
 from statsnet.signatures.model import Signature
@@ -61,7 +62,7 @@ def counted_signature(
 
 
 def assign_to_clusters(
-    launches: Sequence[Launch], counted: Sequence[CountedKernel], *, clusters: int, tool: str
+    launches: Sequence[Launch], counted: Sequence[CountedKernel], *, clusters: int, tool: str | None
 ) -> Counters:
     """The n-th counted kernel is the n-th timed kernel. Its counters are weighted by its time.
 

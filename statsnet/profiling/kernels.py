@@ -11,8 +11,6 @@ from statsnet.profiling.kernel_families import kernel_family
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
 
-__all__ = ["cpu_implementation", "cuda_implementation", "kernel_class", "kernel_family"]
-
 _KIND = {
     "mm": "gemm", "addmm": "gemm", "linear": "gemm", "mkldnn_linear": "gemm", "_mkl_linear": "gemm",
     "bmm": "batched_gemm", "baddbmm": "batched_gemm", "mv": "gemv", "addmv": "gemv",

@@ -15,7 +15,8 @@ from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.ncu import run_in_range
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.gpu_activity import Launch
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_family
+from statsnet.profiling.kernel_families import kernel_family
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import flatten_tensor_list, is_tensor

@@ -56,8 +56,8 @@ Histogram = Annotated[tuple[tuple[Bin, Quantity], ...], Meta(max_length=100)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuKernel:
-    """Launches of one kernel family (a name without template arguments and tile sizes) with equal grid and block, made
-    by one cluster (its index; None: by no operator). `launches` and `time_s` are per step."""
+    """Launches of one kernel family (docs/kernel-families.md: the library, what the kernel does, its type of elements) with equal
+    grid and block, made by one cluster (its index; None: by no operator). `launches` and `time_s` are per step."""
 
     cluster: Size | None
     family: KernelName
@@ -85,7 +85,7 @@ class Power:
 class Counters:
     """Hardware counters by name in COUNTERS. For each cluster: the mean over its kernels' time (for SUM_COUNTERS, the
     sum in a step), or None if it launched nothing. For counters that are not there, `missing` says why, by a word of
-    WHY_MISSING."""
+    WHY_MISSING. `tool` is ncu with its version, where that is known."""
 
     tool: ShortText | None
     clusters: Mapping[CounterName, tuple[Quantity | None, ...]]

@@ -27,7 +27,8 @@ from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.gpu_activity import Launch, launches_of
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_family
+from statsnet.profiling.kernel_families import kernel_family
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.tasks import WithSignature

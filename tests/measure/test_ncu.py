@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from statsnet.measure.ncu import METRICS, RANGE, command, find_ncu, known_metrics, wanted
+from statsnet.measure.ncu import RANGE, command, find_ncu, known_metrics, wanted
+from statsnet.measure.ncu_csv import METRICS
 from statsnet.signatures.gpu import COUNTERS
 
 

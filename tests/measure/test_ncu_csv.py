@@ -63,13 +63,31 @@ def test_the_details_page_with_mixed_units_rules_and_short_rows() -> None:
     ("unit", "factor"),
     [("nsecond", 1e-9), ("ns", 1e-9), ("usecond", 1e-6), ("ms", 1e-3), ("second", 1.0), ("s", 1.0), ("byte", 1.0),
      ("Kbyte", 1e3), ("Tbyte", 1e12), ("hz", 1.0), ("Mhz", 1e6), ("Gbyte/second", 1e9), ("byte/us", 1e6), ("%", 1.0),
-     ("", 1.0), ("register/thread", 1.0), ("inst/cycle", 1.0), ("msecond", 1e-3), ("Kbyte/block", 1e3)],
+     ("", 1.0), ("register/thread", 1.0), ("inst/cycle", 1.0), ("msecond", 1e-3), ("Kbyte/block", 1e3),
+     ("gbyte", 1e9), ("Usecond", 1e-6), ("mbyte/Nsecond", 1e15), ("Ms", 1e-3)],
 )  # fmt: skip
 def test_units(unit: str, factor: float) -> None:
     (kernel,) = read_table(
         f'"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","k","m","{unit}","1,000"\n'
     )
     assert kernel.metrics["m"] == pytest.approx(1000 * factor)
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells"),
+    [('"Metric Name","Metric Unit","Metric Value"', '"m","","2.5"'), ('"m"', '"2.5"')],
+    ids=["details page", "raw page"],
+)  # fmt: skip
+@pytest.mark.parametrize("other", ["the program says", "it says, with commas", '"'])
+def test_columns_in_any_order_beside_short_and_foreign_rows(columns: str, cells: str, other: str) -> None:
+    (kernel,) = read_table(f'"Kernel Name","ID",{columns}\n"k","0",{cells}\n{other}\n')
+    assert (kernel.name, kernel.metrics) == ("k", {"m": 2.5})
+
+
+@pytest.mark.parametrize("value", ["1e999", "9" * 400])
+def test_a_number_that_is_too_large_is_none(value: str) -> None:
+    (kernel,) = read_table(f'"ID","Kernel Name","Grid Size","m"\n"0","k","({value}, 1, 1)","{value}"\n')
+    assert (kernel.metrics, kernel.without_number, kernel.grid) == ({}, ("m",), None)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +100,7 @@ def test_units(unit: str, factor: float) -> None:
         (b"\x1f\x8bxx", "damaged gzip"),
         (b'"ID","Kernel Name","Metric Name"\n', "holds no kernel"),
         (b'{"traceEvents": []}', "no table of Nsight Compute"),
+        (b'"ID","Kernel Name","a"\n"0","' + b"k" * 200_000 + b'","1"\n', "damaged table"),
     ],
 )
 def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes, said: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statsnet.errors import MeasurementError
-from statsnet.measure.ncu import CountedKernel
+from statsnet.measure.ncu_csv import CountedKernel
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import assign_to_clusters, by_place
 from statsnet.profiling.kernel_families import kernel_family

@@ -14,7 +14,7 @@ import pytest
 from fake_tasks import Environment, Refusing
 
 from statsnet.errors import MeasurementError
-from statsnet.measure.ncu import METRICS
+from statsnet.measure.ncu_csv import METRICS
 from statsnet.measure.task import CountableTask
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.hardware_counters import counters_of
