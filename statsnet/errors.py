@@ -50,3 +50,8 @@ class MeasurementError(StatsNetError):
 
 class ProcessError(MeasurementError):
     """A measuring process ended without a result: by an exception, or by a signal that its workload may have caused."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, as a cause; the error's class if it has no message."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.argument("trace")
 @click.option("--step", type=click.IntRange(0), metavar="N", help="ProfilerStep's number (default: the busiest step).")
 @click.option(
-    "--mode", type=click.Choice(MODES), help="What the step did (default: training if it has a backward pass)."
+    "--mode",
+    type=click.Choice(MODES),
+    help="What the step did (default: training if it has a backward pass or an optimizer's step).",
 )
 @click.option(
     "--capture", metavar="TRACE", help="The recording in which the CUDA or HIP graphs of TRACE were captured."

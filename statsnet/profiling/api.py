@@ -16,7 +16,6 @@ import itertools
 import os
 import random
 import time
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import fmean, median
@@ -29,9 +28,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from statsnet import environment
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.profiler_events import StepEvents, profiling
-from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.capture import CaptureMode, capturing
-from statsnet.profiling.joining import StepJoin, Variant
+from statsnet.profiling.joining import StepJoin
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import StepTrace
@@ -184,16 +183,17 @@ class profile:
             )
             for number, variant in enumerate(variants)
         ]
-        training = any(call.phase == "backward" for trace in traces for call in trace.calls)
+        calls = [call for trace in traces for call in trace.calls]
+        mode = mode_of(calls)
         signature = build_signature(
             traces,
             shares=[float(variant.times) for variant in variants],
-            mode="training" if training else "inference",
-            dtype=_dtype(variants),
+            mode=mode,
+            dtype=dtype_of_results(calls),
             memory=memory_record(self._model, [], None, device=self._kind),
             environment=self._environment,
             batch=self._batch,
-            optimizer=self._optimizer if training else None,
+            optimizer=self._optimizer if mode == "training" else None,
         )
         measurement = _with_unexplained(signature.measurements[0])
         return replace(signature, measurements=(measurement,))
@@ -228,18 +228,6 @@ def _samples(latency_s: list[float], variants: int) -> list[float]:
     count = min(BARE_SAMPLES, max(1, len(latency_s) // variants))
     edges = [round(i * len(latency_s) / count) for i in range(count + 1)]
     return [fmean(latency_s[a:b]) for a, b in itertools.pairwise(edges)]
-
-
-def _dtype(variants: list[Variant]) -> str:
-    """The floating dtype that most results have."""
-    counted = Counter(
-        output["dtype"]
-        for variant in variants
-        for call in variant.calls
-        for output in call.outputs
-        if output is not None and output["dtype"].startswith(("float", "bfloat"))
-    )
-    return counted.most_common(1)[0][0] if counted else "float32"
 
 
 def _with_unexplained(measurement: Measurement) -> Measurement:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median, pstdev
 from typing import Any
@@ -19,6 +20,8 @@ from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
+from statsnet.signatures.operators import is_tensor
+from statsnet.workloads.dtypes import MIXED
 
 
 @dataclass(slots=True)
@@ -89,6 +92,34 @@ def build_signature(
     if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
         data["measurements"][0]["gpu"] = gpu
     return Signature.from_dict(data)
+
+
+def mode_of(calls: Iterable[OpCall]) -> str:
+    """`training` if there is a backward pass or an optimizer's step among the calls, else `inference`."""
+    return "training" if any(call.phase in ("backward", "optimizer") for call in calls) else "inference"
+
+
+def dtype_of_results(calls: Iterable[OpCall], otherwise: str = "float32") -> str:
+    """The floating dtype that most results of the calls have."""
+    counted = Counter(t["dtype"] for call in calls for t in call.outputs if _is_floating(t))
+    return counted.most_common(1)[0][0] if counted else otherwise
+
+
+def dtype_of_elements(tensors: Iterable[Any]) -> str:
+    """The floating dtype of most elements of encoded tensors (`float32` if there are none), or `mixed` if a second one
+    has a fifth of them."""
+    elements: Counter[str] = Counter()
+    for tensor in tensors:
+        if _is_floating(tensor):
+            elements[tensor["dtype"]] += math.prod(tensor["shape"])
+    ranked = elements.most_common(2)
+    if not ranked:
+        return "float32"
+    return MIXED if len(ranked) > 1 and ranked[1][1] > 0.2 * elements.total() else ranked[0][0]
+
+
+def _is_floating(encoded: Any) -> bool:
+    return is_tensor(encoded) and encoded["dtype"].startswith(("float", "bfloat"))
 
 
 def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:

@@ -156,7 +156,7 @@ class ProfileWorkload(CountableTask[Profile]):
             memory = _memory(built, captured, step.optimizer, "meta")
         for call in calls:
             call.metadata = is_metadata(call.op)
-        trace = StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))
+        trace = StepTrace.counted(calls)
         identity = self._identity(built, step, is_changed=False)
         signature = build_signature([trace], memory=memory, environment=None, shares=[1.0], **identity)
         return Profile(signature=signature, measured_s=time.perf_counter() - begin)

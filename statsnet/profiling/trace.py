@@ -58,6 +58,11 @@ class StepTrace:
     unexplained_share: float | None = 0.0
     on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
 
+    @classmethod
+    def counted(cls, calls: list[OpCall]) -> StepTrace:
+        """Of a step whose calls are known and that ran nowhere."""
+        return cls(device="meta", calls=calls, implementations=["unknown"] * len(calls))
+
     @property
     def latency_s(self) -> float:
         return median(self.step_latency_s)

@@ -6,14 +6,12 @@ others (`linear`, `conv2d`, `matmul`) are looked through, and what runs inside o
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from statsnet.errors import FileFormatError, UsageError
-from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.build_signature import build_signature, dtype_of_elements, mode_of
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
 from statsnet.recordings.arguments import KnownArguments
@@ -87,26 +85,12 @@ def _signature(
         for use in written:
             if use.storage not in before or node.name.endswith("_"):
                 producer[use.storage] = len(calls) - 1
-    phases = {call.phase for call in calls}
-    is_training = bool(phases & {"backward", "optimizer"})
+    found = mode_of(calls)
     return build_signature(
-        [StepTrace(device="cpu", calls=calls, implementations=["unknown"] * len(calls))],
-        mode=mode or ("training" if is_training else "inference"),
-        dtype=_dtype(calls),
+        [StepTrace.counted(calls)],
+        mode=mode or found,
+        dtype=dtype_of_elements(t for call in calls for t in (*call.args, *call.outputs)),
         memory=memory_of(uses),
         environment=None,
-        optimizer=optimizer if is_training else None,
+        optimizer=optimizer if found == "training" else None,
     )
-
-
-def _dtype(calls: list[OpCall]) -> str:
-    """The floating type of most elements, or `mixed` if a second one has a fifth of them."""
-    elements: Counter[str] = Counter()
-    for call in calls:
-        for tensor in (a for a in (*call.args, *call.outputs) if isinstance(a, dict) and "shape" in a):
-            if tensor["dtype"].startswith(("float", "bfloat")):
-                elements[tensor["dtype"]] += math.prod(tensor["shape"])
-    ranked = elements.most_common(2)
-    if not ranked:
-        return "float32"
-    return "mixed" if len(ranked) > 1 and ranked[1][1] > 0.2 * elements.total() else ranked[0][0]

@@ -6,7 +6,6 @@ The recording's events go the way of a live profile's: nested, joined to their k
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.profiler_events import StepEvents
-from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.capture import OpCall
+from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
+from statsnet.profiling.encode import dtype_name
 from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.timeline import times_of
@@ -85,7 +84,8 @@ def import_recording(
             "which the graphs were captured with --capture"
         )
     arguments = [e.arguments for e in events.inside if isinstance(e, RecordedEvent)]
-    found = calls_of(events, Describer(common_dtype(arguments)), device=device)
+    dtype = common_dtype(arguments)
+    found = calls_of(events, Describer(dtype), device=device)
     if not found.calls:
         raise FileFormatError(
             f"the step in '{name}' holds no operators",
@@ -101,8 +101,8 @@ def import_recording(
     signature = within_limits(
         lambda: build_signature(
             [trace],
-            mode=mode or ("training" if any(c.phase == "backward" for c in found.calls) else "inference"),
-            dtype=_dtype(found.calls, str(common_dtype(arguments)).removeprefix("torch.")),
+            mode=mode or mode_of(found.calls),
+            dtype=dtype_of_results(found.calls, dtype_name(dtype)),
             memory=dict.fromkeys(("parameter_count", "parameter_bytes", "buffer_bytes", "input_bytes")),
             environment=environment_of(recording, device),
             optimizer=found.optimizer,
@@ -247,14 +247,3 @@ def _notes(recording: Recording, device: str) -> list[str]:
             f"{recording.lost} kernels and copies have no times: the profiler writes zeros where its buffer is full"
         )
     return notes
-
-
-def _dtype(calls: list[OpCall], otherwise: str) -> str:
-    """The floating dtype that most results have."""
-    counted = Counter(
-        output["dtype"]
-        for call in calls
-        for output in call.outputs
-        if isinstance(output, dict) and str(output.get("dtype")).startswith(("float", "bfloat"))
-    )
-    return counted.most_common(1)[0][0] if counted else otherwise

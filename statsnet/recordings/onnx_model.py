@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from statsnet.errors import FileFormatError, UsageError
-from statsnet.profiling.build_signature import build_signature
+from statsnet.errors import FileFormatError, UsageError, first_line
+from statsnet.profiling.build_signature import build_signature, dtype_of_elements
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.onnx_operators import OnnxCall, Tensor, opaque, translate
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.gzipped import read_unpacked
-from statsnet.signatures.operators import ITEM_SIZE
+from statsnet.signatures.operators import bytes_of, tensors_of
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
 Shapes = dict[str, Tensor]
@@ -54,12 +54,12 @@ def read_onnx(path: Path, *, dims: Mapping[str, int] | None = None) -> Imported:
     inputs = [_of_type(v.type) for v in model.graph.input if v.name not in names]
     batch = next((t["shape"][0] for t in inputs if t and t["shape"]), None)
     signature = within_limits(lambda: build_signature(
-        [StepTrace(device="cpu", calls=reader.calls, implementations=["unknown"] * len(reader.calls))],
+        [StepTrace.counted(reader.calls)],
         mode="inference",
-        dtype=_dtype(weights + inputs),
+        dtype=dtype_of_elements(weights + inputs),
         memory={
-            "parameter_count": sum(_numel(t) for t in weights), "parameter_bytes": sum(_bytes(t) for t in weights),
-            "buffer_bytes": 0, "input_bytes": sum(_bytes(t) for t in inputs), "optimizer_bytes": None,
+            "parameter_count": sum(t.numel for t in tensors_of(weights)), "parameter_bytes": bytes_of(weights, ()),
+            "buffer_bytes": 0, "input_bytes": bytes_of(inputs, ()), "optimizer_bytes": None,
             "activation_bytes": None, "peak_bytes": None,
         },
         environment=None,
@@ -101,22 +101,30 @@ def _set_dims(graph: Any, dims: dict[str, int], path: Path, note: Callable[[str]
     """Give every symbolic size of the inputs a number; returns whether there was one."""
     names = {t.name for t in graph.initializer}
     symbolic: set[str] = set()
+    unnamed = 0
     for value in graph.input:
         for dim in value.type.tensor_type.shape.dim if value.name not in names else ():
-            if not dim.HasField("dim_value") or dim.dim_value < 1:
+            if dim.HasField("dim_value") and dim.dim_value > 0:
+                continue
+            if dim.dim_param:
                 symbolic.add(dim.dim_param)
-                dim.dim_value = dims.get(dim.dim_param, 1)
+            else:
+                unnamed += 1
+            dim.dim_value = dims.get(dim.dim_param, 1)
     if unknown := dims.keys() - symbolic:
         raise UsageError(
             f"'{path}' has no dimension {sorted(unknown)[0]!r}",
-            cause=f"its symbolic dimensions are {', '.join(sorted(symbolic - {''})) or 'none'}",
-            hint="name one of these",
+            cause=f"its named dimensions are {', '.join(sorted(symbolic)) or 'none'}",
+            hint="name one of these" if symbolic else "leave out --dim",
         )
     if free := sorted(symbolic - dims.keys()):
-        named = ", ".join(name for name in free if name)
-        example = f": give their sizes with --dim NAME=SIZE ({named})" if named else ""
-        note(f"{len(free)} symbolic dimensions of the inputs are counted as 1{example}")
-    return bool(symbolic)
+        note(
+            f"{len(free)} symbolic dimensions of the inputs are counted as 1: give their sizes with --dim NAME=SIZE "
+            f"({', '.join(free)})"
+        )
+    if unnamed:
+        note(f"{unnamed} dimensions of the inputs have neither a size nor a name, and are counted as 1")
+    return bool(symbolic or unnamed)
 
 
 def _with_shapes(model: Any, path: Path) -> Any:
@@ -129,7 +137,7 @@ def _with_shapes(model: Any, path: Path) -> Any:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # its errors have no common type
         raise FileFormatError(
-            f"shapes of '{path}' cannot be inferred", cause=str(error).splitlines()[0][:200],
+            f"shapes of '{path}' cannot be inferred", cause=first_line(error)[:200],
             hint="check the sizes that were given, and the model with onnx.checker",
         ) from error  # fmt: skip
 
@@ -181,15 +189,18 @@ class _Reader:
         if translated is None:
             self.opaque[call.op or "of other domains"] += 1
             translated = [opaque(call)]
-        self.unsized += bool(translated) and any(o is None for o in call.outputs)
-        read = tuple(sorted({producers[name] for name in node.input if name in producers}))
+        unsized = [name for name, shape in zip(node.output, call.outputs, strict=True) if name and shape is None]
+        self.unsized += bool(translated and unsized)
+        read = {producers[name] for name in node.input if name in producers}
         for op, args in translated:
             outputs = _outputs(op, args, list(call.outputs))
             metadata = is_metadata(op) and op != OPAQUE_OP
-            producers.update((name, len(self.calls)) for name in node.output)
             self.calls.append(
-                OpCall(op=op, phase="forward", args=args, outputs=outputs, producers=read, metadata=metadata, event=op)
-            )
+                OpCall(op=op, phase="forward", args=args, outputs=outputs, producers=tuple(sorted(read)),
+                       metadata=metadata, event=op)
+            )  # fmt: skip
+            read.add(len(self.calls) - 1)
+            producers.update((name, len(self.calls) - 1) for name in node.output if name)
 
     def tell(self) -> None:
         if self.branches:
@@ -238,22 +249,3 @@ def _of_type(type_: Any) -> Tensor:
 def _tensor(data_type: int, dims: Any) -> Tensor:
     dtype = _DTYPES.get(data_type)
     return None if dtype is None else {"shape": [int(d) for d in dims], "dtype": dtype}
-
-
-def _numel(tensor: Tensor) -> int:
-    count = 1
-    for size in tensor["shape"] if tensor else (0,):
-        count *= size
-    return count
-
-
-def _bytes(tensor: Tensor) -> int:
-    return _numel(tensor) * ITEM_SIZE[tensor["dtype"]] if tensor else 0
-
-
-def _dtype(tensors: list[Tensor]) -> str:
-    elements: Counter[str] = Counter()
-    for tensor in tensors:
-        if tensor and tensor["dtype"].startswith(("float", "bfloat")):
-            elements[tensor["dtype"]] += _numel(tensor)
-    return elements.most_common(1)[0][0] if elements else "float32"

@@ -7,8 +7,9 @@ those that compute shapes are nothing. An operator that is not in the table is o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from statsnet.signatures.vocabulary import OPAQUE_OP
@@ -34,10 +35,11 @@ class OnnxCall:
 
 
 Translated = tuple[str, list[Any]]
+MOST_SPATIAL_AXES = 3
 _NOTHING = frozenset({"Constant", "Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan", "SequenceEmpty"})
 _VIEWS = {"Reshape": "view", "Flatten": "view", "Squeeze": "view", "Unsqueeze": "view", "Identity": "alias",
-          "Transpose": "permute", "Slice": "slice", "Split": "split_with_sizes",
-          "Expand": "expand", "Dropout": "alias"}  # fmt: skip
+          "Transpose": "permute", "Split": "split_with_sizes", "Expand": "expand",
+          "Dropout": "alias"}  # fmt: skip
 _UNARY = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Neg": "neg",
     "Abs": "abs", "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Reciprocal": "reciprocal",
@@ -46,17 +48,20 @@ _UNARY = {
     "Softplus": "softplus", "Clip": "clamp", "IsNaN": "isnan", "Mish": "mish", "Celu": "celu",
 }  # fmt: skip
 _BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Max": "maximum", "Min": "minimum",
-    "Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le", "And": "logical_and",
-    "Or": "logical_or", "Xor": "logical_xor", "Mod": "remainder", "PRelu": "_prelu_kernel",
+    "Add": "add.Tensor", "Sub": "sub.Tensor", "Mul": "mul.Tensor", "Div": "div.Tensor", "Pow": "pow.Tensor_Tensor",
+    "Equal": "eq.Tensor", "Greater": "gt.Tensor", "GreaterOrEqual": "ge.Tensor", "Less": "lt.Tensor",
+    "LessOrEqual": "le.Tensor", "And": "logical_and.default", "Or": "logical_or.default", "Xor": "logical_xor.default",
+    "Mod": "remainder.Tensor", "PRelu": "_prelu_kernel.default",
 }  # fmt: skip
+_OF_SEVERAL = {"Max": "maximum.default", "Min": "minimum.default", "Sum": "add.Tensor"}
+"""Any number of operands: ATen takes two at a time."""
+
 _REDUCTIONS = {"ReduceMean": "mean.dim", "ReduceSum": "sum.dim_IntList", "ReduceMax": "amax.default",
                "ReduceMin": "amin.default", "ReduceProd": "prod.dim_int",
                "ReduceL2": "linalg_vector_norm.default"}  # fmt: skip
 _COPIES = {"Cast": "_to_copy", "Tile": "repeat", "Pad": "constant_pad_nd", "DepthToSpace": "pixel_shuffle",
            "SpaceToDepth": "pixel_unshuffle", "ScatterND": "index_put", "Range": "arange", "Trilu": "tril",
-           "OneHot": "one_hot", "NonZero": "nonzero", "Where": "where", "CumSum": "cumsum",
-           "EyeLike": "eye"}  # fmt: skip
+           "OneHot": "one_hot", "NonZero": "nonzero", "CumSum": "cumsum", "EyeLike": "eye"}  # fmt: skip
 
 
 def translate(call: OnnxCall) -> list[Translated] | None:
@@ -69,7 +74,9 @@ def translate(call: OnnxCall) -> list[Translated] | None:
     if op in _UNARY:
         return [(f"aten.{_UNARY[op]}.default", [call.input(0)])]
     if op in _BINARY:
-        return [(f"aten.{_BINARY[op]}.Tensor", [call.input(0), call.input(1), *([1] if op in ("Add", "Sub") else [])])]
+        return [(f"aten.{_BINARY[op]}", [call.input(0), call.input(1), *([1] if op in ("Add", "Sub") else [])])]
+    if op in _OF_SEVERAL:
+        return _two_at_a_time(call)
     if op in _REDUCTIONS:
         return [(f"aten.{_REDUCTIONS[op]}", [call.input(0), None, None])]
     if op in _COPIES:
@@ -111,6 +118,26 @@ def _swapped(tensor: Tensor, swap: bool) -> Tensor:
     return {"shape": [columns, rows], "dtype": tensor["dtype"], "strides": [1, columns]}
 
 
+def _two_at_a_time(call: OnnxCall) -> list[Translated]:
+    """Each partial result is as large as the whole one."""
+    op, so_far = f"aten.{_OF_SEVERAL[call.op]}", call.input(0)
+    if len(call.inputs) < 2:
+        return [("aten.alias.default", [so_far])]
+    pairs: list[Translated] = []
+    for operand in call.inputs[1:]:
+        pairs.append((op, [so_far, operand]))
+        so_far = call.outputs[0]
+    return pairs
+
+
+def _slice(call: OnnxCall) -> list[Translated]:
+    return [("aten.slice.Tensor", [call.input(0)])]
+
+
+def _where(call: OnnxCall) -> list[Translated]:
+    return [("aten.where.self", list(call.inputs))]
+
+
 def _gemm(call: OnnxCall) -> list[Translated]:
     left = _swapped(call.input(0), bool(call.attributes.get("transA", 0)))
     right = _swapped(call.input(1), bool(call.attributes.get("transB", 0)))
@@ -128,9 +155,20 @@ def _matmul(call: OnnxCall) -> list[Translated]:
     if len(b) == 2:
         rows = math.prod(a[:-1])
         return [("aten.mm.default", [{"shape": [rows, a[-1]], "dtype": left["dtype"]}, right])]
-    batch = max(math.prod(a[:-2]), math.prod(b[:-2]))
-    shapes = [{"shape": [batch, *s[-2:]], "dtype": left["dtype"]} for s in (a, b)]
-    return [("aten.bmm.default", list(shapes))]
+    batch = math.prod(max(sizes) if all(sizes) else 0 for sizes in _leading_axes(a, b))
+    return [("aten.bmm.default", [_batched(tensor, batch) for tensor in (left, right)])]
+
+
+def _leading_axes(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The sizes of all axes but the last two, side by side; where one has fewer, they are 1."""
+    return zip_longest(reversed(one[:-2]), reversed(other[:-2]), fillvalue=1)
+
+
+def _batched(tensor: dict[str, Any], batch: int) -> Tensor:
+    """An operand of a batched product: one matrix for all of them lies in memory once."""
+    *leading, rows, columns = tensor["shape"]
+    made = {"shape": [batch, rows, columns], "dtype": tensor["dtype"]}
+    return made | {"strides": [0, columns, 1]} if batch > 1 == math.prod(leading) else made
 
 
 def _batch_norm(call: OnnxCall) -> list[Translated]:
@@ -145,8 +183,10 @@ def _layer_norm(call: OnnxCall) -> list[Translated]:
     return [("aten.native_layer_norm.default", [first, normalized, call.input(1), call.input(2), 1e-5])]
 
 
-def _pool(call: OnnxCall) -> list[Translated]:
+def _pool(call: OnnxCall) -> list[Translated] | None:
     axes = max(call.rank() - 2, 1)
+    if axes > MOST_SPATIAL_AXES:
+        return None
     name = f"max_pool{axes}d_with_indices" if call.op == "MaxPool" else f"avg_pool{axes}d"
     kernel = _spatial(call, "kernel_shape", 1)
     return [(f"aten.{name}.default", [call.input(0), kernel, _spatial(call, "strides", 1), _paddings(call)])]
@@ -174,9 +214,11 @@ def _gather(call: OnnxCall) -> list[Translated]:
     return [("aten.index_select.default", [table, axis, call.input(1)])]
 
 
-def _resize(call: OnnxCall) -> list[Translated]:
+def _resize(call: OnnxCall) -> list[Translated] | None:
     mode = call.attributes.get("mode", b"nearest")
     axes = max(call.rank() - 2, 1)
+    if axes > MOST_SPATIAL_AXES:
+        return None
     kind = {b"linear": {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}, b"cubic": {2: "bicubic2d"}}.get(mode, {})
     return [(f"aten.upsample_{kind.get(axes, f'nearest{axes}d')}.default", [call.input(0)])]
 
@@ -194,10 +236,10 @@ def _recurrent(call: OnnxCall) -> list[Translated]:
     return [(f"aten.{name}", [first, states, {"tensors": weights * directions}])]
 
 
-_SPECIAL: dict[str, Callable[[OnnxCall], list[Translated]]] = {
+_SPECIAL: dict[str, Callable[[OnnxCall], list[Translated] | None]] = {
     "Conv": _convolution, "ConvTranspose": _convolution, "Gemm": _gemm, "MatMul": _matmul,
     "BatchNormalization": _batch_norm, "LayerNormalization": _layer_norm, "MaxPool": _pool, "AveragePool": _pool,
     "GlobalAveragePool": _global_pool, "GlobalMaxPool": _global_pool, "Softmax": _softmax, "LogSoftmax": _softmax,
     "Concat": _concat, "Gather": _gather, "Resize": _resize, "Upsample": _resize, "LSTM": _recurrent,
-    "GRU": _recurrent, "RNN": _recurrent,
+    "GRU": _recurrent, "RNN": _recurrent, "Slice": _slice, "Where": _where,
 }  # fmt: skip

@@ -56,8 +56,8 @@ Histogram = Annotated[tuple[tuple[Bin, Quantity], ...], Meta(max_length=100)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuKernel:
-    """Launches of one kernel family (docs/kernel-families.md: the library, what the kernel does, its type of elements) with equal
-    grid and block, made by one cluster (its index; None: by no operator). `launches` and `time_s` are per step."""
+    """Launches of one kernel family (docs/kernel-families.md) with equal grid and block, made by one cluster (its
+    index; None: by no operator). `launches` and `time_s` are per step."""
 
     cluster: Size | None
     family: KernelName

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import DeviceError, UsageError, WorkloadError
+from statsnet.errors import DeviceError, UsageError, WorkloadError, first_line
 from statsnet.signatures.database import MODES
 from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyword_arguments
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
@@ -190,7 +189,7 @@ def _place(
     except torch.OutOfMemoryError as error:
         raise DeviceError(
             f"'{target.label}' does not fit on {device}",
-            cause=str(error).splitlines()[0],
+            cause=first_line(error),
             hint=next_step(error, "use a smaller --batch or preset"),
         ) from error
     except Exception as error:
@@ -202,16 +201,16 @@ def _place(
     return replace(made, inputs=inputs), cast.sentence() if cast else ""
 
 
-def _faked(fake: FakeTensorMode | None) -> AbstractContextManager[Any]:
+@contextmanager
+def _faked(fake: FakeTensorMode | None) -> Iterator[None]:
     """The fake mode, if any, and modules that can be cast under it."""
     if fake is None:
-        return contextlib.nullcontext()
+        yield
+        return
     from statsnet.workloads.fakes import castable_modules
 
-    stack = contextlib.ExitStack()
-    stack.enter_context(castable_modules())
-    stack.enter_context(fake)
-    return stack
+    with castable_modules(), fake:
+        yield
 
 
 def _new_fake_mode() -> FakeTensorMode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -141,10 +142,11 @@ def _read(target: Target, result: Any) -> Made:
 def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:
     """While it is watched, a compiled module falls back to separate operators: their times would stand beside step
     times of another program."""
-    from torch._dynamo.eval_frame import OptimizedModule
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import; whoever compiled something has
 
     def is_compiled(module: Any) -> bool:
-        return isinstance(module, OptimizedModule) or getattr(module, "_compiled_call_impl", None) is not None
+        wrapped = compiler is not None and isinstance(module, compiler.OptimizedModule)
+        return wrapped or getattr(module, "_compiled_call_impl", None) is not None
 
     if (compiled := next(filter(is_compiled, model.modules()), None)) is not None:
         inner = getattr(compiled, "_orig_mod", compiled)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError
+from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError, first_line
 from statsnet.signatures.database import MODES
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
@@ -178,7 +178,7 @@ def _running(built: BuiltWorkload) -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         raise DeviceError(
             f"'{built.label}' does not fit on {built.device}",
-            cause=str(error).splitlines()[0],
+            cause=first_line(error),
             hint=next_step(error, "use a smaller --batch or preset"),
         ) from error
     except Exception as error:

@@ -29,7 +29,6 @@ class Stepper:
         if not parts or any(not callable(getattr(part, "step", None)) for part in parts):
             odd = next((type(part).__name__ for part in parts if not callable(getattr(part, "step", None))), "nothing")
             raise WorkloadError("the optimizer could not be made", cause=f"{odd} has no step()", hint=STEP_HINT)
-        self.parts = parts
         self._schedulers = [part for part in parts if _is_scheduler(part)] if len(parts) > 1 else []
         if len(self._schedulers) == len(parts):  # nothing but step(): then they are optimizers
             self._schedulers = []

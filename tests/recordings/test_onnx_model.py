@@ -6,11 +6,15 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.recordings import onnx_operators
 from statsnet.recordings.onnx_model import read_onnx
+from statsnet.recordings.onnx_operators import OnnxCall, translate
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 
@@ -83,6 +87,69 @@ def test_the_larger_branch_of_an_if_and_an_operator_of_ones_own(tmp_path: Path) 
     assert any("If the branch" in text for text in said) and any("no counterpart" in text for text in said)
     assert not any("Secret" in text for text in said)
     assert_clean(signature.to_dict())
+
+
+def tensor(*shape: int) -> dict[str, Any]:
+    return {"shape": [*shape], "dtype": "float32"}
+
+
+@pytest.mark.parametrize("rank", range(1, 7))
+def test_every_operator_is_one_of_torch(rank: int) -> None:
+    tables = [value for name, value in vars(onnx_operators).items() if name.isupper() and isinstance(value, dict)]
+    operators = {op for table in tables for op in table}
+    assert {"Conv", "Where", "Slice", "Max"} <= operators
+    for op in sorted(operators):
+        x = tensor(*range(2, rank + 2))
+        call = OnnxCall(op=op, inputs=[x, x, x], outputs=[x], attributes={})
+        for name, _ in translate(call) or ():
+            _, operator, overload = name.split(".")
+            assert overload in getattr(torch.ops.aten, operator).overloads(), f"{op} -> {name}"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "read"),
+    [((4, 3), (3, 5), 12 + 15), ((2, 4, 3), (3, 5), 24 + 15), ((2, 4, 3), (2, 3, 5), 24 + 30), ((3,), (3, 5), 3 + 15),
+     ((4, 3), (6, 3, 5), 12 + 90), ((2, 4, 3), (3,), 24 + 3), ((7, 1, 4, 3), (2, 3, 5), 14 * 12 + 14 * 15),
+     ((7, 1, 4, 3), (1, 2, 3, 5), 14 * 12 + 14 * 15)],
+)  # fmt: skip
+def test_a_products_work_is_that_of_its_broadcast_operands(
+    tmp_path: Path, left: tuple[int, ...], right: tuple[int, ...], read: int
+) -> None:
+    """Operands of which both are repeated are copied, as torch.matmul copies them."""
+    inputs = [helper.make_tensor_value_info(n, FLOAT, shape) for n, shape in (("a", left), ("b", right))]
+    path = save(tmp_path / "m.onnx", [helper.make_node("MatMul", ["a", "b"], ["y"])], inputs, [])
+    (cluster,) = read_onnx(path).signature.clusters
+    result = torch.empty(left, device="meta") @ torch.empty(right, device="meta")
+    assert cluster.flops == 2 * result.numel() * left[-1]
+    assert (cluster.bytes_written, cluster.bytes_read) == (4 * result.numel(), 4 * read)
+
+
+def test_operators_of_several_operands_absent_outputs_and_sizes_without_a_name(tmp_path: Path) -> None:
+    a = helper.make_tensor_value_info("a", FLOAT, [None, 3, None])
+    nodes = [helper.make_node("Max", ["a", "a", "a", "a"], ["m"]), helper.make_node("Sum", ["m"], ["s"]),
+             helper.make_node("LSTM", ["s", "w", "r"], ["", "y"], hidden_size=2)]  # fmt: skip
+    path = save(tmp_path / "m.onnx", nodes, [a], [weight("w", 1, 8, 1), weight("r", 1, 8, 2)])
+    found = read_onnx(path)
+    assert calls(found.signature) == {"maximum": 3, "lstm": 1}
+    assert not any("depends on values" in note for note in found.notes)
+    assert any("2 dimensions of the inputs have neither" in note for note in found.notes)
+    with pytest.raises(UsageError) as unknown:
+        read_onnx(path, dims={"batch": 2})
+    assert (unknown.value.cause, unknown.value.hint) == ("its named dimensions are none", "leave out --dim")
+
+
+def test_shapes_that_do_not_fit_are_refused_even_without_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise onnx.shape_inference.InferenceError
+
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])],
+                [helper.make_tensor_value_info("x", FLOAT, [2])], [])  # fmt: skip
+    monkeypatch.setattr("onnx.shape_inference.infer_shapes", fail)
+    with pytest.raises(FileFormatError) as refused:
+        read_onnx(path)
+    assert refused.value.cause == "InferenceError"
 
 
 def test_other_files_and_sizes_are_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def _product_with_bias(call: OperatorCall) -> Cost:
     summed = dimensions(left, 3)[0] if call.op.startswith("aten.addbmm") else 1
     flops: float = multiply_add_flops(out) * out.numel * last_dimension(left) * summed
     right = call.maybe_tensor(2)
-    if right is not None and (isinstance(left, SparseSpec) or isinstance(right, SparseSpec)):
+    if isinstance(right, SparseSpec):
         flops = _sparse_product(call, left, right).flops
     if "_activation" in call.op:
         flops += out.numel
