@@ -36,8 +36,8 @@ from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.privacy import safe_optimizer
 from statsnet.signatures.storage import save_signature
-from statsnet.signatures.vocabulary import OPTIMIZERS
 
 WARMUPS = 2
 ROUND = ("capture", "profile", "bare")
@@ -83,7 +83,7 @@ class profile:
         self._device = device
         self._kind = device.partition(":")[0]
         self._model = model
-        self._optimizer = None if optimizer is None else _public_optimizer(optimizer)
+        self._optimizer = None if optimizer is None else safe_optimizer(optimizer)
         self._batch = batch
         self._steps = 0
         self._schedule = _Schedule()
@@ -163,7 +163,7 @@ class profile:
     def _see_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._optimizer is None:
             own = not type(optimizer).__module__.startswith("torch.optim")
-            self._optimizer = "custom" if own else _public_optimizer(type(optimizer).__name__)
+            self._optimizer = "custom" if own else safe_optimizer(type(optimizer).__name__)
 
     def _build(self) -> Signature:
         joined, variants = self._join.finish(), self._join.variants
@@ -213,12 +213,6 @@ class _Schedule:
             self._coming = self._random.sample(ROUND, len(ROUND)) if self._rounds else list(ROUND)
             self._rounds += 1
         return self._coming.pop(0) if self._coming else "none"
-
-
-def _public_optimizer(name: str) -> str:
-    """The optimizer's name as signatures spell it; `custom` if no library publishes it."""
-    known = name.lower()
-    return known if known.replace("_", "") in OPTIMIZERS else "custom"
 
 
 def _samples(latency_s: list[float], variants: int) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -97,7 +98,11 @@ NORMS = frozenset({
 def encode_arguments(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Arguments in the order of the operator's schema, with defaults filled in."""
     rest = func._schema.arguments[len(args) :]
-    values = [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
+    return encode_values(func, [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)])
+
+
+def encode_values(func: torch._ops.OpOverload, values: Sequence[Any]) -> list[Any]:
+    """Arguments that are already in the order of the operator's schema."""
     if func._schema.name.partition("::")[2].rstrip("_") in NORMS:
         values = [str(v) if isinstance(v, float) and math.isinf(v) else v for v in values]
     return [encode_value(v) for v in values]

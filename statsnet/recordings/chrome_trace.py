@@ -54,9 +54,6 @@ class Recording:
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
     head: dict[str, Any] = field(default_factory=dict)
-    operators: int = 0
-    with_dims: int = 0
-    on_device: int = 0
     unlaunched: int = 0
     lost: int = 0
     devices: dict[int, int] = field(default_factory=dict)
@@ -64,6 +61,20 @@ class Recording:
     @property
     def events(self) -> Iterator[RecordedEvent]:
         return (event for events in self.threads.values() for event in events)
+
+    @property
+    def operators(self) -> Iterator[RecordedEvent]:
+        return (event for event in self.events if event.kind == "operator")
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether the arguments of at least one operator are known."""
+        return any(event.arguments is not None for event in self.operators)
+
+    @property
+    def on_device(self) -> int:
+        """How many kernels and copies ran on any device."""
+        return sum(self.devices.values())
 
 
 def read_chrome_trace(path: Path) -> Recording:
@@ -110,8 +121,6 @@ class _Reader:
         elif kind == "operator":
             made.arguments = self._read_arguments(args)
             made.record_id = _whole(args.get("Record function id"))
-            self.recording.operators += 1
-            self.recording.with_dims += made.arguments is not None
         self.recording.threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(made)
 
     def finish(self) -> Recording:
@@ -128,7 +137,6 @@ class _Reader:
 
     def _take_kernel(self, event: dict[str, Any], args: dict[str, Any]) -> None:
         start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
-        self.recording.on_device += 1
         device = _whole(args.get("device"))
         self.recording.devices[device or 0] = self.recording.devices.get(device or 0, 0) + 1
         kernel = None

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from statsnet.profiling.encode import encode_outputs, encode_value
+from statsnet.profiling.encode import encode_outputs, encode_value, encode_values
 from statsnet.recordings.arguments import Arguments, dtype_at, dtype_of_type, item, parsed, stand_in_tensor
 from statsnet.recordings.operators import fitting_overload, overloads_of, public_name, usual_overload
 from statsnet.signatures.categories import is_metadata
@@ -87,7 +87,9 @@ class Describer:
         values = self._values(function, arguments)
         found = outputs or _outputs(function, values)
         complete = found is not None
-        return Described(op=safe_op(str(function)), args=_encoded(values), outputs=found or [], complete=complete)
+        return Described(
+            op=safe_op(str(function)), args=_encoded(function, values), outputs=found or [], complete=complete
+        )
 
     def _described(self, name: str, arguments: Arguments | None) -> Described:
         overloads = overloads_of(name)
@@ -103,7 +105,9 @@ class Describer:
         values = self._values(function, arguments)
         outputs = _outputs(function, values)
         complete = outputs is not None
-        return Described(op=safe_op(str(function)), args=_encoded(values), outputs=outputs or [], complete=complete)
+        return Described(
+            op=safe_op(str(function)), args=_encoded(function, values), outputs=outputs or [], complete=complete
+        )
 
     def _values(self, function: Any, recorded: Arguments) -> list[Any]:
         return [self._value(argument, i, recorded) for i, argument in enumerate(function._schema.arguments)]
@@ -167,8 +171,8 @@ def common_dtype(arguments: Iterable[Arguments | None]) -> torch.dtype:
     return counted.most_common(1)[0][0] if counted else torch.float32
 
 
-def _encoded(values: list[Any]) -> list[Any]:
-    return [encode_value(None if v is _UNKNOWN else v) for v in values]
+def _encoded(function: Any, values: list[Any]) -> list[Any]:
+    return encode_values(function, [None if v is _UNKNOWN else v for v in values])
 
 
 def _flat(outputs: list[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ in.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,8 @@ from statsnet.recordings.arguments import Arguments, item, of_execution_trace
 from statsnet.recordings.operators import is_composite, is_operator_name
 from statsnet.recordings.parameters import TensorUse
 from statsnet.recordings.phases import STEP, phase_of
-from statsnet.recordings.trace_file import load_json
+from statsnet.signatures.gzipped import read_unpacked
 
-SCHEMAS = ("1.0.1", "1.0.2-chakra", "1.0.3-chakra", "1.1.0-chakra", "1.1.1-chakra")
 _SIDES = ("values", "shapes", "types", "strides")
 _OLD_SIDES = ("s", "_shapes", "_types", "_strides")
 
@@ -37,8 +37,8 @@ class Side:
     def arguments(self) -> Arguments:
         return of_execution_trace(self.values, self.shapes, self.types, self.strides)
 
-    def tensors(self) -> Iterator[TensorUse]:
-        """The tensors by their storage; those without one are left out."""
+    def tensors(self, operator: str) -> Iterator[TensorUse]:
+        """The tensors of this operator by their storage; those without one are left out."""
         for place, kind in enumerate(self.types):
             if "Tensor(" not in str(kind):
                 continue
@@ -47,8 +47,8 @@ class Side:
                 numbers = [n for n in tensor[1:5] if isinstance(n, int)]
                 if len(numbers) == 4 and numbers[0]:
                     storage, _, elements, item_bytes = numbers
-                    yield TensorUse(storage=storage, place=place, elements=elements, item_bytes=item_bytes,
-                                    is_floating=is_floating)  # fmt: skip
+                    yield TensorUse(operator=operator, storage=storage, place=place, elements=elements,
+                                    item_bytes=item_bytes, is_floating=is_floating)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def read_nodes(path: Path) -> list[Node]:
 
     Raises FileFormatError for what is no execution trace (.json or .json.gz).
     """
-    data = load_json(path, what="an execution trace")
+    data = _load(path)
     if not isinstance(data, dict) or not isinstance(data.get("nodes"), list) or "schema" not in data:
         is_timeline = isinstance(data, dict) and "traceEvents" in data
         raise FileFormatError(
@@ -100,7 +100,7 @@ def read_nodes(path: Path) -> list[Node]:
     if not schema.startswith(("1.0.", "1.1.")):
         raise FileFormatError(
             f"'{path}' has schema {schema[:40]!r}",
-            cause=f"those that are read are {', '.join(SCHEMAS)}",
+            cause="those that are read are 1.0 and 1.1",
             hint="record it with a torch of version 2.1 to 2.13",
         )
     try:
@@ -112,6 +112,18 @@ def read_nodes(path: Path) -> list[Node]:
             hint="record it anew; the file may have been cut or changed",
         ) from error
     return sorted(nodes, key=lambda node: node.id)
+
+
+def _load(path: Path) -> Any:
+    data = read_unpacked(path)
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(
+            f"'{path}' is not an execution trace",
+            cause=f"it is no JSON: {str(error)[:120]}" if data.strip() else "it is empty",
+            hint="record it anew; a file that ends early was copied before the recorder closed it",
+        ) from error
 
 
 def _node(raw: Mapping[str, Any]) -> Node:

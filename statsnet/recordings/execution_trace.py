@@ -70,7 +70,7 @@ def _signature(
     for node in called:
         arguments, results = known.same(node.inputs.arguments), known.same(node.outputs.arguments)
         described = describer.describe_with_results(node.name, node.schema, arguments, results)
-        read, written = list(node.inputs.tensors()), list(node.outputs.tensors())
+        read, written = (list(side.tensors(node.name)) for side in (node.inputs, node.outputs))
         phase = places[node.id].phase
         calls.append(
             OpCall(

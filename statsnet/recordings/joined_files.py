@@ -31,8 +31,7 @@ def give_arguments(recording: Recording, path: Path) -> str:
     is no execution trace, or one of another program.
     """
     nodes = read_nodes(path)
-    operators = sorted((e for e in recording.events if e.kind == "operator"), key=lambda e: e.start_ns)
-    shapeless = sum(e.arguments is None for e in operators)
+    operators = sorted(recording.operators, key=lambda e: e.start_ns)
     lacking = sum(_is_lacking(e.arguments) for e in operators)
     pairs = _paired_by_id(operators, nodes)
     if pairs is None:
@@ -44,7 +43,6 @@ def give_arguments(recording: Recording, path: Path) -> str:
             cause=f"none of {lacking} operators has a node in it with the same name, place and sizes",
             hint="give the trace that ExecutionTraceObserver wrote of the same step, or leave out --execution-trace",
         )
-    recording.with_dims += shapeless - sum(e.arguments is None for e in operators)
     if not lacking:
         return "the recording has all shapes and numbers: the execution trace adds none"
     return f"{given} of {lacking} operators without shapes or numbers got them from the execution trace"

@@ -63,6 +63,7 @@ class ChromeTrace:
     def _events(self, text: _Text) -> Iterator[dict[str, Any]]:
         first = text.peek()
         if first == "[":  # the format's short form
+            text.part = "its list of events"
             yield from text.items()
             return
         if first != "{":
@@ -74,8 +75,9 @@ class ChromeTrace:
             name = str(text.value())
             text.skip(":")
             if name == "traceEvents" and text.peek() == "[":
-                found = True
+                found, text.part = True, "its list of events"
                 yield from text.items()
+                text.part = "the fields after its events"
             else:
                 self.head[name] = text.value()
             if text.peek() == ",":
@@ -92,7 +94,7 @@ def open_text(path: Path) -> TextIO:
 
 
 class _Text:
-    """JSON text, read as it is needed."""
+    """JSON text, read as it is needed. `part` is what is being read, for messages."""
 
     def __init__(self, stream: TextIO, path: Path) -> None:
         self._stream = stream
@@ -101,6 +103,7 @@ class _Text:
         self._at = 0
         self._line = 1
         self._ended = False
+        self.part = "the fields before its events"
 
     def peek(self, skipped: re.Pattern[str] = _SPACE) -> str:
         """The next character that is not white space, or not `skipped`; empty at the end."""
@@ -177,7 +180,7 @@ class _Text:
     def _refuse(self, why: str) -> NoReturn:
         line = self._line + self._text.count("\n", 0, self._at)
         ended = "ends in the middle" in why or (self._ended and self._at >= len(self._text.rstrip()))
-        cause = f"it ends in line {line}, before its list of events does" if ended else f"line {line}: {why}"
+        cause = f"it ends in line {line}, in the middle of {self.part}" if ended else f"line {line}: {why}"
         kind = "is cut short" if ended else "is not JSON"
         hint = "copy or record it once more" if ended else HINT
         raise FileFormatError(f"'{self._path}' {kind}", cause=cause, hint=hint)

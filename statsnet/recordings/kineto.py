@@ -89,10 +89,10 @@ def import_recording(
     if not found.calls:
         raise FileFormatError(
             f"the step in '{name}' holds no operators",
-            cause=f"of its {recording.operators} operators none ran within {chosen.name or 'the step'}",
+            cause=f"of its {sum(1 for _ in recording.operators)} operators none ran within {chosen.name or 'the step'}",
             hint=f"record whole steps with {HOW}, or choose another one with --step",
         )
-    if found.uncounted and recording.with_dims:
+    if found.uncounted and recording.has_shapes:
         notes.append(
             f"{found.uncounted} of {sum(not c.metadata for c in found.calls)} operators have no FLOPs and bytes: the "
             "recording does not tell all that their work depends on"
@@ -205,7 +205,7 @@ def _as_recording(signature: Signature) -> Signature:
 
 
 def _check(recording: Recording, name: str) -> None:
-    if recording.operators:
+    if any(recording.operators):
         return
     if recording.on_device:
         raise FileFormatError(
@@ -233,7 +233,7 @@ def _notes(recording: Recording, device: str) -> list[str]:
         notes.append("no kernel and no launch was recorded: the operators' times are those of a CPU")
     elif not recording.on_device:
         notes.append("kernels were launched but none was recorded: operators have no times")
-    if not recording.with_dims:
+    if not recording.has_shapes:
         notes.append(
             "the recording has no shapes: operators have no FLOPs and bytes; record with record_shapes=True, or give "
             "--execution-trace"

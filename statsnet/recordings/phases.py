@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from statsnet.signatures.vocabulary import OPTIMIZERS
+from statsnet.signatures.privacy import safe_optimizer
 
 STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
 _BACKWARD = re.compile(r"(autograd::engine::evaluate_function: .*|torch::autograd::.*|\w*Backward\d*)")
@@ -23,7 +23,4 @@ def phase_of(name: str, outer: str) -> str:
 def optimizer_of(name: str) -> str | None:
     """The optimizer whose step a range is, as signatures spell it; None if it is no such range."""
     match = _OPTIMIZER.match(name)
-    if match is None:
-        return None
-    known = match[1].lower()
-    return known if known.replace("_", "") in OPTIMIZERS else "custom"
+    return None if match is None else safe_optimizer(match[1])

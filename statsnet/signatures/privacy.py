@@ -45,6 +45,15 @@ def safe_op(op: str) -> str:
     return op if _is_public_op(op) else OPAQUE_OP
 
 
+def safe_optimizer(name: str) -> str:
+    """The optimizer's class as signatures spell it; `custom` if no library publishes it."""
+    return name.lower() if _is_public_optimizer(name) else "custom"
+
+
+def _is_public_optimizer(name: str) -> bool:
+    return name.lower().replace("_", "") in OPTIMIZERS
+
+
 def safe_kernel(name: str) -> str:
     """A kernel's name if it consists of public words, else `opaque`."""
     return name if _is_public_kernel(name, frozenset()) else OPAQUE_KERNEL
@@ -122,7 +131,7 @@ def _rules(of_ops: frozenset[str]) -> dict[str, Rule]:
         "workload.preset": lambda text: not text or word(text),
         "mode": get_args(Mode).__contains__,
         "dtype": {*ITEM_SIZE, "mixed"}.__contains__,
-        "optimizer": lambda text: text.lower().replace("_", "") in OPTIMIZERS,
+        "optimizer": _is_public_optimizer,
         "counts.clusters.op": _is_public_op,
         "counts.clusters.phase": get_args(Phase).__contains__,
         "counts.clusters.category": frozenset(CATEGORIES).__contains__,

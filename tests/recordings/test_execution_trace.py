@@ -15,6 +15,7 @@ import torch
 
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.execution_trace import read_execution_trace
+from statsnet.recordings.parameters import DATA_AT
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 
@@ -143,6 +144,7 @@ def test_what_torchs_own_observer_writes(tmp_path: Path) -> None:
 
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
     x = torch.ones(8, 16)
+    held = sum(parameter.numel() for parameter in model.parameters())
     observer = ExecutionTraceObserver()
     observer.register_callback(str(tmp_path / "et.json"))
     observer.start()
@@ -153,8 +155,35 @@ def test_what_torchs_own_observer_writes(tmp_path: Path) -> None:
     found = calls(signature)
     assert found["aten.addmm.default", "forward"] == 2
     assert found["aten.mm.default", "backward"] == 3
+    assert (signature.memory.parameter_count, signature.memory.input_bytes) == (held, x.numel() * 4)
     forward = 2 * 8 * (16 * 32 + 32 * 4)
     assert sum(c.calls * (c.flops or 0) for c in signature.clusters if "mm" in c.op) == 2 * forward + 2 * 8 * 32 * 4
+
+
+def test_what_stays_in_memory_of_a_model_with_tables_and_norms(tmp_path: Path) -> None:
+    from torch.profiler import ExecutionTraceObserver
+
+    table, layers = torch.nn.Embedding(50, 8), torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.Linear(8, 3))
+    bags, rows, given = torch.nn.EmbeddingBag(20, 8), torch.arange(6), torch.ones(6, 8)
+    observer = ExecutionTraceObserver()
+    observer.register_callback(str(tmp_path / "et.json"))
+    observer.start()
+    with torch.no_grad():
+        layers(table(rows) + bags(rows, rows) + given)
+    observer.stop()
+    observer.unregister_callback()
+    memory = read_execution_trace(tmp_path / "et.json").signature.memory
+    weights = [p.numel() for part in (table, layers, bags) for p in part.parameters()]
+    # What is added to a result might be a bias: a trace does not say.
+    assert (memory.parameter_count, memory.input_bytes) == (sum(weights) + given.numel(), rows.numel() * 8)
+
+
+@pytest.mark.parametrize("operator", DATA_AT)
+def test_the_places_of_data_are_those_of_tensors(operator: str) -> None:
+    packet = getattr(torch.ops.aten, operator)
+    kinds = [str(argument.type) for argument in getattr(packet, packet.overloads()[0])._schema.arguments]
+    assert all("Tensor" in kinds[place] for place in DATA_AT[operator])
+    assert sum("Tensor" in kind for kind in kinds) > len(DATA_AT[operator])  # some hold weights
 
 
 def recorded(name: str) -> Path:

@@ -45,8 +45,9 @@ def test_a_recorded_training_step_has_the_work_of_the_captured_one(tmp_path: Pat
     calls = capture_step(step, device="cpu")
     for call in calls:
         call.metadata = is_metadata(call.op)
-    counted = StepTrace(device="cpu", calls=calls, implementations=["unknown"] * len(calls))
-    live = build_signature([counted], mode="training", dtype="float32", memory=MEMORY, environment=None)
+    live = build_signature(
+        [StepTrace.counted(calls)], mode="training", dtype="float32", memory=MEMORY, environment=None
+    )
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as session:
         step()
     session.export_chrome_trace(str(tmp_path / "trace.json"))
@@ -57,6 +58,20 @@ def test_a_recorded_training_step_has_the_work_of_the_captured_one(tmp_path: Pat
     for key, flops in work(live).items():
         if key[1] != "optimizer":  # autograd adds gradients in place, except while they are captured
             assert work(found)[key] == pytest.approx(flops, rel=0.02), key
+
+
+def test_infinite_orders_of_norms_stay_apart(tmp_path: Path) -> None:
+    def step() -> None:
+        for order in (float("inf"), -float("inf"), 2.0):
+            torch.linalg.vector_norm(torch.ones(4, 8), order, dim=1)
+
+    live = [call.args for call in capture_step(step, device="cpu") if call.op == "aten.linalg_vector_norm.default"]
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as session:
+        step()
+    session.export_chrome_trace(str(tmp_path / "trace.json"))
+    found = read_kineto(tmp_path / "trace.json").signature
+    orders = [c.args[1] for c in found.clusters if c.op == "aten.linalg_vector_norm.default"]
+    assert orders == [args[1] for args in live] == ["inf", "-inf", 2.0]
 
 
 def test_the_work_of_a_sparse_update_is_not_known(tmp_path: Path) -> None:
