@@ -51,10 +51,7 @@ def import_(
 
     Example: statsnet import trace.json.gz -o model.json
     """
-    if path is None and json_path is None:
-        raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
-    if path == output.STDOUT:
-        raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
+    output.check_signature_output(path, json_path)
     output.check_file(path)
     for written in (path, json_path):
         json_option.check_no_input(written, [trace, capture, execution_trace, ncu])

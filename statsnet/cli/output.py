@@ -97,6 +97,14 @@ def check_file(path: str | Path | None) -> None:
     check_folder(target.parent)
 
 
+def check_signature_output(path: str | None, json_path: str | None) -> None:
+    """Raises UsageError unless `-o FILE` or `--json` says where a signature goes, and where FILE is `-`."""
+    if path is None and json_path is None:
+        raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
+    if path == STDOUT:
+        raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
+
+
 def check_folder(folder: Path) -> None:
     """Raise StatsNetError if no file can be made in this folder, or the folder itself can not be made."""
     existing = folder

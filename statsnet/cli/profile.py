@@ -130,10 +130,7 @@ def _check_arguments(workload: str | None, mix: str | None, path: str | None, js
             "no workload was given" if mix is None else "a workload and --mix were both given",
             hint="give a workload, which `statsnet list` shows, or --mix FILE",
         )
-    if path is None and json_path is None:
-        raise UsageError("no output was given", hint="-o FILE writes the signature, --json prints it")
-    if path == output.STDOUT:
-        raise UsageError("'-' is not a file", hint="--json prints the signature to stdout")
+    output.check_signature_output(path, json_path)
 
 
 def _check_counting(counters: str, device: str, setting: str | None) -> None:

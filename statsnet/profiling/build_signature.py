@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median, pstdev
@@ -193,14 +193,3 @@ def _known(values: Sequence[float | None], weights: list[float]) -> float | None
 def _variation(samples: list[float]) -> float:
     """Standard deviation ÷ median. Not robust, on purpose: outliers should show."""
     return pstdev(samples) / median(samples) if len(samples) > 1 else 0.0
-
-
-def uncovered_time_by_op(signature: Signature) -> dict[str, float]:
-    """Operators without a cost formula: their shares of operator time by name, largest first."""
-    measurement = signature.measurements[0]
-    total = sum(t or 0.0 for t in measurement.cluster_time_s) or 1.0
-    shares: dict[str, float] = defaultdict(float)
-    for cluster, time_s in zip(signature.clusters, measurement.cluster_time_s, strict=True):
-        if cluster.flops is None:
-            shares[cluster.op] += (time_s or 0.0) / total
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))

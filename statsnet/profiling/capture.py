@@ -86,7 +86,7 @@ class CaptureMode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
         encoded = encode_arguments(func, args, kwargs)
-        producers = self._producers(args, kwargs)
+        producers = self._producers(tensors)
         skew = index_skew(func, args)
         result = func(*args, **kwargs)
         index = len(self.calls)
@@ -103,7 +103,7 @@ class CaptureMode(TorchDispatchMode):
                 skew=skew,
             )
         )
-        self._remember(func, args, kwargs, result, index)
+        self._remember(func, tensors, result, index)
         return result
 
     def set_phase(self, name: str) -> None:
@@ -136,15 +136,13 @@ class CaptureMode(TorchDispatchMode):
             return "backward"
         return self.phase or "forward"
 
-    def _producers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
-        producers = {
-            self._producer[key] for tensor in _tensors(args, kwargs) if (key := _storage_key(tensor)) in self._producer
-        }
+    def _producers(self, tensors: list[torch.Tensor]) -> tuple[int, ...]:
+        producers = {self._producer[key] for t in tensors if (key := _storage_key(t)) in self._producer}
         return tuple(sorted(producers))
 
-    def _remember(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, index: int) -> None:
+    def _remember(self, func: Any, tensors: list[torch.Tensor], result: Any, index: int) -> None:
         # A view shares its input's storage, and so its producer. An in-place call becomes the producer.
-        before = {_storage_key(t) for t in _tensors(args, kwargs)}
+        before = {_storage_key(t) for t in tensors}
         writes = func._schema.is_mutable
         for tensor in _tensors((result,), {}):
             key = _storage_key(tensor)

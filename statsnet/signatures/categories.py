@@ -20,12 +20,6 @@ CATEGORIES = (
 FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
 """Categories whose operators a compiler attaches to the operator that feeds them."""
 
-AIBENCH_CATEGORIES = (
-    "data_arrangement", "convolution", "gemm", "batch_normalization", "elementwise", "relu", "pooling",
-    "memory_copy",
-)  # fmt: skip
-"""The eight kernel categories of the AIBench papers."""
-
 AIBENCH_CATEGORY: Mapping[str, str] = MappingProxyType(
     {
         "convolution": "convolution", "gemm": "gemm", "attention": "gemm", "recurrent": "gemm",
@@ -35,7 +29,7 @@ AIBENCH_CATEGORY: Mapping[str, str] = MappingProxyType(
         "collective": "memory_copy", "other": "elementwise",
     }
 )  # fmt: skip
-"""Our categories mapped to AIBench's coarser ones. `aibench_category` also separates plain copies."""
+"""Our categories mapped to the eight of the AIBench papers. `aibench_category` also separates plain copies."""
 
 _NAMES: dict[str, str] = {
     "convolution": """

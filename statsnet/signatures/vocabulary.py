@@ -180,7 +180,7 @@ OP_WORDS = frozenset(
     sgn shallow shape short signbit signed similarity sinc sink slogdet smm sobol spdiags special spsolve
     squeeze src sspaddmm stable standard start stft str structured supported svdvals swapaxes swapdims
     take tbc tensorarray tensorarrayint tensordot tensorinv tensorsolve tol trace trapezoid trapz triplet
-    true u unbind unflatten unpacked unsafe unshuffle unsqueeze unweighted uvm v validate vander vbe vdev
+    true u unbind unflatten unpacked unsafe unshuffle unsqueeze uvm v validate vander vbe vdev
     vdot vecdot vectorwise version vsplit vstack vulkan w wrapped x xla xlog y zerotensor zeta
     """.split()  # noqa: SIM905
 )

@@ -70,7 +70,7 @@ def test_an_onnx_model_is_imported_with_its_sizes(tmp_path: Path, capsys: pytest
     assert main(["import", str(tmp_path / "model.onnx"), "-o", str(out)]) == 0
     assert "--dim NAME=SIZE (rows)" in capsys.readouterr().err
     assert main(["import", str(tmp_path / "model.onnx"), "--dim", "batch=2", "-o", str(out)]) == 2
-    assert "its symbolic dimensions are rows" in capsys.readouterr().err
+    assert "its named dimensions are rows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["-o", "--json"])

@@ -6,7 +6,6 @@ import pytest
 
 from statsnet.profiling.costs import registered_operators
 from statsnet.signatures.categories import (
-    AIBENCH_CATEGORIES,
     AIBENCH_CATEGORY,
     CATEGORIES,
     aibench_category,
@@ -89,7 +88,10 @@ def test_operators_with_a_formula_have_a_category():
 
 def test_aibench_coarsening_is_total():
     assert set(AIBENCH_CATEGORY) == set(CATEGORIES)
-    assert set(AIBENCH_CATEGORY.values()) == set(AIBENCH_CATEGORIES)
+    assert set(AIBENCH_CATEGORY.values()) == {
+        "data_arrangement", "convolution", "gemm", "batch_normalization", "elementwise", "relu", "pooling",
+        "memory_copy",
+    }  # fmt: skip
     assert aibench_category("aten.copy_.default", "forward") == "memory_copy"
     assert aibench_category("aten.cat.default", "forward") == "data_arrangement"
     assert aibench_category("aten.relu_.default", "forward") == "relu"

@@ -247,6 +247,12 @@ class TestMain:
         assert self.run(monkeypatch, *options) == 0
         assert asked == [threads]
 
+    def test_no_thread_is_refused(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as ended:
+            self.run(monkeypatch, "--threads", "0")
+        assert ended.value.code == 2
+        assert "--threads takes a number from 1" in capsys.readouterr().err
+
     def test_json_is_a_valid_result(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(monkeypatch, "--json", "--threads", str(torch.get_num_threads())) == 0
         result = json.loads(capsys.readouterr().out)
