@@ -91,9 +91,11 @@ def _read(files: _Files, *, step: int | None, mode: str | None, dims: dict[str, 
         return read_execution_trace(files.trace, step=step, mode=mode)
     from statsnet.recordings.kineto import read_kineto
 
-    return read_kineto(
-        files.trace, step=step, mode=mode, capture=files.capture, execution_trace=files.execution_trace, ncu=files.ncu
-    )
+    with output.progress() as show:
+        return read_kineto(
+            files.trace, step=step, mode=mode, capture=files.capture, execution_trace=files.execution_trace,
+            ncu=files.ncu, report=show,
+        )  # fmt: skip
 
 
 _KINDS = {"onnx": "an ONNX model", "execution_trace": "an execution trace", "chrome_trace": "a profiler's trace"}

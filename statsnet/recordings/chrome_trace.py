@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from statsnet.measure.device_kernels import Dims, Kernel
 from statsnet.measure.profiler_events import Event
+from statsnet.progress import Report, silent
 from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
@@ -77,9 +78,9 @@ class Recording:
         return sum(self.devices.values())
 
 
-def read_chrome_trace(path: Path) -> Recording:
+def read_chrome_trace(path: Path, report: Report = silent) -> Recording:
     """Raises FileFormatError for a file that is no trace, or is cut short or damaged."""
-    trace = ChromeTrace(path)
+    trace = ChromeTrace(path, report)
     reader = _Reader()
     with _no_collection():
         for event in trace:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from statsnet.errors import FileFormatError
+from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.gzipped import DAMAGED, open_unpacked
 
 CHUNK = 1 << 22
@@ -39,18 +41,20 @@ _PLAIN = re.compile(r"true|false|null|NaN|-?Infinity|-?(0|[1-9]\d*)(\.\d+)?([eE]
 
 class ChromeTrace:
     """A trace file. Iterating gives its events; `head` has the file's other fields, all of them when it has ended.
+    How far it has been read is reported, if it takes more than one read.
 
     Raises FileFormatError for a file that cannot be read, ends too early, or is of another tool.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, report: Report = silent) -> None:
         self.path = path
         self.head: dict[str, Any] = {}
+        self._report = report
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         try:
             with open_text(self.path) as stream:
-                yield from self._events(_Text(stream, self.path))
+                yield from self._events(_Text(stream, self.path, self._report))
         except DAMAGED as error:
             raise FileFormatError(
                 f"'{self.path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
@@ -96,9 +100,11 @@ def open_text(path: Path) -> TextIO:
 class _Text:
     """JSON text, read as it is needed. `part` is what is being read, for messages."""
 
-    def __init__(self, stream: TextIO, path: Path) -> None:
+    def __init__(self, stream: TextIO, path: Path, report: Report) -> None:
         self._stream = stream
         self._path = path
+        self._report = report
+        self._bytes = max(os.fstat(stream.fileno()).st_size, 1)
         self._text = ""
         self._at = 0
         self._line = 1
@@ -149,6 +155,9 @@ class _Text:
 
     def _more(self) -> bool:
         """Drop what has been read, and read on: as much as is left over, so that long values take linear time."""
+        if self._text:
+            done = os.lseek(self._stream.fileno(), 0, os.SEEK_CUR) / self._bytes  # also of a compressed file
+            self._report(Progress(stage=f"reading {self._path.name}", done=min(done, 1.0)))
         self._line += self._text.count("\n", 0, self._at)
         rest = self._text[self._at :]
         chunk = self._stream.read(max(CHUNK, len(rest)))

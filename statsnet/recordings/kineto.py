@@ -20,6 +20,7 @@ from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.timeline import times_of
 from statsnet.profiling.trace import StepTrace, placed_kernels
+from statsnet.progress import Report, silent
 from statsnet.recordings.calls import RecordedCalls, calls_of
 from statsnet.recordings.chrome_trace import RecordedEvent, Recording, read_chrome_trace
 from statsnet.recordings.described import Describer, common_dtype
@@ -41,6 +42,7 @@ def read_kineto(
     capture: Path | None = None,
     execution_trace: Path | None = None,
     ncu: Path | None = None,
+    report: Report = silent,
 ) -> Imported:
     """Read a Chrome trace. `step` is a ProfilerStep's number (default: that with the most kernel time; everything if
     none is marked); `capture` the recording in which its graphs were captured; `execution_trace` has the shapes, and
@@ -49,8 +51,8 @@ def read_kineto(
     Raises FileFormatError for a file that is no such trace or holds no operators, UsageError for a step it has not,
     MeasurementError for a table of other kernels.
     """
-    recording = read_chrome_trace(path)
-    captured = None if capture is None else read_chrome_trace(capture)
+    recording = read_chrome_trace(path, report)
+    captured = None if capture is None else read_chrome_trace(capture, report)
     joined = [] if execution_trace is None else [give_arguments(recording, execution_trace)]
     found = import_recording(recording, str(path), step=step, mode=mode, capture=captured, ncu=ncu)
     return replace(found, notes=(*joined, *found.notes))

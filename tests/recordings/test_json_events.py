@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statsnet.errors import FileFormatError
+from statsnet.progress import Progress
 from statsnet.recordings import json_events
 from statsnet.recordings.chrome_trace import nanoseconds
 from statsnet.recordings.json_events import ChromeTrace
@@ -41,6 +44,24 @@ def test_any_events_are_read_whatever_the_chunks(
         trace = ChromeTrace(path)
         assert list(trace) == events
     assert trace.head == {"first": 12345, "last": [1, {"a": None}]}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_how_far_a_large_file_is_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    said: list[Progress] = []
+    random = Random(0)
+    events = [{"ph": "X", "n": random.randbytes(40).hex()} for _ in range(20_000)]
+    path = tmp_path / "trace.json"
+    path.write_bytes(pack(json.dumps({"traceEvents": events}).encode()))
+    list(ChromeTrace(path, said.append))
+    assert said == []  # one read is soon over
+    monkeypatch.setattr(json_events, "CHUNK", 200_000)
+    assert len(list(ChromeTrace(path, said.append))) == len(events)
+    shares = [progress.done for progress in said]
+    assert len(shares) > 5 and shares == sorted(shares) and shares[0] < 0.5 and 0.8 < shares[-1] <= 1.0
+    assert {progress.stage for progress in said} == {"reading trace.json"}
 
 
 def test_the_short_form_and_gzip(tmp_path: Path) -> None:
