@@ -37,7 +37,7 @@ MODES = ("inference", "training")
 def main() -> None:
     options = _options()
     rows = proxies(options.results, options.compression)
-    _, signatures = measured_signatures("*", options.mode)
+    _, signatures = measured_signatures(["*"], options.mode)
     machine = options.results.name
     pictures = {
         "hero.svg": hero_svg(of_one_mix(rows, options.mix, options.mode), machine),

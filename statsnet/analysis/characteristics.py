@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from statsnet.signatures.model import Signature
+from statsnet.analysis.database import NamedSignature
 from statsnet.signatures.statistics import interquartile_share, shares
 
 HOTSPOT = 0.1
@@ -68,8 +68,9 @@ class Characteristics:
         return asdict(self)
 
 
-def characteristics_of(signature: Signature) -> Characteristics:
+def characteristics_of(named: NamedSignature) -> Characteristics:
     """From the first measurement. Raises MeasurementError if that has no bare step."""
+    signature = named.signature
     measurement, memory = signature.measurements[0], signature.memory
     latency_s = measurement.latency_s
     by_category: dict[str, float] = defaultdict(float)
@@ -81,7 +82,7 @@ def characteristics_of(signature: Signature) -> Characteristics:
         by_phase[cluster.phase] += (time_s or 0.0) / latency_s
         by_function[function or cluster.op] += time_s or 0.0
     return Characteristics(
-        name=signature.name or signature.id,
+        name=named.name,
         parameters=memory.parameter_count,
         flops=signature.flops_per_step,
         bytes=signature.bytes_per_step,
@@ -106,12 +107,12 @@ def characteristics_of(signature: Signature) -> Characteristics:
     )
 
 
-def hotspots_by_category(steps: Sequence[Characteristics], signatures: Sequence[Signature]) -> dict[str, int]:
+def hotspots_by_category(steps: Sequence[Characteristics], measured: Sequence[NamedSignature]) -> dict[str, int]:
     """How many hotspots (functions of some workload) there are in each category: AIBench's table 7."""
     category_of: dict[str, str] = {}
-    for signature in signatures:
-        names = signature.measurements[0].kernel_class
-        for cluster, function in zip(signature.clusters, names, strict=True):
+    for named in measured:
+        names = named.signature.measurements[0].kernel_class
+        for cluster, function in zip(named.signature.clusters, names, strict=True):
             category_of.setdefault(function or cluster.op, cluster.category)
     counts: dict[str, int] = defaultdict(int)
     for step in steps:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
+from statsnet.analysis.database import NamedSignature
 from statsnet.errors import UsageError
 from statsnet.signatures.model import Signature
 from statsnet.signatures.statistics import shares, total_variation
@@ -63,27 +64,28 @@ class Similarity:
         }
 
 
-def similarity(signatures: Sequence[Signature], *, clusters: int | None = None, seed: int = 0) -> Similarity:
+def similarity(measured: Sequence[NamedSignature], *, clusters: int | None = None, seed: int = 0) -> Similarity:
     """Group measured signatures; by default into the number of clusters with the best silhouette.
 
     Raises UsageError for fewer than FEWEST signatures, or a number of clusters that they do not allow.
     """
-    if len(signatures) < FEWEST:
+    if len(measured) < FEWEST:
         raise UsageError(
-            f"{len(signatures)} workloads cannot be grouped",
+            f"{len(measured)} workloads cannot be grouped",
             cause=f"{FEWEST} are the fewest",
             hint="give a wider pattern",
         )
-    if clusters is not None and not 2 <= clusters < len(signatures):
+    if clusters is not None and not 2 <= clusters < len(measured):
         raise UsageError(
-            f"{len(signatures)} workloads cannot be put into {clusters} clusters",
-            hint=f"give a number from 2 to {len(signatures) - 1}",
+            f"{len(measured)} workloads cannot be put into {clusters} clusters",
+            hint=f"give a number from 2 to {len(measured) - 1}",
         )
-    targets = [target_of(s, name=s.name or s.id) for s in signatures]
+    signatures = [named.signature for named in measured]
+    names = tuple(named.name for named in measured)
+    targets = [target_of(s, name=name) for s, name in zip(signatures, names, strict=True)]
     points = positions(targets)
     tree = linkage(points, "ward")
     labels, quality = _grouped(points, tree, clusters)
-    names = tuple(s.name or s.id for s in signatures)
     chosen = representatives(points, labels)
     return Similarity(
         names=names,

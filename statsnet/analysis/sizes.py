@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from statsnet.signatures.model import Signature
+from statsnet.analysis.database import NamedSignature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +27,16 @@ class Size:
         return asdict(self)
 
 
-def memory_by_size(signatures: Iterable[Signature]) -> dict[str, list[Size]]:
+def memory_by_size(signatures: Iterable[NamedSignature]) -> dict[str, list[Size]]:
     """Sizes of each workload by growing input, workloads by name. Those of unknown memory are left out. Among sizes
     with equal inputs, a measured one is preferred to a counted one."""
     by_workload: dict[str, dict[int, Size]] = defaultdict(dict)
-    for signature in sorted(signatures, key=lambda s: not s.measurements):
-        memory = signature.memory
-        if signature.name is None or memory.activation_bytes is None or memory.input_bytes is None:
+    for named in sorted(signatures, key=lambda n: not n.signature.measurements):
+        signature, memory = named.signature, named.signature.memory
+        if memory.activation_bytes is None or memory.input_bytes is None:
             continue
         size = Size(
-            name=signature.name,
+            name=named.name,
             preset=(signature.workload.preset if signature.workload else None) or "",
             batch=signature.batch,
             input_bytes=memory.input_bytes,

@@ -8,40 +8,46 @@ from statsnet.cli import json_option, options, output
 
 
 @json_option.command(short_help="Show what profiled workloads are made of.")
-@click.argument("pattern", default="*")
+@click.argument("signatures", nargs=-1)
 @options.mode
 @options.profiles
 @options.environment
 @click.option("-o", "--output", "folder", metavar="DIR", help="Write categories.svg, costs.svg and memory.svg there.")
 def characterize(
-    pattern: str,
+    signatures: tuple[str, ...],
     mode: str,
     profiles: str | None,
     environment: str | None,
     folder: str | None,
     json_path: str | None,
 ) -> None:
-    """Show costs, time by category and phase, memory, memory against input size, repeatability and hotspots of the
-    profiled workloads that match PATTERN.
+    """Show costs, time by category and phase, memory, memory against input size, repeatability and hotspots.
+
+    SIGNATURES are patterns of the names of profiled workloads (default: all), or signature files, such as imported
+    ones.
 
     Example: statsnet characterize 'recsys/*' --mode training
     """
     from statsnet.analysis.characteristics import characteristics_of
-    from statsnet.analysis.database import counted_signatures, measured_signatures
+    from statsnet.analysis.database import select
     from statsnet.analysis.sizes import memory_by_size
     from statsnet.reporting.characteristics import characteristics_report
 
     output.check_pictures(folder)
-    name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
-    of_workloads = [characteristics_of(s) for s in signatures]
-    sizes = memory_by_size([*signatures, *counted_signatures(pattern, mode, profiles=profiles)])
+    selected = select(signatures, options.given_mode(mode), profiles=profiles, environment=environment)
+    of_workloads = [characteristics_of(named) for named in selected.measured]
+    sizes = memory_by_size([*selected.measured, *selected.counted])
     data = {
-        "environment": name,
-        "mode": mode,
+        "environment": selected.environment,
+        "mode": selected.mode,
         "workloads": [c.to_dict() for c in of_workloads],
         "sizes": [size.to_dict() for of_workload in sizes.values() for size in of_workload],
     }
-    output.deliver(data, json_path, lambda: characteristics_report(of_workloads, signatures, sizes, name, mode))
+    output.deliver(
+        data,
+        json_path,
+        lambda: characteristics_report(of_workloads, selected.measured, sizes, selected.environment, selected.mode),
+    )
     if folder is not None:
         from statsnet.reporting.pictures import categories_svg, costs_svg, memory_svg
 

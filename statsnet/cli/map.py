@@ -8,7 +8,7 @@ from statsnet.cli import json_option, options, output
 
 
 @json_option.command("map", short_help="Show which workloads are alike.")
-@click.argument("pattern", default="*")
+@click.argument("signatures", nargs=-1)
 @options.mode
 @click.option(
     "--clusters",
@@ -21,7 +21,7 @@ from statsnet.cli import json_option, options, output
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Write map.svg and tree.svg there.")
 def map_(
-    pattern: str,
+    signatures: tuple[str, ...],
     mode: str,
     clusters: int | None,
     profiles: str | None,
@@ -30,22 +30,23 @@ def map_(
     folder: str | None,
     json_path: str | None,
 ) -> None:
-    """Group the profiled workloads that match PATTERN by where their time goes.
+    """Group workloads by where their time goes.
 
-    Of each group the workload nearest to its centre stands for all of it: the classical alternative to a proxy. What
-    running these costs, and what they miss, is shown.
+    SIGNATURES are patterns of the names of profiled workloads (default: all), or signature files, such as imported
+    ones. Of each group the workload nearest to its centre stands for all of it: the classical alternative to a proxy.
+    What running these costs, and what they miss, is shown.
 
     Example: statsnet map 'cv/*' -o pictures
     """
-    from statsnet.analysis.database import measured_signatures
+    from statsnet.analysis.database import select
     from statsnet.analysis.similarity import similarity
     from statsnet.reporting.similarity import similarity_report
 
     output.check_pictures(folder)
-    name, signatures = measured_signatures(pattern, mode, profiles=profiles, environment=environment)
-    groups = similarity(signatures, clusters=clusters, seed=seed)
-    data = {"environment": name, "mode": mode, **groups.to_dict()}
-    output.deliver(data, json_path, lambda: similarity_report(groups, name, mode))
+    selected = select(signatures, options.given_mode(mode), profiles=profiles, environment=environment)
+    groups = similarity(selected.measured, clusters=clusters, seed=seed)
+    data = {"environment": selected.environment, "mode": selected.mode, **groups.to_dict()}
+    output.deliver(data, json_path, lambda: similarity_report(groups, selected.environment, selected.mode))
     if folder is not None:
         from statsnet.reporting.map_picture import map_svg
         from statsnet.reporting.pictures import tree_svg

@@ -91,6 +91,11 @@ def was_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+def given_mode(mode: str) -> str | None:
+    """The mode, if it stands on the command line: a signature file has its own."""
+    return mode if was_given("mode") else None
+
+
 def given(**values: Any) -> dict[str, Any]:
     """Those that were given on the command line."""
     return {key: value for key, value in values.items() if value is not None}

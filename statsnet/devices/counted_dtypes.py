@@ -33,8 +33,8 @@ class CountedEntry(ProfileEntry):
 
     count: Callable[[Signature], Signature]
 
-    def load(self) -> Signature:
-        return self.count(ProfileEntry.load(self))
+    def load(self, *, unnamed_too: bool = False) -> Signature:
+        return self.count(ProfileEntry.load(self, unnamed_too=unnamed_too))
 
 
 class CountsInDtype(CountsDB):

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from statsnet.analysis.characteristics import HOTSPOT, MOST_OF_IT, Characteristics, hotspots_by_category
+from statsnet.analysis.database import NamedSignature
 from statsnet.analysis.sizes import Size
 from statsnet.reporting.tables import MISSING, Report, line, percent, table, times
-from statsnet.signatures.model import Signature
 from statsnet.units import format_bytes, format_duration, format_quantity
 
 MOST_COLUMNS = 8
@@ -21,7 +21,7 @@ SHOWN_FUNCTIONS = 20
 
 def characteristics_report(
     workloads: Sequence[Characteristics],
-    signatures: Sequence[Signature],
+    measured: Sequence[NamedSignature],
     sizes: Mapping[str, Sequence[Size]],
     environment: str,
     mode: str,
@@ -35,7 +35,7 @@ def characteristics_report(
         _sizes(sizes),
         _repeatability(workloads),
         _functions(workloads),
-        _hotspots(workloads, signatures),
+        _hotspots(workloads, measured),
     ]
 
 
@@ -171,8 +171,8 @@ def _functions(workloads: Sequence[Characteristics]) -> Table:
     )
 
 
-def _hotspots(workloads: Sequence[Characteristics], signatures: Sequence[Signature]) -> Table:
-    counts = hotspots_by_category(workloads, signatures)
+def _hotspots(workloads: Sequence[Characteristics], measured: Sequence[NamedSignature]) -> Table:
+    counts = hotspots_by_category(workloads, measured)
     leading = sorted(c.leading for c in workloads)
     median = leading[len(leading) // 2]
     title = (

@@ -40,13 +40,14 @@ class ProfileEntry:
     def name(self) -> str:
         return f"{self.domain}/{self.workload}"
 
-    def load(self) -> Signature:
-        """Its signature.
+    def load(self, *, unnamed_too: bool = False) -> Signature:
+        """Its signature; with `unnamed_too` also one that holds no name, as imported ones do.
 
         Raises FileFormatError if the file is damaged or holds something else than its name says.
         """
         signature = load_signature(self.path)
-        if signature.name != self.name or signature.mode != self.mode:
+        names = (self.name, None) if unnamed_too else (self.name,)
+        if signature.name not in names or signature.mode != self.mode:
             raise FileFormatError(
                 f"'{self.path}' does not hold what its name says",
                 cause=f"it holds {signature.mode} of {signature.name or 'an unnamed workload'}",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cli_support import ROOT  # noqa: F401 (puts the helpers on the path)
-from recording_files import FLOPS, LINEAR, launch, step, training_step, write
+from recording_files import FLOPS, LINEAR, launch, operator, step, training_step, write
 
 from statsnet.cli.app import main
 from statsnet.signatures.storage import load_signature
@@ -125,3 +125,43 @@ def test_bad_input_is_one_sentence(
     assert words in said
     assert "Traceback" not in said
     assert not Path("x.json").exists()
+
+
+@pytest.mark.parametrize("where", ["files", "profiles"])
+@pytest.mark.parametrize("command", ["map", "characterize"])
+def test_analyses_call_imported_signatures_after_their_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, where: str
+) -> None:
+    folder = tmp_path / "h100" / "own"
+    folder.mkdir(parents=True)
+    trace, names = write(tmp_path / "trace.json", training_step()), ("ranker", "tower", "encoder")
+    files = [folder / f"{name}.training.json" for name in names]
+    assert main(["import", str(trace), "-o", str(files[0])]) == 0
+    for other in files[1:]:
+        other.write_bytes(files[0].read_bytes())
+    given = [str(file) for file in files] if where == "files" else ["--profiles", str(tmp_path), "--mode", "training"]
+    capsys.readouterr()
+    assert main([command, *given, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    called = [f"{name}.training" if where == "files" else f"own/{name}" for name in names]
+    assert sorted(one["name"] for one in data["workloads"]) == sorted(called)
+    assert data["mode"] == "training"
+
+
+def test_files_that_cannot_be_compared_are_not_analysed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("gpu.json"), training_step())
+    write(Path("cpu.json"), [operator("aten::relu", 1000, 50, [[8, 8]], ["float"], [""])])
+    for trace, mode, out in (("gpu", "training", "a"), ("gpu", "inference", "b"), ("cpu", "inference", "c")):
+        assert main(["import", f"{trace}.json", "--mode", mode, "-o", f"{out}.json"]) == 0
+    for given, said in [
+        (["a.json", "b.json"], "is of inference"),
+        (["b.json", "c.json"], "in another environment"),
+        (["a.json", "--mode", "inference"], "--mode is inference"),
+        (["a.json", "resnet50"], "were both given"),
+        (["a.json", "--profiles", "."], "were both given"),
+    ]:
+        assert main(["characterize", *given]) == 2
+        assert said in capsys.readouterr().err
