@@ -106,11 +106,12 @@ def _set_dims(graph: Any, dims: dict[str, int], path: Path, note: Callable[[str]
         for dim in value.type.tensor_type.shape.dim if value.name not in names else ():
             if dim.HasField("dim_value") and dim.dim_value > 0:
                 continue
-            if dim.dim_param:
-                symbolic.add(dim.dim_param)
+            name = dim.dim_param if isinstance(dim.dim_param, str) else ""  # bytes where it is no UTF-8
+            if name:
+                symbolic.add(name)
             else:
                 unnamed += 1
-            dim.dim_value = dims.get(dim.dim_param, 1)
+            dim.dim_value = dims.get(name, 1)
     if unknown := dims.keys() - symbolic:
         raise UsageError(
             f"'{path}' has no dimension {sorted(unknown)[0]!r}",

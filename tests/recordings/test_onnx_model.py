@@ -138,6 +138,13 @@ def test_operators_of_several_operands_absent_outputs_and_sizes_without_a_name(t
     assert (unknown.value.cause, unknown.value.hint) == ("its named dimensions are none", "leave out --dim")
 
 
+def test_a_size_whose_name_is_no_text_has_none(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [x], [])
+    path.write_bytes(path.read_bytes().replace(b"batch", b"b\xfftch"))
+    assert any("neither a size nor a name" in note for note in read_onnx(path).notes)
+
+
 def test_shapes_that_do_not_fit_are_refused_even_without_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -173,6 +175,16 @@ def test_a_model_that_is_compiled_already_is_refused_with_the_way_out(models: st
     with pytest.raises(WorkloadError, match="compiled already") as caught:
         build(f"{models}:{name}", mode="inference")
     assert "compile=inductor" in caught.value.hint
+
+
+def test_the_compiler_is_not_imported_to_tell_that_a_model_is_not_compiled(models: str) -> None:
+    code = (
+        "import sys; from statsnet.workloads import build\n"
+        f"build({models + ':graphs'!r}, mode='inference')\n"
+        "sys.exit('torch._dynamo.eval_frame' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_modules_own_tensors_are_no_input() -> None:
