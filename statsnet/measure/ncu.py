@@ -1,7 +1,7 @@
 """Nsight Compute's command line, `ncu`: which counters are asked for, and a task run under it.
 
 Under ncu, kernels run one by one, many times each. So its times are not those of the step; only its counters are used.
-This file has not run on a GPU yet. It follows Nsight Compute's documentation of the command line.
+It follows Nsight Compute's documentation of the command line.
 """
 
 from __future__ import annotations

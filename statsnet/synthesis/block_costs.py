@@ -174,6 +174,18 @@ class BlockCosts:
         parts = [self.idle_s.get(name, 0.0) for name in ("block", *sorted(optimizers))]
         return StepLoad(groups=(), framework_s=sum(parts))
 
+    def launch_bound_first(self, towers: Iterable[Tower]) -> list[Tower]:
+        """Towers whose kernels take less time than the host needs to launch them come first, by their share of such
+        time. At the beginning of a step a GPU waits for the host; behind long kernels the host would run ahead, and the
+        time between small ones, which the suite pays, would vanish."""
+
+        def waiting_share(tower: Tower) -> float:
+            waiting_s = sum(self._framework_alone_s(b) for b in tower.blocks)
+            total_s = sum(self._load(b, {}).time_s for b in tower.blocks)
+            return waiting_s / total_s if total_s else 0.0
+
+        return sorted(towers, key=waiting_share, reverse=True)
+
     def seen(self) -> list[Placed]:
         """The blocks that were measured in place."""
         return [p for p in self.known.values() if _identity(p) in self.in_place]

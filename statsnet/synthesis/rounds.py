@@ -239,6 +239,8 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     setup, design, costs = problem.bench.setup, problem.design, choice.costs
     blocks = [(b, choice.counts[b.key]) for b in costs.named(choice.counts)]
     towers = shuffled(build_towers(blocks, training=setup.mode == "training"), design.order)
+    if setup.device.startswith("cuda"):
+        towers = costs.launch_bound_first(towers)
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     measurement = problem.bench.measure_network(source, range(processes), problem.speed)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from benchmarks.gpu_campaign import DTYPES, MODES, PIECES, WORKLOADS, Step, _of_the_device, plan, run, table
+from benchmarks.gpu_campaign import COUNTED, DTYPES, MODES, PIECES, WORKLOADS, Step, _of_the_device, plan, run, table
 from statsnet.cli.app import statsnet
 
 ROOT = Path(__file__).parents[2]
@@ -25,11 +25,19 @@ def test_every_step_is_a_command_that_statsnet_takes(tmp_path: Path) -> None:
             command = command.commands[words.pop(0)]
         with command.make_context(command.name, words) as context:
             assert context.params["device"] == "cuda"
+            assert not context.args
     assert len({step.makes for step in steps}) == len(steps)
     profiles = [s.arguments for s in steps if s.arguments[0] == "profile"]
-    assert len(profiles) == len(WORKLOADS) * len(MODES) * len(DTYPES) + len(PIECES)
-    counted = {a[1].partition("/")[0] for a in profiles if a[a.index("--counters") + 1] == "auto"}
-    assert len(counted) >= 6  # domains
+    assert len(profiles) == len(WORKLOADS) * len(MODES) * len(DTYPES) + len(PIECES) + len(COUNTED)
+    assert [a[1] for a in profiles if a[a.index("--counters") + 1] == "auto"] == [*COUNTED]
+
+
+def test_a_proxy_comes_as_early_as_its_members_allow(tmp_path: Path) -> None:
+    kinds = [step.arguments[0] for step in plan(tmp_path, "cuda")]
+    first = kinds.index("synthesize")
+    assert kinds[first : first + 3] == ["synthesize", "validate", "run"]
+    names = [step.arguments[1] for step in plan(tmp_path, "cuda")[:first]]
+    assert sorted(names) == sorted(w for w in WORKLOADS if w.startswith(("cv", "recsys")))
 
 
 def test_it_goes_on_where_it_was_stopped_and_names_what_failed(tmp_path: Path) -> None:
@@ -43,7 +51,7 @@ def test_it_goes_on_where_it_was_stopped_and_names_what_failed(tmp_path: Path) -
         now[0] += 10.0
         if name == "b" and called.count("b") == 1:
             return 1, "statsnet: it is broken"
-        (tmp_path / "files" / name).write_text('{"kind": "statsnet.result"}')
+        (tmp_path / "files" / name).write_text('{"kind": "statsnet.spec"}')
         return 0, ""
 
     def once() -> list[tuple[str, str]]:
