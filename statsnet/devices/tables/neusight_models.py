@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from statsnet.devices.names import canonical_name
-from statsnet.devices.tables.csv_file import MICRO, Format, Record, Tally, integers, records, seconds
+from statsnet.devices.tables.csv_file import MICRO, Format, Record, Tally, device_of, integers, records, seconds
 from statsnet.devices.tables.merge import Key, Merged
 from statsnet.devices.tables.row import Direction, TableRow
 
@@ -127,9 +126,10 @@ def read_operators(path: Path, tally: Tally, tables: ModelTables) -> None:
         try:
             step, (count, in_layer) = _step(r), integers((r["count"], r["in_layer"]))
             operator, dims, variant = described(r["op"], r["input_shapes"], r["output_shape"])
-            device = canonical_name(r["device"])
         except (ValueError, TypeError, IndexError):
             tally.drop(path, "the shapes or counts are not understood")
+            continue
+        if (device := device_of(r["device"], path, tally)) is None:
             continue
         directions: tuple[tuple[str, Direction, str], ...] = (
             ("fw_us", "forward", variant), ("bw_us", "backward", variant),
@@ -148,13 +148,13 @@ def read_steps(path: Path, tally: Tally) -> Iterator[WholeStep]:
     """The measured steps of whole models."""
     for r in records(path, tally, needed=("model", "device")):
         try:
-            step, device = _step(r), canonical_name(r["device"])
+            step = _step(r)
             layers = integers((r["num_layer"] or "0",))[0] or None
         except ValueError:
             tally.drop(path, "the sizes are not understood")
             continue
-        time_s = seconds(r["e2e_us"], MICRO, path, tally)
-        if time_s is not None:
+        device, time_s = device_of(r["device"], path, tally), seconds(r["e2e_us"], MICRO, path, tally)
+        if device is not None and time_s is not None:
             yield WholeStep(step=step, variant=r["variant"], device=device, layers=layers, time_s=time_s)
 
 

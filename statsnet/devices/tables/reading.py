@@ -16,7 +16,7 @@ from statsnet.devices.tables import (
     plain,
     vidur,
 )
-from statsnet.devices.tables.checks import without_absurd
+from statsnet.devices.tables.checks import understood, without_absurd
 from statsnet.devices.tables.csv_file import Format, Tally, header_of
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.neusight_models import ModelKey, ModelOperator, ModelTables, WholeStep
@@ -72,7 +72,7 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
             neusight_models.read_operators(path, tally, models)
         else:
             rows = (row for row in form.read(path, tally) if keep is None or keep(row))
-            for row in without_absurd(path, rows, tally):
+            for row in without_absurd(path, understood(path, rows, tally), tally):
                 merged.add(row)
     if not found:
         given = ", ".join(f"'{path}'" for path in paths)
