@@ -25,7 +25,7 @@ from statsnet.synthesis.elsewhere import Fate, mean_fate
 RISK = CutRisk(
     entries=tuple(
         RiskEntry(operator=operator, axis=axis, decade=8, octaves=octaves, risk=0.1 * octaves, pairs=50)
-        for operator, axis in (("gemm", "m"), ("pointwise", "elements"))
+        for operator, axis in (("gemm", "m"), ("pointwise", "bytes"))
         for octaves in (1, 3)
     )
 )
@@ -122,5 +122,5 @@ def test_risks_are_learnt_from_pairs_that_differ_in_one_axis(tmp_path: Path) -> 
     save_risk(tmp_path / "risk.json", risk)
     assert load_risk(tmp_path / "risk.json") == risk
     (tmp_path / "other.json").write_text('{"kind": "statsnet.cut_risk", "schema_version": 99}')
-    with pytest.raises(FileFormatError, match="risks that this StatsNet reads"):
+    with pytest.raises(FileFormatError, match="risks of cut sizes that this StatsNet reads"):
         load_risk(tmp_path / "other.json")
