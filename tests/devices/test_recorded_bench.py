@@ -15,6 +15,7 @@ from synthesis_builders import TINY, measured, moved, play
 from statsnet.devices import record as recording
 from statsnet.devices import recorded_bench
 from statsnet.devices.device_record import build_record, save_record
+from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
 from statsnet.devices.recorded_bench import device_of, record_path, recorded_device
@@ -61,7 +62,8 @@ def test_a_record_is_a_signature_of_single_operators(record: Signature, db: Prof
     timed = [t for t in measurement.cluster_time_s if t]
     assert len(timed) > 0.9 * len(record.clusters)
     device = device_of([record])
-    assert device.operators == len(timed)
+    assert isinstance(device.model, KernelModel)
+    assert device.model.operators == len(timed)
     assert device.between_s == pytest.approx((measurement.framework_time_s or 0.0) / measurement.launches)
     workload = db.entries[0].load()
     times = zip(workload.measurements[0].cluster_time_s, workload.clusters, strict=True)
@@ -124,9 +126,9 @@ def test_a_proxy_for_a_device_that_tables_recorded(
 
 def test_a_device_is_found_by_a_part_of_its_name(record: Signature, db: ProfilesDB) -> None:
     (here,) = {e.environment for e in db.entries}
-    assert recorded_device(here[:8], db).operators == sum(
-        sum(bool(t) for t in e.load().measurements[0].cluster_time_s) for e in db.entries
-    )
+    model = recorded_device(here[:8], db).model
+    assert isinstance(model, KernelModel)
+    assert model.operators == sum(sum(bool(t) for t in e.load().measurements[0].cluster_time_s) for e in db.entries)
     path = record_path(db, "cpu-z80")
     path.parent.mkdir()
     save_signature(path, record)
