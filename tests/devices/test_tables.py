@@ -8,7 +8,7 @@ import pytest
 from device_tables import write_table
 
 from statsnet.devices.operator_work import item_bytes
-from statsnet.devices.tables.neusight_models import ModelKey
+from statsnet.devices.tables.model_steps import ModelKey
 from statsnet.devices.tables.reading import read_all, read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, StatsNetError, UsageError

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statsnet.devices.names import canonical_name
+from statsnet.devices.tables.model_steps import ModelTables
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
 
@@ -38,16 +39,23 @@ class Tally:
                 for (name, why), n in sorted(self.dropped.items())]  # fmt: skip
 
 
-Reader = Callable[[Path, Tally], Iterator[TableRow]]
+def _no_rows(_path: Path, _tally: Tally) -> Iterator[TableRow]:
+    return iter(())
+
+
+def _no_models(_path: Path, _tally: Tally, _models: ModelTables) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A kind of table, recognised by its columns. `read` gives its operators."""
+    """A kind of table, recognised by its columns. `read` gives its operators, `read_models` collects what it says of
+    whole models."""
 
     name: str
     columns: frozenset[str]
-    read: Reader
+    read: Callable[[Path, Tally], Iterator[TableRow]] = _no_rows
+    read_models: Callable[[Path, Tally, ModelTables], None] = _no_models
 
 
 @contextlib.contextmanager
