@@ -9,6 +9,7 @@ from pathlib import Path
 
 from statsnet.devices.names import canonical_name, is_known
 from statsnet.devices.operator_mapping import table_operator
+from statsnet.devices.tables.checks import fault_of
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.provenance import RECORDING
 from statsnet.devices.tables.row import TableRow
@@ -92,8 +93,11 @@ def _add(merged: Merged, signature: Signature, measurement: Measurement, device:
     """Add a signature's operators; returns why others were left out, counted."""
     left_out: Counter[str] = Counter()
     for cluster, time_s in timed_operators(signature, measurement, left_out):
-        part = table_operator(cluster.op, cluster.args, cluster.outputs)
-        merged.add(part.row(RECORDING, {device: time_s / cluster.calls}))
+        row = table_operator(cluster.op, cluster.args, cluster.outputs).row(RECORDING, {device: time_s / cluster.calls})
+        if fault := fault_of(row):
+            left_out[fault] += 1
+        else:
+            merged.add(row)
     return left_out
 
 

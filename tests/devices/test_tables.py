@@ -9,7 +9,7 @@ from device_tables import write_table
 
 from statsnet.devices.operator_work import item_bytes
 from statsnet.devices.tables.model_steps import ModelKey
-from statsnet.devices.tables.reading import read_all, read_tables
+from statsnet.devices.tables.reading import joined, read_all, read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
 
@@ -272,9 +272,23 @@ def test_devices_without_a_name_are_left_out_and_counted(tmp_path: Path, text: s
 
 def test_a_plain_table_is_nobody_elses(tmp_path: Path) -> None:
     """No column lends its times another source's name."""
-    text = "operator,dtype,device,time_us,tokens,source\nmagic,fp16,x,5,7,neusight\nmagic,fp16,x,6,8,\n"
-    rows = read_tables([write_table(tmp_path, "t.csv", text)])
-    assert {row.source for row in rows} == {"plain"}
+    text = "operator,dtype,device,time_us,tokens,source\nmagic,fp16,x,5,7,neusight\nmagic,fp16,x,6,7,\n"
+    (row,) = read_tables([write_table(tmp_path, "t.csv", text)])
+    assert row.source == "plain" and row.time_s == {"x": pytest.approx(5.5e-6)}
+
+
+def test_tables_read_apart_are_joined_as_if_read_together(tmp_path: Path) -> None:
+    steps = "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,{},12,9,9,0\n"
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder, device in zip(folders, ("V100", "T4"), strict=True):
+        write_table(folder, "operators.csv", PLAIN.replace("my card", device))
+        write_table(folder, "models.csv", MODEL_OPERATORS.format(device))
+        write_table(folder, "steps.csv", steps.format(device))
+    write_table(folders[1], "bad.csv", LAYERS.format(0))
+    apart = [read_all([folder]) for folder in folders]
+    assert joined(apart) == read_all(folders)
+    assert {"nvidia-v100", "nvidia-t4"} <= joined(apart).devices
+    assert "nvidia-t4" not in apart[0].devices
 
 
 @pytest.mark.parametrize(

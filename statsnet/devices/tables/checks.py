@@ -26,17 +26,23 @@ WRONG_SHARE = 0.05
 def understood(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:
     """The rows whose words and sizes are an operator's. Others are counted."""
     for row in rows:
-        dims = dict(row.dims)
-        if any(len(word) > LONGEST_WORD for word in (row.operator, row.dtype, row.variant, *dims)):
-            tally.drop(path, f"an operator, a dtype, a variant or a dim has more than {LONGEST_WORD} characters")
-            continue
-        try:
-            check_dims(row.operator, dims)
-            work_of(row.operator, row.dtype, dims, row.variant)
-        except (ValueError, OverflowError):
-            tally.drop(path, "a size is zero or too large, or no size of this operator")
-            continue
-        yield row
+        if fault := fault_of(row):
+            tally.drop(path, fault)
+        else:
+            yield row
+
+
+def fault_of(row: TableRow) -> str:
+    """Why a row's words or sizes are no operator's; empty if they are."""
+    dims = dict(row.dims)
+    if any(len(word) > LONGEST_WORD for word in (row.operator, row.dtype, row.variant, *dims)):
+        return f"an operator, a dtype, a variant or a dim has more than {LONGEST_WORD} characters"
+    try:
+        check_dims(row.operator, dims)
+        work_of(row.operator, row.dtype, dims, row.variant)
+    except (ValueError, OverflowError):
+        return "a size is zero or too large, or no size of this operator"
+    return ""
 
 
 def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:

@@ -20,7 +20,8 @@ from statsnet.errors import FileFormatError
 SOURCE = "plain"
 COLUMNS = frozenset({"operator", "dtype", "device"})
 UNITS = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6}
-_WORDS = COLUMNS | UNITS.keys() | {"variant", "direction"}
+_WORDS = COLUMNS | UNITS.keys() | {"variant", "direction", "source"}
+"""Columns that are no dims. A `source` is not looked at: whoever wrote the table, its times are not another's."""
 
 
 def _dims(record: Record, columns: list[str]) -> tuple[tuple[str, int], ...]:
