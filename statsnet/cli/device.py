@@ -78,14 +78,14 @@ def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str 
     """
     output.check_file(path)
     from statsnet.devices.device_record import build_record, save_record
-    from statsnet.devices.names import device_named
+    from statsnet.devices.names import measured_device
     from statsnet.progress import Progress
 
     with output.progress() as show:
         show(Progress(stage="reading"))
         rows, notes = _read([Path(source) for source in sources], name)
         there = {d for row in rows for d in row.time_s}
-        device = device_named(name, there, noun="measured device", hint="give one of these names")
+        device = measured_device(name, there)
         target = Path(path or f"{device}.json.gz")
         output.check_folder(target.parent)
         record = build_record(rows, device, keep_doubtful=keep_doubtful, report=show)
@@ -114,9 +114,9 @@ def _read(sources: list[Path], name: str) -> tuple[list[TableRow], list[str]]:
         rows, notes = [*rows, *recorded.rows], [*notes, *recorded.notes]
     if not rows:
         raise UsageError(
-            "the tables hold no operator with a time",
+            "the sources hold no operator with a time",
             cause="; ".join(notes) or "they are of whole models",
-            hint="docs/how-to/absent-device.md says what a table must hold",
+            hint="docs/how-to/absent-device.md says what a table and a recording must hold",
         )
     return rows, notes
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -117,7 +117,6 @@ def build_record(
     device: str,
     *,
     keep_doubtful: bool = False,
-    notes: Iterable[str] = (),
     report: Report = silent,
 ) -> DeviceRecord:
     """The record of a device from the rows that have its time. Raises UsageError if there are none, or too few."""
@@ -125,7 +124,7 @@ def build_record(
     if not here:
         known = sorted({d for row in rows for d in row.time_s})
         raise UsageError(
-            f"no table has times of '{device}'",
+            f"no source has times of '{device}'",
             cause=f"they have {', '.join(known[:40]) or 'none'}", hint="give one of these names",
         )  # fmt: skip
     doubts = Counter(doubt for row in here if (doubt := doubt_of(row, device))) if not keep_doubtful else Counter()
@@ -134,16 +133,16 @@ def build_record(
     exact = tuple(_exact_time(row, device) for row in clean if row.source == RECORDING)
     if not models and not exact:
         raise UsageError(
-            f"the tables have too few clean times of '{device}'",
+            f"the sources have too few clean times of '{device}'",
             cause="; ".join(doubts) or f"{len(clean)} operators of many kinds",
-            hint="add tables, or --keep-doubtful if operators were left out as doubtful",
+            hint="add tables or recordings, or --keep-doubtful if operators were left out as doubtful",
         )
     sources = sorted({row.source for row in clean})
     left_out = [f"{count} operators: {why}" for why, count in sorted(doubts.items())]
     return DeviceRecord(
         device=device, models=tuple(models), reached=reached_by(clean, device),
         sources=tuple(provenance_of(source) for source in sources), measured=len(clean), exact=exact,
-        left_out=tuple(note[:400] for note in (*left_out, *notes)),
+        left_out=tuple(left_out),
     )  # fmt: skip
 
 

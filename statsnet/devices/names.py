@@ -158,6 +158,11 @@ def device_named(
     )  # fmt: skip
 
 
+def measured_device(name: str, known: Collection[str]) -> str:
+    """As `device_named`, of the devices that some tables or recordings measured."""
+    return device_named(name, known, noun="measured device", hint="give one of these names")
+
+
 def is_known(spelling: str) -> bool:
     """Whether a spelling stands for one device of the list."""
     slug = slug_of(spelling)

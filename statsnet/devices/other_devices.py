@@ -33,15 +33,17 @@ Call = tuple[str, str, Sequence[Any], Sequence[Any]]
 
 class OtherDevices:
     """Factors and risks of operators. `known` are records by their devices; `wanted` are the target's operators.
+    `shares`: by device, which share of the target's time its record knows.
 
     An operator's factor is its time in the other record ÷ that in this device's. If the other record does not know its
     kind, its own time changes like the rooflines of the two devices: two guesses of one kind have the same error.
     """
 
     def __init__(
-        self, here: TableTimes, known: Mapping[str, TableTimes], risk: CutRisk | None, wanted: Iterable[Call]
-    ) -> None:
-        self.names = tuple(sorted(known))
+        self, here: TableTimes, known: Mapping[str, TableTimes], risk: CutRisk | None, wanted: Iterable[Call],
+        shares: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        self.names, self.shares = tuple(sorted(known)), shares or {}
         self._here, self._others = here, [known[name] for name in self.names]
         self._risks = _Risks(risk, wanted) if risk else None
         self._fates: dict[str, Fate] = {}
@@ -69,17 +71,15 @@ def other_devices(here: RecordedDevice, mix: Mix, profiles: Path, without: Colle
     by tables. Raises FileFormatError if a record is damaged."""
     if not isinstance(here.model, TableTimes):
         return None
-    own = {here.model.record.device, *without}
-    calls = [(m.weight, c.calls, (c.op, c.phase, c.args, c.outputs)) for m in mix.members for c in m.signature.clusters]
-    known = {}
-    for name, path in record_paths(profiles).items():
-        if name in own:
-            continue
-        times = TableTimes(load_record(path))
-        if known_share(times, here.model, mix) >= LEAST_KNOWN:
-            known[name] = times
+    others = {name: path for name, path in record_paths(profiles).items() if name not in without}
+    others.pop(here.model.record.device, None)
+    known = {name: TableTimes(load_record(path)) for name, path in others.items()}
+    shares = {name: known_share(times, here.model, mix) for name, times in known.items()}
+    shares = {name: share for name, share in shares.items() if share >= LEAST_KNOWN}
+    calls = [(c.op, c.phase, c.args, c.outputs) for m in mix.members for c in m.signature.clusters]
     path = profiles / FOLDER / FILE
-    return OtherDevices(here.model, known, load_risk(path) if path.exists() else None, [call for *_, call in calls])
+    risk = load_risk(path) if path.exists() else None
+    return OtherDevices(here.model, {name: known[name] for name in shares}, risk, calls, shares)
 
 
 def known_share(times: TableTimes, here: TableTimes, mix: Mix) -> float:

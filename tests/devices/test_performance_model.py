@@ -187,7 +187,7 @@ def test_what_can_not_be_read_is_not_written(record: DeviceRecord, tmp_path: Pat
 
 
 def test_too_little_to_record() -> None:
-    with pytest.raises(UsageError, match="no table has times of 'acme-two'"):
+    with pytest.raises(UsageError, match="no source has times of 'acme-two'"):
         build_record(gemm_rows(20), "acme-two")
     with pytest.raises(UsageError, match="too few"):
         build_record(gemm_rows(5), DEVICE)
