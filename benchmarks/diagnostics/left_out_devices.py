@@ -1,7 +1,8 @@
 """Does a proxy that was made from a GPU's record follow its suite to a GPU that its making did not know?
 
     python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--mix MIX] [--mode inference]
-        [--ways 1,2,3,4,5] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12] [--profiles DIR]
+        [--dtype DTYPE] [--ways 1,2,3,4,5] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12]
+        [--profiles DIR]
 
 Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each other device whose record
 knows much of the mix is left out in turn: it is in no row. The suite's and the proxy's factor come from the left-out
@@ -103,6 +104,7 @@ def main() -> None:
     options.add_argument("--device", default="nvidia-h100-sxm")
     options.add_argument("--mix", default="llm:1")
     options.add_argument("--mode", default="inference")
+    options.add_argument("--dtype", help="count the members in it; default: that of the mix")
     options.add_argument("--ways", default="1,2,3,4,5", help=", ".join(f"{i}: {w}" for i, w in enumerate(WAYS, 1)))
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--candidates", type=int, default=360)
@@ -116,7 +118,9 @@ def main() -> None:
     effort = replace(
         QUICK, rounds=given.rounds, least_rounds=given.rounds, free_rounds=given.rounds, candidates=given.candidates
     )
-    make = MakeOptions(mode=given.mode, device=f"recorded:{given.device}", profiles=given.profiles, effort=effort)
+    make = MakeOptions(
+        mode=given.mode, dtype=given.dtype, device=f"recorded:{given.device}", profiles=given.profiles, effort=effort
+    )  # fmt: skip
     rows = list(compared(given.mix, make, ways, given.budget, given.most))
     print(table(rows, given.device, given.mix))
 
