@@ -7,7 +7,8 @@
 The folders hold published tables of operators' times (docs/across-gpus.md). For each ordered pair of devices A and B,
 every contestant is made from A's times and from the tables of the other devices, and its factor from A to B is
 compared with the suite's. B's times only check. Devices in --evaluate-only are never known to any proxy's making; if
-there are any, the pairs with one of them count. The last line gives our mean and worst error for each suite.
+there are any, the pairs with one of them count. The last line gives the mean and worst error of the selected
+operators for each suite.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pathlib import Path
 from benchmarks import csv_tables
 from benchmarks.across.contestants import DRAWS, PROXIES, RANDOM, RATIOS, random_by_time
 from benchmarks.across.figures import AcrossRow, last_line, summary
+from benchmarks.across.grid_times import GridTimes
 from benchmarks.across.pairs import LONGEST_SHARE, Pair, Timed
 from benchmarks.across.suites import SUITES
 from benchmarks.console import parser, report, start
-from statsnet.devices.grid_times import GridTimes
-from statsnet.devices.tables.reading import Tables, read_all
+from statsnet.devices.tables.reading import joined, read_all
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
@@ -71,8 +72,8 @@ def compared(
 ) -> Iterator[AcrossRow]:
     """All contestants on all pairs of devices."""
     report(Progress(stage="reading tables"))
-    tables = read_all([*folders, *evaluate_only], _keep)
-    unseen = _devices(read_all(evaluate_only, _keep)) if evaluate_only else frozenset[str]()
+    read = [read_all(folders, _keep), *([read_all(evaluate_only, _keep)] if evaluate_only else [])]
+    tables, unseen = joined(read), frozenset[str]().union(*(t.devices for t in read[1:]))
     times = GridTimes(tables.rows)
     for number in suites:
         found = SUITES[number](tables)
@@ -89,11 +90,6 @@ def compared(
 
 def _keep(row: TableRow) -> bool:
     return WANTED.get(row.source) == row.dtype
-
-
-def _devices(tables: Tables) -> frozenset[str]:
-    of_models = {d for operators in tables.models.values() for o in operators for d in o.row.time_s}
-    return frozenset({*tables.devices, *of_models, *(s.device for s in tables.steps)})
 
 
 def _rows(pair: Pair) -> Iterator[AcrossRow]:

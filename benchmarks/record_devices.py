@@ -1,6 +1,6 @@
 """Which devices do published tables record, and how well are operators of new sizes predicted on them?
 
-    .venv/bin/python benchmarks/record_devices.py TABLES... [--device NAME ...] [-o profiles_db/devices]
+    python benchmarks/record_devices.py TABLES... [--device NAME ...] [-o profiles_db/devices]
 
 TABLES are folders or files that `statsnet device import` reads. Writes a record for each device whose tables are clean,
 an ATTRIBUTION.md beside them, and prints held-out errors by device and kind of operator as a Markdown table. Records
@@ -9,17 +9,20 @@ that are there are kept, unless --device names them.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.console import parser, report, start
 from statsnet.devices.device_record import DeviceRecord, build_record, load_record, save_record
+from statsnet.devices.names import measured_device
 from statsnet.devices.record_folder import ENDING, attribution
 from statsnet.devices.tables.provenance import doubt_of
 from statsnet.devices.tables.reading import read_tables
 from statsnet.errors import UsageError
+from statsnet.progress import Progress
+from statsnet.signatures.canonical import write_text_atomically
 
 FEWEST = 50
 """Kinds with fewer rows are recorded, but their errors are not shown."""
@@ -44,28 +47,29 @@ def errors_table(records: Iterable[DeviceRecord]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="+", type=Path)
-    parser.add_argument("--device", action="append", default=[])
-    parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices"))
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("tables", nargs="+", type=Path)
+    options.add_argument("--device", action="append", default=[], metavar="NAME", help="make this record anew")
+    options.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices"))
+    given = options.parse_args()
+    report(Progress(stage="reading tables"))
     rows = read_tables(given.tables, keep=lambda row: not row.source.startswith("llmservingsim"))
     measured = Counter(d for row in rows for d in row.time_s if not doubt_of(row, d))
-    devices = sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS)
-    for device in given.device or devices:
+    asked = [measured_device(name, measured) for name in given.device]
+    for device in asked or sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS):
         path = given.output / f"{device}{ENDING}"
-        if path.exists() and not given.device:
+        if path.exists() and not asked:
             continue
         try:
-            record = build_record(rows, device, report=lambda kind, d=device: print(d, kind, file=sys.stderr))
+            record = build_record(rows, device, report=report)
         except UsageError as error:
             print(error, file=sys.stderr)
             continue
         save_record(path, record)
     records = [load_record(path) for path in sorted(given.output.glob(f"*{ENDING}"))]
-    (given.output / "ATTRIBUTION.md").write_text(attribution(records))
+    write_text_atomically(given.output / "ATTRIBUTION.md", attribution(records))
     print(errors_table(records))
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -8,15 +8,15 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
+from benchmarks.across.operator_selection import Choice, by_kernel_class, choose
 from benchmarks.across.pairs import Pair
-from statsnet.devices.operator_selection import Choice, choose
 
 DRAWS = 8
 MEDOIDS_AT_MOST = 44
 
 
-def ours(pair: Pair) -> np.ndarray:
-    """The product's choice. `there_s` is not looked at."""
+def selected(pair: Pair) -> np.ndarray:
+    """The operators that operator_selection.py chooses. `there_s` is not looked at."""
     return choose(pair.sample.choice).counts
 
 
@@ -48,12 +48,8 @@ def medoids(pair: Pair) -> np.ndarray:
 
 
 def _centres(choice: Choice, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    classes: dict[object, list[int]] = {}
-    for i, trait in enumerate(choice.traits):
-        classes.setdefault(trait.kernel_class, []).append(i)
     centres, shares = [], []
-    for members in classes.values():
-        own = np.array(members)
+    for own in by_kernel_class(choice.traits):
         share = choice.share[own]
         count = min(len(own), max(1, round(wanted * float(share.sum()))))
         sizes = np.array([choice.traits[i].sizes for i in own])
@@ -91,16 +87,12 @@ def random_by_time(pair: Pair, seed: int) -> np.ndarray:
     return counts
 
 
-def as_it_was(pair: Pair) -> np.ndarray:
-    """The former objective: each kernel class gets its share of time, from one small operator of the class, the one
-    nearest to an eighth of the class's usual time. It stands for a block whose sizes were cut."""
+def small_by_class(pair: Pair) -> np.ndarray:
+    """Each kernel class gets its share of time, from one small operator of the class: the one nearest to an eighth of
+    the class's usual time. It stands for a block whose sizes were cut."""
     choice = pair.sample.choice
-    classes: dict[object, list[int]] = {}
-    for i, trait in enumerate(choice.traits):
-        classes.setdefault(trait.kernel_class, []).append(i)
     centres, shares = [], []
-    for members in classes.values():
-        own = np.array(members)
+    for own in by_kernel_class(choice.traits):
         usual_s = float(np.average(choice.time_s[own], weights=np.maximum(choice.share[own], 1e-12)))
         centres.append(int(own[np.argmin(np.abs(np.log(choice.time_s[own] / (usual_s / 8.0))))]))
         shares.append(float(choice.share[own].sum()))
@@ -136,9 +128,10 @@ def one_model(pair: Pair) -> float | None:
     return float((calls @ pair.there_s[own]) / (calls @ sample.choice.time_s[own]))
 
 
-OURS = "ours"
+SELECTED = "selection of operators"
 PROXIES: dict[str, Callable[[Pair], np.ndarray]] = {
-    OURS: ours, "most expensive rows": most_expensive, "k-medoids": medoids, "our method as it was": as_it_was,
+    SELECTED: selected, "most expensive rows": most_expensive, "k-medoids": medoids,
+    "small operators by kernel class": small_by_class,
 }  # fmt: skip
 RATIOS: dict[str, Callable[[Pair], float | None]] = {
     "ratio of peaks": ratio_of_peaks, "one model for all": one_model,

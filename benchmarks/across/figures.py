@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.across.contestants import OURS
+from benchmarks.across.contestants import SELECTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def summary(rows: Sequence[AcrossRow]) -> str:
     lines: list[str] = []
     for name in dict.fromkeys(r.name for r in rows):
         own = [r for r in rows if r.name == name]
-        first = [r for r in own if r.contestant == OURS]
+        first = [r for r in own if r.contestant == SELECTED]
         devices = sorted({d for r in own for d in (r.device_a, r.device_b)})
         exact = float(np.mean([r.exact_share for r in first]))
         lines += [
@@ -83,10 +83,10 @@ def _two(errors: Sequence[float]) -> str:
 
 
 def last_line(rows: Sequence[AcrossRow]) -> str:
-    """Mean and worst error of our proxies, for each suite."""
+    """Mean and worst error of the selected operators, for each suite."""
     parts = []
     for name in dict.fromkeys(r.name for r in rows):
-        own = [r for r in rows if r.name == name and r.contestant == OURS]
+        own = [r for r in rows if r.name == name and r.contestant == SELECTED]
         text = f"suite {own[0].suite} ({name}): mean {np.mean([r.error for r in own]):.2%}, "
         text += f"worst {max(r.error for r in own):.2%}"
         steps = [(e, f) for r in own if (e := r.step_error) is not None and (f := r.floor) is not None]

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.across.grid_times import GridTimes
+from benchmarks.across.operator_selection import Choice, Trait
 from benchmarks.across.suites import Operator, Suite
-from statsnet.devices.grid_times import GridTimes
-from statsnet.devices.operator_selection import Choice, Trait
 from statsnet.devices.operator_work import work_of
 
 MOST_OPERATORS = 44
-"""Different operators in a proxy, as in the product's."""
+"""Different operators in a proxy."""
 
 SHORTEST_S = 0.05
 LONGEST_SHARE = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.across.contestants import OURS
+from benchmarks.across.contestants import SELECTED
 from benchmarks.across.figures import AcrossRow
 from statsnet.reporting.pictures import COLOURS, GREY, figure
 
@@ -12,8 +12,8 @@ MARGIN = 1.2
 
 
 def across_svg(rows: Sequence[AcrossRow]) -> str:
-    """Our proxies' factors in logarithmic axes, a colour for each suite."""
-    own = [r for r in rows if r.contestant == OURS]
+    """The selected operators' factors in logarithmic axes, a colour for each suite."""
+    own = [r for r in rows if r.contestant == SELECTED]
     factors = [f for r in own for f in (r.suite_factor, r.proxy_factor)]
     low, high = min(factors) / MARGIN, max(factors) * MARGIN
     with figure(6.2, 5.4) as (made, text):

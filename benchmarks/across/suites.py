@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from statsnet.devices.tables.neusight_models import LAUNCHES_NOTHING, ModelKey, ModelOperator
+from statsnet.devices.operator_mapping import Mapped, mapped
+from statsnet.devices.tables.model_steps import ModelKey, ModelOperator
+from statsnet.devices.tables.neusight_models import LAUNCHES_NOTHING
+from statsnet.devices.tables.provenance import SMALL_CARDS
 from statsnet.devices.tables.reading import Tables
 from statsnet.devices.tables.row import Direction, TableRow
-from statsnet.devices.tables.words import named
+from statsnet.devices.tables.words import ATTENTIONS, named
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.storage import load_signature
 
@@ -22,8 +25,7 @@ EXPERTS, EXPERTS_PER_TOKEN = 8, 2
 BATCH = 64
 """Of the convolutional networks: the largest at which no convolution takes longer than tens of milliseconds."""
 
-LOW_POWER = ("nvidia-l4", "nvidia-p4", "nvidia-t4")
-"""Cards of 70 W: their clocks fall within a whole step, so single operators say little of it."""
+DIRECTIONS: tuple[Direction, ...] = ("forward", "backward_data", "backward_weight")
 
 LEAST_SHARE = 0.9
 """A device is of a suite if its table has this share of the suite's rows."""
@@ -73,39 +75,40 @@ def llm_serving(tables: Tables) -> list[Suite]:
 
 def _language_operators(name: str) -> tuple[Operator, ...]:
     signature = load_signature(str(COUNTS / f"{name}.inference.json"))
-    counts: dict[tuple[str, tuple[int, ...], str], float] = defaultdict(float)
+    counts: dict[Mapped, float] = defaultdict(float)
     for cluster in signature.clusters:
         if (described := _described(cluster)) is not None:
             counts[described] += cluster.calls
-    return tuple(
-        Operator(row=_asked("aiconfigurator", operator, "bfloat16", sizes, variant), calls=calls)
-        for (operator, sizes, variant), calls in sorted(counts.items())
-    )
+    ordered = sorted(counts.items(), key=lambda counted: (counted[0].operator, counted[0].dims))
+    return tuple(Operator(row=part.row("aiconfigurator"), calls=calls) for part, calls in ordered)
 
 
-def _described(cluster: Cluster) -> tuple[str, tuple[int, ...], str] | None:
-    """Operator, sizes and variant of a cluster; None for what the tables do not have."""
-    shapes = [tuple(a["shape"]) for a in cluster.args if isinstance(a, dict) and "shape" in a]
-    name = cluster.op.split(".")[1]
-    if name in ("mm", "addmm"):
-        (m, k), (_, n) = shapes[-2:]
-        return "gemm", (1, m, n, k), "NT"
-    if name == "bmm":
-        (b, m, k), (_, _, n) = shapes
-        if n == 1:  # an expert's matrix and a token: the layer is counted with the first of two products
-            tokens = b // EXPERTS_PER_TOKEN
-            first = m > k
-            return ("moe", (tokens, k, m // 2, EXPERTS_PER_TOKEN, EXPERTS, 1, 1), "balanced") if first else None
-        return ("attention_prefill", (1, m, n, b, b, k, 0), "kv bfloat16") if m == n else None
-    if "attention" in name:
-        (b, heads, q, size), (_, kv_heads, kv, _) = shapes[:2]
-        operator = "attention_decode" if q == 1 else "attention_prefill"
-        return operator, (b, q, kv, heads, kv_heads, size, 0), "kv bfloat16"
-    return None
+def _described(cluster: Cluster) -> Mapped | None:
+    """What the tables call a cluster; None for what they do not have."""
+    parts = mapped(cluster.op, cluster.args, cluster.outputs)
+    if parts is None or len(parts) > 1:
+        return None
+    (part,) = parts
+    if part.operator in ATTENTIONS:
+        return _in_bf16(part.operator, tuple(size for _, size in part.dims), "kv bfloat16")
+    if part.operator != "gemm":
+        return None
+    b, m, n, k = (size for _, size in part.dims)
+    if b == 1:
+        return _in_bf16("gemm", (b, m, n, k), "NT")
+    if n == 1:  # an expert's matrix and a token: the layer is counted with the first of two products
+        sizes = (b // EXPERTS_PER_TOKEN, k, m // 2, EXPERTS_PER_TOKEN, EXPERTS, 1, 1)
+        return _in_bf16("moe", sizes, "balanced") if m > k else None
+    return _in_bf16("attention_prefill", (1, m, n, b, b, k, 0), "kv bfloat16") if m == n else None
 
 
-def transformers(tables: Tables, excluded: Collection[str] = LOW_POWER) -> list[Suite]:
-    """NeuSight's five transformers in inference, each batch a member, with their measured steps."""
+def _in_bf16(operator: str, sizes: tuple[int, ...], variant: str) -> Mapped:
+    return Mapped(operator=operator, dtype="bfloat16", dims=named(operator, sizes), variant=variant)
+
+
+def transformers(tables: Tables) -> list[Suite]:
+    """NeuSight's five transformers in inference, each batch a member, with their measured steps. The clocks of small
+    cards fall within a whole step, so their single operators say little of it."""
     steps = {(s.step, s.device): s for s in tables.steps if s.variant == "" and s.layers}
     members = []
     for key in sorted(tables.models, key=lambda k: (k.model, k.batch)):
@@ -114,7 +117,7 @@ def transformers(tables: Tables, excluded: Collection[str] = LOW_POWER) -> list[
         layers = {s.layers for (step, _), s in steps.items() if step == key}
         if len(layers) == 1 and (count := layers.pop()):
             step_s = {device: s.time_s for (step, device), s in steps.items() if step == key}
-            members.append(_transformer(key, tables.models[key], count, step_s, excluded))
+            members.append(_transformer(key, tables.models[key], count, step_s))
     devices = tuple(sorted({d for m in members for d in (m.clean or ())}))
     return [Suite(number=2, name="transformers, fp32", members=tuple(members), devices=devices)] if members else []
 
@@ -123,13 +126,11 @@ OFF = (0.89, 1.12)
 """A device's operators of a model are clean if their sum ÷ the measured step lies between these."""
 
 
-def _transformer(
-    key: ModelKey, found: Sequence[ModelOperator], layers: int, step_s: Mapping[str, float], excluded: Collection[str]
-) -> Member:
+def _transformer(key: ModelKey, found: Sequence[ModelOperator], layers: int, step_s: Mapping[str, float]) -> Member:
     operators = [o for o in found if o.row.operator not in LAUNCHES_NOTHING]
     devices = {d for o in operators for d in o.row.time_s}
     sums = {d: sum(o.calls_with(layers) * o.row.time_s.get(d, 0.0) for o in operators) for d in devices}
-    clean = frozenset(d for d in devices - {*excluded} if d in step_s and OFF[0] <= sums[d] / step_s[d] <= OFF[1])
+    clean = frozenset(d for d in devices - SMALL_CARDS if d in step_s and OFF[0] <= sums[d] / step_s[d] <= OFF[1])
     return Member(
         name=f"{key.model}, batch {key.batch}",
         operators=tuple(Operator(row=o.row, calls=o.calls_with(layers)) for o in operators),
@@ -167,10 +168,11 @@ def convolutional_networks(tables: Tables) -> list[Suite]:
     for name, layers in (("ResNet-50", resnet50()), ("VGG-16", vgg16())):
         operators = []
         for sizes, calls in layers.items():
-            for direction in ("forward", "backward_data", "backward_weight"):
-                asked = _asked("miopen", "convolution", "float32", sizes, "NCHW", direction)
-                if asked.key in known:
-                    operators.append(Operator(row=known[asked.key], calls=calls))
+            for direction in DIRECTIONS:
+                part = Mapped(operator="convolution", dtype="float32", dims=named("convolution", sizes), variant="NCHW",
+                              direction=direction)  # fmt: skip
+                if (row := known.get(part.row("miopen").key)) is not None:
+                    operators.append(Operator(row=row, calls=calls))
         members.append(Member(name=name, operators=tuple(operators), step_s={}))
     rows = [o.row for m in members for o in m.operators]
     names = {d for r in rows for d in r.time_s}
@@ -211,16 +213,6 @@ def vgg16() -> dict[tuple[int, ...], int]:
 def _conv(channels: int, size: int, out: int, kernel: int, stride: int) -> tuple[int, ...]:
     pad = kernel // 2
     return (BATCH, channels, size, size, out, kernel, kernel, pad, pad, stride, stride, 1, 1, 1)
-
-
-def _asked(
-    source: str, operator: str, dtype: str, sizes: Sequence[int], variant: str, direction: Direction = "forward"
-) -> TableRow:
-    """A row without times: what a table is asked for."""
-    return TableRow(
-        source=source, operator=operator, dtype=dtype, dims=named(operator, tuple(sizes)), variant=variant,
-        direction=direction, time_s={},
-    )  # fmt: skip
 
 
 SUITES: dict[int, Callable[[Tables], list[Suite]]] = {

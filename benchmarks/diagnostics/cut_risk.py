@@ -1,6 +1,6 @@
 """How much does an operator's factor between devices change if one of its axes is cut?
 
-    .venv/bin/python benchmarks/diagnostics/cut_risk.py TABLES... [--without DEVICE ...] [-o FILE]
+    python benchmarks/diagnostics/cut_risk.py TABLES... [--without DEVICE ...] [-o FILE]
 
 TABLES are folders or files that `statsnet device import` reads. Operators that differ in one axis alone are compared on
 all pairs of devices that measured both; the result is the mean of |ln(factor when cut ÷ factor)| by kind, axis, size
@@ -9,7 +9,6 @@ and cut. Writes the file that synthesis reads (profiles_db/devices/cut_risk.json
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -18,11 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.console import parser, report, start
 from statsnet.devices.cut_risk import AXES, MOST_OCTAVES, POINTWISE, CutRisk, RiskEntry, save_risk
+from statsnet.devices.names import measured_device
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.provenance import doubt_of
 from statsnet.devices.tables.reading import read_tables
 from statsnet.devices.tables.row import TableRow
+from statsnet.errors import UsageError
+from statsnet.progress import Progress
 
 POINTWISE_OPERATORS = frozenset(
     {"add", "mul", "div", "pow", "relu", "gelu", "tanh", "softmax", "layer_norm", "rms_norm", "silu_mul"}
@@ -117,16 +120,25 @@ def table(risk: CutRisk) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="+", type=Path)
-    parser.add_argument("--without", action="append", default=[], metavar="DEVICE")
-    parser.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices/cut_risk.json"))
-    given = parser.parse_args()
-    rows = read_tables(given.tables, keep=lambda row: row.source != "llmservingsim")
-    risk = learn(rows, given.without)
+    options = parser(__doc__)
+    options.add_argument("tables", nargs="+", type=Path)
+    options.add_argument("--without", action="append", default=[], metavar="DEVICE", help="not looked at")
+    options.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices/cut_risk.json"))
+    given = options.parse_args()
+    report(Progress(stage="reading tables"))
+    rows = read_tables(given.tables)
+    there = {device for row in rows for device in row.time_s}
+    without = [measured_device(name, there) for name in given.without]
+    risk = learn(rows, without)
+    if not risk.entries:
+        raise UsageError(
+            "nothing can be learnt from these tables",
+            cause=f"no two devices measured {FEWEST_PAIRS} pairs of operators that differ in one size",
+            hint="name tables of the same operators on several devices",
+        )
     save_risk(given.output, risk)
     print(table(risk))
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -1,7 +1,8 @@
 """Does a proxy that was made from a GPU's record follow its suite to a GPU that its making did not know?
 
-    .venv/bin/python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--mix MIX] [--mode inference]
-        [--ways 1,2,3,4,5] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12] [--profiles DIR]
+    python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--mix MIX] [--mode inference]
+        [--dtype DTYPE] [--ways 1,2,3,4,5] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12]
+        [--profiles DIR]
 
 Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each other device whose record
 knows much of the mix is left out in turn: it is in no row. The suite's and the proxy's factor come from the left-out
@@ -10,22 +11,21 @@ record, operator by operator, as other_devices.py does. Prints one Markdown tabl
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from statsnet.devices.device_record import load_record
+from benchmarks.console import parser, report, start
 from statsnet.devices.make_proxy import MakeOptions, open_bench
-from statsnet.devices.other_devices import OtherDevices, known_share
-from statsnet.devices.record_folder import record_paths
+from statsnet.devices.other_devices import OtherDevices
 from statsnet.devices.recorded_bench import RecordedBench
 from statsnet.devices.table_times import TableTimes
+from statsnet.errors import UsageError
+from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
-from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of_mix
@@ -41,39 +41,41 @@ LEAST_KNOWN = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Part of what is known of other devices: those at these `places`, and the risk of cut sizes or not."""
+    """Part of what is known of other devices: their factors or the risk of cut sizes, or both."""
 
     other: OtherDevices
-    places: tuple[int, ...]
+    has_devices: bool
     has_risk: bool
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.other.names[i] for i in self.places)
+        return self.other.names if self.has_devices else ()
 
     def fate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Fate:
         """Of one call."""
         whole = self.other.fate(op, phase, args, outputs)
-        return Fate(factors=tuple(whole.factors[i] for i in self.places), risk=whole.risk if self.has_risk else 0.0)
+        return Fate(factors=whole.factors if self.has_devices else (), risk=whole.risk if self.has_risk else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How proxies are made: whether blocks have their own sizes first, and which rows there are."""
+    """How proxies are made: whether blocks have their own sizes first, and which rows there are. Blocks are resized
+    where neither real devices nor risks are rows, as the product does (synthesis/rounds.py)."""
 
     own_sizes: bool
     has_devices: bool
     has_risk: bool
 
-    def setup(self, setup: BenchSetup, other: OtherDevices, left_out: str) -> BenchSetup:
-        """The product's, changed. The device that is left out is in no row."""
-        places = tuple(i for i, name in enumerate(other.names) if self.has_devices and name != left_out)
-        known = Known(other, places, self.has_risk) if self.has_devices or self.has_risk else None
+    def setup(self, setup: BenchSetup) -> BenchSetup:
+        """The product's, changed."""
+        other = setup.elsewhere
+        assert isinstance(other, OtherDevices)
+        known = Known(other, self.has_devices, self.has_risk) if self.has_devices or self.has_risk else None
         return replace(setup, own_sizes=self.own_sizes, elsewhere=known)
 
 
 WAYS = {
-    "modelled devices, cut sizes (as it was)": Way(own_sizes=False, has_devices=False, has_risk=False),
+    "modelled devices, cut sizes": Way(own_sizes=False, has_devices=False, has_risk=False),
     "modelled devices, own sizes": Way(own_sizes=True, has_devices=False, has_risk=False),
     "own sizes, risk": Way(own_sizes=True, has_devices=False, has_risk=True),
     "own sizes, real devices": Way(own_sizes=True, has_devices=True, has_risk=False),
@@ -98,52 +100,65 @@ class Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="nvidia-h100-sxm")
-    parser.add_argument("--mix", default="llm:1")
-    parser.add_argument("--mode", default="inference")
-    parser.add_argument("--ways", default="1,2,3,4,5")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--candidates", type=int, default=360)
-    parser.add_argument("--budget", type=float, help="seconds; default: the product's for a GPU, in all ways")
-    parser.add_argument("--profiles", type=Path)
-    parser.add_argument("--most", type=int, default=12, help="devices that are left out")
-    given = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--device", default="nvidia-h100-sxm")
+    options.add_argument("--mix", default="llm:1")
+    options.add_argument("--mode", default="inference")
+    options.add_argument("--dtype", help="count the members in it; default: that of the mix")
+    options.add_argument("--ways", default="1,2,3,4,5", help=", ".join(f"{i}: {w}" for i, w in enumerate(WAYS, 1)))
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--candidates", type=int, default=360)
+    options.add_argument("--budget", type=float, help="seconds; default: the product's for a GPU, in all ways")
+    options.add_argument("--profiles", type=Path)
+    options.add_argument("--most", type=int, default=12, help="devices that are left out")
+    given = options.parse_args()
+    ways = _ways(given.ways)
+    if min(given.rounds, given.candidates, given.most) < 1:
+        raise UsageError("--rounds, --candidates and --most are at least 1")
     effort = replace(
         QUICK, rounds=given.rounds, least_rounds=given.rounds, free_rounds=given.rounds, candidates=given.candidates
     )
-    options = MakeOptions(mode=given.mode, device=f"recorded:{given.device}", profiles=given.profiles, effort=effort)
-    mix, bench = open_bench(given.mix, options)
-    assert isinstance(bench, RecordedBench) and isinstance(bench.recorded.model, TableTimes)
-    here = bench.recorded.model
-    checks = _checks(here, mix, given.profiles)[: given.most]
-    target = target_of_mix(mix, bench.measure_members(mix, bench.machine_speed())[1])
-    budget_s = given.budget or usual_budget_of(target, given.mode, own_sizes=True)
-    request = ProxyRequest(mix_text=given.mix, budget_s=budget_s)
+    make = MakeOptions(
+        mode=given.mode, dtype=given.dtype, device=f"recorded:{given.device}", profiles=given.profiles, effort=effort
+    )  # fmt: skip
+    rows = list(compared(given.mix, make, ways, given.budget, given.most))
+    print(table(rows, given.device, given.mix))
+
+
+def _ways(text: str) -> dict[str, Way]:
+    known = {str(number): name for number, name in enumerate(WAYS, 1)}
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"'{unknown[0]}' is no way", hint=f"--ways takes some of {','.join(known)}")
+    return {known[name]: WAYS[known[name]] for name in names}
+
+
+def compared(
+    mix_text: str, make: MakeOptions, ways: Mapping[str, Way], budget_s: float | None, most: int
+) -> Iterator[Row]:
+    """A row for each way and each device that is left out. Raises UsageError if no record can check."""
+    mix, bench = open_bench(mix_text, make)
     other = bench.setup.elsewhere
+    if not (isinstance(bench, RecordedBench) and isinstance(bench.recorded.model, TableTimes)):
+        raise UsageError(f"'{make.device}' was not made from tables", hint="statsnet device list shows those that were")
     assert isinstance(other, OtherDevices)
-    rows: list[Row] = []
-    for number in given.ways.split(","):
-        name, way = list(WAYS.items())[int(number) - 1]
-        proxy = None
-        for there in checks:
-            if proxy is None or way.has_devices:  # else no device takes part in making it
-                changed = replace(bench, setup=way.setup(bench.setup, other, there))
-                proxy = finish(prepare(mix, changed, request, Design()))
-            rows.append(_row(name, proxy, mix, here, other, there))
-            print(f"{name:45} {there:38} {rows[-1].error:.2%}", flush=True)
-    print(_table(rows, given.device, given.mix))
-
-
-def _checks(here: TableTimes, mix: Mix, profiles: Path | None) -> list[str]:
-    """The devices whose records know most of the mix, except `here`; those that know most of it first."""
-    found = []
-    for name, path in record_paths(ProfilesDB(profiles).path).items():
-        if name != here.record.device:
-            share = known_share(TableTimes(load_record(path)), here, mix)
-            if share >= LEAST_KNOWN:
-                found.append((-share, name))
-    return [name for _, name in sorted(found)]
+    known = sorted((-share, name) for name, share in other.shares.items() if share >= LEAST_KNOWN)
+    checks = [name for _, name in known][:most]
+    if not checks:
+        raise UsageError("no other record knows enough of the mix", cause=f"each knows less than {LEAST_KNOWN:.0%}")
+    target = target_of_mix(mix, bench.measure_members(mix, bench.machine_speed())[1])
+    request = ProxyRequest(
+        mix_text=mix_text, budget_s=budget_s or usual_budget_of(target, make.mode, own_sizes=True)
+    )  # fmt: skip
+    made: dict[str, Proxy] = {}
+    for there in checks:
+        _, without = open_bench(mix_text, replace(make, without_devices=(there,)))
+        for name, way in ways.items():
+            if name not in made or way.has_devices:  # else no device takes part in making it
+                made[name] = finish(prepare(mix, replace(without, setup=way.setup(without.setup)), request, Design()))
+            row = _row(name, made[name], mix, bench.recorded.model, other, there)
+            report(Progress(stage=f"{name}, {there}: {row.error:.2%}"))
+            yield row
 
 
 def _row(way: str, proxy: Proxy, mix: Mix, here: TableTimes, other: OtherDevices, there: str) -> Row:
@@ -164,9 +179,10 @@ def _factor(signature: Signature, here: TableTimes, other: OtherDevices, there: 
     return there_s / here_s
 
 
-def _table(rows: Sequence[Row], device: str, mix: str) -> str:
+def table(rows: Sequence[Row], device: str, mix: str) -> str:
+    """Mean and worst error of each way."""
     lines = [
-        "", f"{mix} on {device}, {len({r.device for r in rows})} devices left out in turn", "",
+        f"{mix} on {device}, {len({r.device for r in rows})} devices left out in turn", "",
         "| way | step | different blocks | mean error | worst error | on |", "|---|---:|---:|---:|---:|---|",
     ]  # fmt: skip
     for way in dict.fromkeys(r.way for r in rows):
@@ -180,4 +196,4 @@ def _table(rows: Sequence[Row], device: str, mix: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -12,16 +12,19 @@ host and collectives are left out. Kernels below 10 µs are shown apart: they ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from benchmarks.console import parser, start
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.names import canonical_name
 from statsnet.devices.operator_mapping import mapped
+from statsnet.devices.performance_model import Evidence
 from statsnet.devices.record_folder import record_named
-from statsnet.devices.recording_rows import HOST_COPIES
+from statsnet.devices.recording_rows import timed_operators
 from statsnet.devices.table_times import TableTimes
 from statsnet.errors import UsageError
 from statsnet.recordings.kineto import read_kineto
@@ -42,7 +45,7 @@ class Checked:
     calls: float
     measured_s: float
     predicted_s: float
-    evidence: str
+    evidence: Evidence
 
     @property
     def is_short(self) -> bool:
@@ -54,11 +57,7 @@ def checked_operators(signature: Signature, record: DeviceRecord) -> list[Checke
     (measurement,) = signature.measurements
     times = TableTimes(record)
     out = []
-    for cluster, time_s, kernel in zip(
-        signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True
-    ):
-        if not time_s or not cluster.calls or kernel.endswith(HOST_COPIES) or cluster.category == "collective":
-            continue
+    for cluster, time_s in timed_operators(signature, measurement, Counter()):
         estimate = times.estimate(cluster.op, cluster.phase, cluster.args, cluster.outputs)
         parts = mapped(cluster.op, cluster.args, cluster.outputs) or ()
         kind = f"{parts[0].operator} {parts[0].dtype}" if parts else base_name(cluster.op)
@@ -82,9 +81,7 @@ def row_of(title: str, operators: Sequence[Checked], total_s: float) -> str:
     """A line of the table."""
     measured_s, predicted_s = sum(o.measured_s for o in operators), sum(o.predicted_s for o in operators)
     ratio = weighted_median((o.predicted_s / o.measured_s, o.calls) for o in operators)
-    shares = [
-        sum(o.predicted_s for o in operators if o.evidence == e) / predicted_s for e in ("exact", "model", "roofline")
-    ]
+    shares = [sum(o.predicted_s for o in operators if o.evidence == e) / predicted_s for e in get_args(Evidence)]
     cells = [
         title, f"{measured_s / total_s:.1%}", f"{1e6 * measured_s:,.0f}", f"{1e6 * predicted_s:,.0f}",
         f"{predicted_s / measured_s:.2f}", f"{ratio:.2f}", *(f"{share:.0%}" for share in shares),

@@ -58,8 +58,7 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
     output.print_notes(notes)
     from statsnet.reporting.device import device_report
 
-    recorded = device_of([signature])
-    output.print_report(device_report(recorded, recorded.model))
+    output.print_report(device_report(device_of([signature])))
     output.print_written(str(target))
 
 
@@ -79,18 +78,17 @@ def import_(sources: tuple[str, ...], name: str, keep_doubtful: bool, path: str 
     """
     output.check_file(path)
     from statsnet.devices.device_record import build_record, save_record
-    from statsnet.devices.names import device_named
+    from statsnet.devices.names import measured_device
     from statsnet.progress import Progress
 
     with output.progress() as show:
         show(Progress(stage="reading"))
         rows, notes = _read([Path(source) for source in sources], name)
-        device = device_named(name, {d for row in rows for d in row.time_s})
+        there = {d for row in rows for d in row.time_s}
+        device = measured_device(name, there)
         target = Path(path or f"{device}.json.gz")
         output.check_folder(target.parent)
-        record = build_record(
-            rows, device, keep_doubtful=keep_doubtful, report=lambda kind: show(Progress(stage=f"fitting {kind}"))
-        )
+        record = build_record(rows, device, keep_doubtful=keep_doubtful, report=show)
     save_record(target, record)
     output.print_notes(notes)
     from statsnet.reporting.device import record_report
@@ -116,9 +114,9 @@ def _read(sources: list[Path], name: str) -> tuple[list[TableRow], list[str]]:
         rows, notes = [*rows, *recorded.rows], [*notes, *recorded.notes]
     if not rows:
         raise UsageError(
-            "the tables hold no operator with a time",
+            "the sources hold no operator with a time",
             cause="; ".join(notes) or "they are of whole models",
-            hint="docs/how-to/absent-device.md says what a table must hold",
+            hint="docs/how-to/absent-device.md says what a table and a recording must hold",
         )
     return rows, notes
 
@@ -151,13 +149,7 @@ def show(name: str, profiles: str | None) -> None:
     Example: statsnet device show nvidia-h100-sxm
     """
     from statsnet.devices.recorded_bench import PREFIX, recorded_device
-    from statsnet.devices.table_times import TableTimes
+    from statsnet.reporting.device import device_report
     from statsnet.signatures.database import ProfilesDB
 
-    recorded = recorded_device(name.removeprefix(PREFIX), ProfilesDB(profiles))
-    from statsnet.reporting.device import device_report, record_report
-
-    if isinstance(recorded.model, TableTimes):
-        output.print_report(record_report(recorded.model.record))
-    else:
-        output.print_report(device_report(recorded, recorded.model))
+    output.print_report(device_report(recorded_device(name.removeprefix(PREFIX), ProfilesDB(profiles))))

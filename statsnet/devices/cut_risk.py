@@ -18,17 +18,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from statsnet.devices.device_record import read_plain
+from statsnet.devices.device_record import content_of, read_plain
 from statsnet.devices.operator_work import work_of
 from statsnet.errors import FileFormatError
 from statsnet.signatures.canonical import canonical_json, write_bytes_atomically
 
 KIND = "statsnet.cut_risk"
-VERSION = 1
+VERSION = 2
 FILE = "cut_risk.json"
+TITLE = "a table of the risks of cut sizes"
 
 POINTWISE = "pointwise"
-"""All operators that read and write each number once; their one axis is the number of elements."""
+"""All operators that read and write each number once; their one axis is the bytes that they move."""
 
 AXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "gemm": {"batch": ("batch",), "m": ("m",), "n": ("n",), "k": ("k",)},
@@ -39,7 +40,7 @@ AXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "attention_prefill": {"batch": ("batch",), "length": ("q_len", "kv_len"), "heads": ("heads",)},
     "attention_decode": {"batch": ("batch",), "length": ("kv_len",), "heads": ("heads",)},
     "attention_encoder": {"batch": ("batch",), "length": ("q_len", "kv_len"), "heads": ("heads",)},
-    POINTWISE: {"elements": ("elements",)},
+    POINTWISE: {"bytes": ("bytes",)},
 }  # fmt: skip
 """The axes of each kind of operator that blocks cut, and the dims that change together."""
 
@@ -123,7 +124,7 @@ def octaves_apart(ours: Mapping[str, int], other: Mapping[str, int], names: Sequ
 
 def _work(operator: str, dtype: str, dims: Mapping[str, int]) -> float:
     if operator == POINTWISE:
-        return float(dims["elements"])
+        return float(dims["bytes"])
     return work_of(operator, dtype, dims)[0]
 
 
@@ -135,14 +136,9 @@ def save_risk(path: Path, risk: CutRisk) -> None:
 
 def load_risk(path: Path) -> CutRisk:
     """Raises FileFormatError if the file can not be read or is of another kind or version."""
-    data = read_plain(path)
-    if data.get("kind") != KIND or data.get("schema_version") != VERSION:
-        raise FileFormatError(
-            f"'{path}' holds no risks that this StatsNet reads",
-            cause=f"its kind is {str(data.get('kind'))[:40]!r}, version {str(data.get('schema_version'))[:20]}",
-            hint="benchmarks/diagnostics/cut_risk.py makes one from tables",
-        )
+    hint = "benchmarks/diagnostics/cut_risk.py makes one from tables"
+    content = content_of(path, read_plain(path), KIND, VERSION, title=TITLE, hint=hint)
     try:
-        return CutRisk(entries=msgspec.convert(data.get("entries"), tuple[RiskEntry, ...], strict=True))
+        return msgspec.convert(content, CutRisk, strict=True)
     except ValueError as error:
-        raise FileFormatError(f"'{path}' holds no risks", cause=str(error)) from error
+        raise FileFormatError(f"'{path}' is not {TITLE}", cause=str(error), hint=hint) from error

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +17,13 @@ from msgspec import Meta
 
 from statsnet.devices.fit_performance import fit_device
 from statsnet.devices.operator_work import work_of
-from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, names_of, ordered
+from statsnet.devices.performance_model import Count, KindModel, Positive, Prediction, predict_rows
 from statsnet.devices.reached import SIXTEEN_BIT, Reached, reached_by
 from statsnet.devices.tables.provenance import RECORDING, Provenance, doubt_of, provenance_of
 from statsnet.devices.tables.row import Direction, TableRow
+from statsnet.devices.tables.words import LARGEST_WORK, check_dims, check_sizes
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.progress import Report, silent
 from statsnet.signatures.canonical import write_bytes_atomically
 
 KIND = "statsnet.device"
@@ -30,6 +32,7 @@ MAX_BYTES = 64 * 2**20
 TITLE = "a recorded device"
 
 Word = Annotated[str, Meta(max_length=400)]
+Size = Annotated[int, Meta(ge=0, le=LARGEST_WORK)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class ExactTime:
 
     operator: Word
     dtype: Word
-    dims: tuple[tuple[Word, Count], ...]
+    dims: tuple[tuple[Word, Size], ...]
     variant: Word
     direction: Direction
     time_s: Positive
@@ -78,47 +81,35 @@ class DeviceRecord:
         """Seconds of this very operator in a recording; None if none has it."""
         return self._exact.get(row.key[1:])
 
-    def model_for(
-        self, operator: str, dtype: str, direction: str, *, names: Iterable[str], variant: str = "", source: str = ""
-    ) -> KindModel | None:
-        """The model of this kind; of several the one from `source`, else one that knows the variant, else the one with
-        most rows. The 16 bit dtypes stand for each other."""
-        for wanted in (dtype, SIXTEEN_BIT.get(dtype, "")):
-            models = [m for m in self._by_operator.get((operator, wanted, direction), []) if {*m.names} == {*names}]
+    def model_for(self, row: TableRow) -> KindModel | None:
+        """The model of a row's kind; of several the one from its source, else one that knows its variant, else the one
+        with most rows. The 16 bit dtypes stand for each other."""
+        names = {name for name, _ in row.dims}
+        for dtype in (row.dtype, SIXTEEN_BIT.get(row.dtype, "")):
+            of_kind = self._by_operator.get((row.operator, dtype, row.direction), [])
+            models = [m for m in of_kind if {*m.names} == names]
             if models:
-                return max(models, key=lambda m: (m.source == source, variant in m.variants, m.rows))
+                return max(models, key=lambda m: (m.source == row.source, row.variant in m.variants, m.rows))
         return None
 
     def predict(self, rows: Sequence[TableRow]) -> list[Prediction]:
         """Times of operators; the rows' own times are not looked at. What was recorded exactly has that time, what no
         source has is estimated from the roofline, and the evidence says so."""
-        out: list[Prediction | None] = [None] * len(rows)
+        out: dict[int, Prediction] = {}
         groups: dict[int, tuple[KindModel, list[int]]] = {}
         for i, row in enumerate(rows):
-            model = self.model_for(
-                row.operator, row.dtype, row.direction, names=names_of(row), variant=row.variant, source=row.source
-            )
             if (time_s := self.exact_s(row)) is not None:
-                out[i] = Prediction(
-                    time_s=time_s,
-                    low_80_s=time_s,
-                    high_80_s=time_s,
-                    low_95_s=time_s,
-                    high_95_s=time_s,
-                    evidence="exact",
-                )
-            elif model is None or ordered(row.operator, row.dims, model.names) is None:
-                out[i] = self.reached.estimate(
-                    row.dtype, *work_of(row.operator, row.dtype, dict(row.dims), row.variant)
-                )
-            else:
+                out[i] = Prediction(time_s=time_s, low_80_s=time_s, high_80_s=time_s, low_95_s=time_s,
+                                    high_95_s=time_s, evidence="exact")  # fmt: skip
+            elif (model := self.model_for(row)) is not None:
                 groups.setdefault(id(model), (model, []))[1].append(i)
+            else:
+                work = work_of(row.operator, row.dtype, dict(row.dims), row.variant)
+                out[i] = self.reached.estimate(row.dtype, *work)
         for model, places in groups.values():
-            dims = [ordered(rows[i].operator, rows[i].dims, model.names) or () for i in places]
-            times = model.predict(self.device, dims, [rows[i].variant for i in places])
-            for i, time_s in zip(places, times, strict=True):
-                out[i] = model.with_bounds(float(time_s))
-        return [p for p in out if p is not None]
+            times_s = predict_rows(model, self.device, [rows[i] for i in places])
+            out |= {i: model.with_bounds(float(time_s)) for i, time_s in zip(places, times_s, strict=True)}
+        return [out[i] for i in range(len(rows))]
 
 
 def build_record(
@@ -126,15 +117,14 @@ def build_record(
     device: str,
     *,
     keep_doubtful: bool = False,
-    notes: Iterable[str] = (),
-    report: Callable[[str], None] = lambda _: None,
+    report: Report = silent,
 ) -> DeviceRecord:
     """The record of a device from the rows that have its time. Raises UsageError if there are none, or too few."""
     here = [row for row in rows if device in row.time_s]
     if not here:
         known = sorted({d for row in rows for d in row.time_s})
         raise UsageError(
-            f"no table has times of '{device}'",
+            f"no source has times of '{device}'",
             cause=f"they have {', '.join(known[:40]) or 'none'}", hint="give one of these names",
         )  # fmt: skip
     doubts = Counter(doubt for row in here if (doubt := doubt_of(row, device))) if not keep_doubtful else Counter()
@@ -143,16 +133,16 @@ def build_record(
     exact = tuple(_exact_time(row, device) for row in clean if row.source == RECORDING)
     if not models and not exact:
         raise UsageError(
-            f"the tables have too few clean times of '{device}'",
+            f"the sources have too few clean times of '{device}'",
             cause="; ".join(doubts) or f"{len(clean)} operators of many kinds",
-            hint="add tables, or --keep-doubtful if operators were left out as doubtful",
+            hint="add tables or recordings, or --keep-doubtful if operators were left out as doubtful",
         )
     sources = sorted({row.source for row in clean})
     left_out = [f"{count} operators: {why}" for why, count in sorted(doubts.items())]
     return DeviceRecord(
         device=device, models=tuple(models), reached=reached_by(clean, device),
         sources=tuple(provenance_of(source) for source in sources), measured=len(clean), exact=exact,
-        left_out=tuple(note[:400] for note in (*left_out, *notes)),
+        left_out=tuple(left_out),
     )  # fmt: skip
 
 
@@ -168,8 +158,10 @@ def record_bytes(record: DeviceRecord) -> bytes:
 
 
 def save_record(path: Path, record: DeviceRecord) -> None:
-    """Write a record. Raises StatsNetError if it can not be written."""
+    """Write a record. Raises FileFormatError if `load_record` would refuse it, StatsNetError if it can not be
+    written."""
     content = record_bytes(record)
+    record_in(path, msgspec.json.decode(content))
     if path.name.endswith(".gz"):
         content = gzip.compress(content, compresslevel=9, mtime=0)
     write_bytes_atomically(path, content)
@@ -177,23 +169,35 @@ def save_record(path: Path, record: DeviceRecord) -> None:
 
 def load_record(path: Path) -> DeviceRecord:
     """A record, checked. Raises FileFormatError if it can not be read, is damaged, or of another kind or version."""
-    data = read_plain(path)
-    if data.get("kind") != KIND or data.get("schema_version") != VERSION:
-        raise FileFormatError(
-            f"'{path}' is not {TITLE} that this StatsNet reads",
-            cause=f"its kind is {str(data.get('kind'))[:40]!r}, version {str(data.get('schema_version'))[:20]}",
-            hint="statsnet device import makes one from tables",
-        )
+    return record_in(path, read_plain(path))
+
+
+def record_in(path: Path, data: Mapping[str, Any]) -> DeviceRecord:
+    """The record that a file's JSON object is. Raises FileFormatError, which names the file, if it is none."""
+    hint = "statsnet device import makes one from tables"
+    content = content_of(path, data, KIND, VERSION, title=TITLE, hint=hint)
     try:
-        content = {k: v for k, v in data.items() if k not in ("kind", "schema_version")}
         record = msgspec.convert(content, DeviceRecord, strict=True)
+        for exact in record.exact:
+            check_dims(exact.operator, dict(exact.dims))
         for model in record.models:
             _check(model)
     except ValueError as error:  # msgspec.ValidationError is one
-        raise FileFormatError(
-            f"'{path}' is not {TITLE}", cause=str(error), hint="statsnet device import makes one from tables"
-        ) from error
+        raise FileFormatError(f"'{path}' is not {TITLE}", cause=str(error), hint=hint) from error
     return record
+
+
+def content_of(
+    path: Path, data: Mapping[str, Any], kind: str, version: int, *, title: str, hint: str
+) -> dict[str, Any]:
+    """A file's JSON object without its kind and version. Raises FileFormatError if these are others."""
+    if data.get("kind") != kind or data.get("schema_version") != version:
+        raise FileFormatError(
+            f"'{path}' is not {title} that this StatsNet reads",
+            cause=f"its kind is {str(data.get('kind'))[:40]!r}, version {str(data.get('schema_version'))[:20]}",
+            hint=hint,
+        )
+    return {k: v for k, v in data.items() if k not in ("kind", "schema_version")}
 
 
 def read_plain(path: Path) -> dict[str, Any]:
@@ -230,6 +234,8 @@ def _check(model: KindModel) -> None:
             raise ValueError(f"the process of {model.operator} has dims of another operator")
         if any(not 0 <= v < len(model.variants) for v in p.variants):
             raise ValueError(f"the process of {model.operator} has an unknown variant")
+        for dims in p.dims:
+            check_sizes(model.names, dims)
     try:
         sample = dict.fromkeys(model.names, 1)
         model.predict("", [tuple(sample.values())], [model.variants[0]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,21 +21,24 @@ from statsnet.devices.performance_model import (
     STEP,
     Floor,
     HeldOut,
+    Kind,
     KindModel,
     Process,
     Trees,
+    kind_of,
     matern,
     matrix,
     names_of,
     ordered,
 )
 from statsnet.devices.tables.row import TableRow
+from statsnet.progress import Progress, Report, silent
 
 FEWEST = 12
-"""Kinds with fewer rows have no model."""
+"""Kinds with rows of fewer different dims have no model."""
 
 MOST = 5_000
-"""More rows than these are drawn from at random."""
+"""Of more rows, this many are drawn at random."""
 
 FOLDS = 5
 ONE_SPLIT = 1_200
@@ -48,21 +51,26 @@ LENGTHS = (2.0, 4.0, 8.0, 16.0)
 NOISES = (1e-4, 1e-3, 1e-2, 5e-2)
 MOST_VARIANTS = 8
 
-Progress = Callable[[str], None]
 
-
-def fit_device(rows: Iterable[TableRow], device: str, report: Progress = lambda _: None) -> list[KindModel]:
-    """A model of each kind of operator (source, operator, dtype, direction) that has at least FEWEST rows."""
-    kinds: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+def fit_device(rows: Iterable[TableRow], device: str, report: Report = silent) -> list[KindModel]:
+    """A model of each source's kinds of operator that have enough rows."""
+    kinds: dict[tuple[str, Kind], list[TableRow]] = defaultdict(list)
     for row in rows:
         if device in row.time_s:
-            kinds[(row.source, row.operator, row.dtype, row.direction, *names_of(row))].append(row)
+            kinds[row.source, kind_of(row)].append(row)
     models = []
-    for key in sorted(kinds):
-        if len(kinds[key]) >= FEWEST:
-            report(" ".join(key[:4]))
-            models.append(fit_kind(kinds[key], device))
+    for source, kind in sorted(kinds):
+        of_kind = kinds[source, kind]
+        if is_enough(of_kind, FEWEST):
+            report(Progress(stage=f"fitting {device}: {source} {' '.join(kind[:3])}"))
+            models.append(fit_kind(of_kind, device))
     return models
+
+
+def is_enough(rows: Sequence[TableRow], fewest: int) -> bool:
+    """Whether rows have at least so many different dims. Rows with equal dims say nothing of each other, for they are
+    left out together."""
+    return len({row.dims for row in rows}) >= fewest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +108,30 @@ class _Fitted:
         return by_trees, data.log_s - base - self.process.predict(data.x, self.seen)
 
 
-def fit_kind(rows: Sequence[TableRow], device: str, seed: int = 0) -> KindModel:
-    """The model of rows of one kind, all of which were timed on `device`."""
+def fit_kind(rows: Sequence[TableRow], device: str) -> KindModel:
+    """The model of rows of one kind (`kind_of`), all of which were timed on `device`. They have at least FOLDS
+    different dims."""
     first = rows[0]
     names = names_of(first)
     counts = Counter(row.variant for row in rows)
     variants = tuple(v for v, _ in counts.most_common(MOST_VARIANTS))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn_rows = rows if len(rows) <= MOST else [rows[i] for i in np.sort(rng.permutation(len(rows))[:MOST])]
     drawn, features = _data(drawn_rows, device, names, variants)
     with_process = len(rows) <= PROCESS_ROWS
-    left_out = [_fit(drawn.take(t), with_process, device).residuals(drawn.take(h)) for t, h in _splits(drawn, rng)]
+    left_out = [_fit(drawn.take(t), with_process).residuals(drawn.take(h)) for t, h in _splits(drawn, rng)]
     by_trees = np.concatenate([t for t, _ in left_out])
     candidates = {"trees": by_trees}
     if with_process:
         by_process = np.concatenate([p for _, p in left_out if p is not None])
         candidates |= {"process": by_process, "both": (by_trees + by_process) / 2}
     best = min(candidates, key=lambda name: _median_error(candidates[name]))
-    fitted = _fit(drawn, with_process and best != "trees", device)
+    fitted = _fit(drawn, with_process and best != "trees")
     return KindModel(
         source=first.source, operator=first.operator, dtype=first.dtype, direction=first.direction, names=names,
         variants=variants, features=features, rows=len(rows), floor=fitted.floor,
         trees=fitted.trees if best != "process" else None, process=fitted.process,
         held_out=held_out(candidates[best]),
-        known_flops=(float(drawn.flops.min()), float(drawn.flops.max())),
-        known_bytes=(float(drawn.nbytes.min()), float(drawn.nbytes.max())),
     )  # fmt: skip
 
 
@@ -160,7 +167,7 @@ def _data(
     all_names = tuple(works[0].features)
     x = matrix(works, all_names, places, 1)
     features = tuple(name for name, column in zip(all_names, x.T, strict=True) if np.ptp(column) > 0)
-    dims = [ordered(r.operator, r.dims, names) or () for r in rows]
+    dims = [ordered(r.dims, names) or () for r in rows]
     numbers = {d: i for i, d in enumerate(dict.fromkeys(dims))}
     return _Data(
         x=matrix(works, features, places, len(variants)),
@@ -181,7 +188,7 @@ def _splits(data: _Data, rng: np.random.Generator) -> list[tuple[np.ndarray, np.
     return [(fitted, left) for fitted, left in pairs if len(left) and len(fitted) >= 2]
 
 
-def _fit(data: _Data, with_process: bool, device: str) -> _Fitted:
+def _fit(data: _Data, with_process: bool) -> _Fitted:
     floor = fit_floor(data.flops, data.nbytes, np.exp(data.log_s))
     rest = data.log_s - np.log(floor.seconds(data.flops, data.nbytes))
     return _Fitted(floor, fit_trees(data.x, rest), _fit_process(data, rest) if with_process else None, data.x)

@@ -10,7 +10,7 @@ MB = 2**20
 @dataclass(frozen=True, slots=True)
 class Chip:
     """`cores`: streaming multiprocessors or compute units (of one die where each is a device); `cache_bytes`: the
-    level-2 cache, which all of them share."""
+    last-level cache, which all of them share (level 2, or AMD's Infinity Cache)."""
 
     cores: int
     cache_bytes: int
@@ -32,7 +32,8 @@ _CHIPS = {
     "nvidia-rtx-6000-ada": (142, 96), "nvidia-rtx-pro-6000-blackwell": (188, 128),
     "amd-vega-56": (56, 4), "amd-vega-64": (64, 4), "amd-vega-fe": (64, 4), "amd-mi25": (64, 4), "amd-mi50": (60, 4),
     "amd-mi60": (64, 4), "amd-mi100": (120, 8), "amd-mi210": (104, 8), "amd-mi250": (104, 8), "amd-mi250x": (110, 8),
-    "amd-mi300x": (304, 256), "amd-mi325x": (304, 256), "amd-mi355x": (256, 256), "amd-navi-21": (72, 128),
+    "amd-mi300x": (304, 256), "amd-mi325x": (304, 256), "amd-mi355x": (256, 256), "amd-navi-21-72cu": (72, 128),
+    "amd-navi-21-60cu": (60, 128),
     "intel-xeon-phi-7250": (68, 34),
 }  # fmt: skip
 """Cores and cache in MB by the beginning of a canonical name."""

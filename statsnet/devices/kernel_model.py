@@ -9,34 +9,29 @@ ratio.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from statsnet.devices.fit_performance import fit_kind
-from statsnet.devices.operator_mapping import KNOWN, table_operator
-from statsnet.devices.performance_model import KindModel, predict_rows
+from statsnet.devices.fit_performance import fit_kind, is_enough
+from statsnet.devices.operator_mapping import table_operator
+from statsnet.devices.performance_model import Evidence, Kind, KindModel, kind_of, predict_rows
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.row import TableRow
-from statsnet.profiling.coarse_scalars import coarse_arguments
-from statsnet.profiling.costs import cost_of
+from statsnet.devices.tables.words import ATTENTIONS
+from statsnet.profiling.coarse_scalars import call_key
+from statsnet.profiling.costs import work_of_call
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import base_name, categorize
-from statsnet.signatures.operators import TensorSpec, bytes_of, dtype_of, tensors_of
-
-Evidence = Literal["exact", "model", "roofline"]
+from statsnet.signatures.operators import TensorSpec, dtype_of, tensors_of
 
 FEWEST = 8
-"""A model needs at least this many entries."""
-
-HERE = "cpu"
-"""The device's name in the rows that models are fitted to."""
+"""A model needs entries of at least this many different sizes."""
 
 TENSORS, AXES = 4, 5
 """The features hold this many tensors of each operator, and this many of their last dims."""
@@ -89,17 +84,20 @@ class _Group:
 
 
 class KernelModel:
-    """Times of operators on the device where `known` were measured. Raises ValueError if there are none."""
+    """Times of operators on `device` (a canonical name), where `known` were measured. Raises ValueError if there are
+    none."""
 
-    def __init__(self, known: Iterable[Known]) -> None:
+    def __init__(self, known: Iterable[Known], device: str = "unknown") -> None:
         entries = [k for k in known if k.time_s > 0]
         if not entries:
             raise ValueError("a device without measured operators")
+        self.device = device
+        self.operators = len(entries)
         self._estimates: dict[str, Estimate] = {}
         self._exact: dict[str, list[Known]] = defaultdict(list)
         for entry in entries:
-            self._exact[_key(entry.op, entry.phase, entry.args, entry.outputs)].append(entry)
-        work = [_work(e.op, e.args, e.outputs) for e in entries]
+            self._exact[call_key(entry.op, entry.phase, entry.args, entry.outputs)].append(entry)
+        work = [work_of_call(e.op, e.args, e.outputs) for e in entries]
         times = np.array([e.time_s for e in entries])
         self.flops_per_s = _reached([f / t for (f, _), t in zip(work, times, strict=True) if f > 0], REACHED)
         self.bytes_per_s = _reached([b / t for (_, b), t in zip(work, times, strict=True) if b > 0], REACHED)
@@ -107,8 +105,8 @@ class KernelModel:
         features = [_features(e.op, e.args, e.outputs) for e in entries]
         residuals = [math.log(e.time_s / self._roofline_s(*w)) for e, w in zip(entries, work, strict=True)]
         self._usual = median(residuals)
-        self._kinds = _rows_by_kind(entries)
-        self._models: dict[str, KindModel] = {}
+        self._kinds = _rows_by_kind(entries, device)
+        self._models: dict[_Kind, KindModel] = {}
         self._groups: dict[str, _Group] = {}
         members: dict[str, list[int]] = defaultdict(list)
         for i, entry in enumerate(entries):
@@ -123,7 +121,7 @@ class KernelModel:
 
     def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
         """The estimate for one call."""
-        key = _key(op, phase, args, outputs)
+        key = call_key(op, phase, args, outputs)
         if key not in self._estimates:
             self._estimates[key] = self._estimate(key, op, phase, args, outputs)
         return self._estimates[key]
@@ -144,7 +142,7 @@ class KernelModel:
         names = _groups_of(op, phase, args, outputs)
         groups = [self._groups[name] for name in names if name in self._groups]
         kernel = groups[0].nearest(features) if groups else "unknown"
-        roofline_s = self._roofline_s(*_work(op, args, outputs))
+        roofline_s = self._roofline_s(*work_of_call(op, args, outputs))
         time_s = self._of_kind(op, args, outputs)
         if time_s is not None:
             return time_s, kernel, "model"
@@ -158,44 +156,51 @@ class KernelModel:
 
     def _of_kind(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> float | None:
         """Seconds by the model of this kind of operator; None if it has too few entries."""
-        row = _row(op, args, outputs, {})
+        row = table_operator(op, args, outputs).row()
         kind = _kind(op, row)
-        if len(self._kinds.get(kind, ())) < FEWEST:
+        if not is_enough(self._kinds.get(kind, ()), FEWEST):
             return None
-        return float(predict_rows(self._model(kind), HERE, [row])[0])
+        return float(predict_rows(self._model(kind), self.device, [row])[0])
 
-    def _model(self, kind: str) -> KindModel:
+    def _model(self, kind: _Kind) -> KindModel:
         if kind not in self._models:
-            self._models[kind] = fit_kind(self._kinds[kind], HERE)
+            self._models[kind] = fit_kind(self._kinds[kind], self.device)
         return self._models[kind]
 
     def errors(self) -> dict[str, tuple[int, float]]:
         """By kind of operator: the number of entries with different arguments, and the median of |predicted ÷ measured
         − 1| of entries that the fit had not seen."""
-        kinds = sorted(kind for kind, rows in self._kinds.items() if len(rows) >= FEWEST)
-        found = {kind: self._model(kind).held_out for kind in kinds}
-        return {kind: (len(self._kinds[kind]), held_out.median_error) for kind, held_out in found.items()}
+        kinds = sorted(kind for kind, rows in self._kinds.items() if is_enough(rows, FEWEST))
+        return {_title(kind): (len(self._kinds[kind]), self._model(kind).held_out.median_error) for kind in kinds}
 
 
-def _rows_by_kind(entries: Iterable[Known]) -> dict[str, list[TableRow]]:
+_Kind = tuple[str, Kind]
+"""ATen's name, and the kind of its rows: on a CPU operators differ that a GPU runs alike."""
+
+
+def _rows_by_kind(entries: Iterable[Known], device: str) -> dict[_Kind, list[TableRow]]:
     """The entries as rows; those with equal arguments are one."""
-    merged: dict[str, Merged] = defaultdict(Merged)
+    merged: dict[_Kind, Merged] = defaultdict(Merged)
     for e in entries:
-        row = _row(e.op, e.args, e.outputs, {HERE: e.time_s})
+        row = table_operator(e.op, e.args, e.outputs).row(time_s={device: e.time_s})
         merged[_kind(e.op, row)].add(row)
     return {kind: list(rows.rows()) for kind, rows in merged.items()}
 
 
-def _row(op: str, args: Sequence[Any], outputs: Sequence[Any], time_s: dict[str, float]) -> TableRow:
-    part = table_operator(op, args, outputs)
-    return TableRow(source="", operator=part.operator, dtype=part.dtype, dims=part.dims, variant=part.variant,
-                    direction=part.direction, time_s=time_s)  # fmt: skip
+def _kind(op: str, row: TableRow) -> _Kind:
+    return base_name(op), kind_of(row)
 
 
-def _kind(op: str, row: TableRow) -> str:
-    """`mm float32`; calls that no word of the tables describes are a kind of their own, `mm float32 by work`."""
-    by_work = row.operator.startswith("aten.") and base_name(op) in KNOWN
-    return f"{base_name(op)} {row.dtype}{' by work' if by_work else ''}"
+def _title(kind: _Kind) -> str:
+    """`mm float32`, with what tells kinds of one ATen operator apart: `by work` if no word of the tables describes its
+    calls, the direction of a part of a backward, which attention."""
+    name, (operator, dtype, direction, _) = kind
+    more = [] if direction == "forward" else [direction]
+    if operator.startswith("aten."):
+        more.append("by work")
+    elif operator in ATTENTIONS:
+        more.append(operator.removeprefix("attention_"))
+    return " ".join((name, dtype, *more))
 
 
 def _trees() -> Any:
@@ -204,26 +209,14 @@ def _trees() -> Any:
     return ExtraTreesRegressor(n_estimators=50, random_state=0)
 
 
-def _key(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> str:
-    return json.dumps([op, phase, coarse_arguments(op, args), list(outputs)], sort_keys=True)
-
-
 def _groups_of(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[str, str]:
     """The kind of operator and dtype, then the category and dtype."""
     dtype = dtype_of(args, outputs)
     return f"{base_name(op)} {dtype}", f"{CATEGORY}{categorize(op, phase)} {dtype}"
 
 
-def _work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[float, float]:
-    """FLOPs and bytes; for operators without a formula, the bytes of all tensors."""
-    cost = cost_of(op, list(args), list(outputs))
-    if cost is not None:
-        return cost.flops, cost.bytes_read + cost.bytes_written
-    return 0.0, float(bytes_of(args, outputs))
-
-
 def _features(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> np.ndarray:
-    flops, nbytes = _work(op, args, outputs)
+    flops, nbytes = work_of_call(op, args, outputs)
     row = [math.log2(flops + 1), math.log2(nbytes + 1)]
     tensors: list[TensorSpec | None] = [*tensors_of(args), *tensors_of(outputs)]
     for tensor in (tensors + [None] * TENSORS)[:TENSORS]:

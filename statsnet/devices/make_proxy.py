@@ -90,7 +90,9 @@ def counted_mix(text: str, db: ProfilesDB, environment: str, options: MakeOption
         if options.dtype is not None:
             raise
         # a member that was only measured: then all are taken from the measured ones, or the error is theirs
-        return resolve_mix(text, options.mode, db, environment=environment)
+        mix = resolve_mix(text, options.mode, db, environment=environment)
+        options.note("a member has no counts in the sizes for accelerators: all have the sizes that were measured")
+        return mix
     if isinstance(counts, CountsInDtype):
         options.note(
             f"the members' operators were counted on fake tensors in {dtype}: the database has their standard sizes in "

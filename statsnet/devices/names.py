@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from statsnet.errors import UsageError
 
@@ -81,6 +82,9 @@ _SPELLINGS = {
 _CANONICAL = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in (name, *spellings.split())}
 
 _VENDORS = ("nvidia", "amd", "intel", "google", "apple", "aws", "huawei", "qualcomm", "cpu")
+LONGEST = 80
+"""Characters of a canonical name."""
+
 _DECORATION = re.compile(r"^(?:nvidia-|amd-|instinct-|tesla-|radeon-pro-)+")
 _VENDOR_OF = (
     ("amd", re.compile(r"^(?:mi\d+|gfx\d+|vega|radeon|rx-?\d|navi|w\d{4}|epyc|ryzen)")),
@@ -98,14 +102,23 @@ def slug_of(spelling: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", spelling.lower()).strip("-")
 
 
+@lru_cache(1024)
 def canonical_name(spelling: str) -> str:
     """The name of a device by any of its spellings; for an unknown device a name made from the spelling.
 
-    Raises ValueError if the spelling has no letter and no digit.
+    Raises UsageError if the spelling has no letter and no digit, or gives a name longer than LONGEST.
     """
-    slug = slug_of(spelling)
-    if not slug:
-        raise ValueError(f"'{spelling}' names no device")
+    name = _name(slug_of(spelling))
+    if not 0 < len(name) <= LONGEST:
+        raise UsageError(
+            f"'{spelling[:LONGEST]}' names no device",
+            cause=f"more than {LONGEST} letters, digits and dashes" if name else "it has no letter and no digit",
+            hint="give a name such as nvidia-h100-sxm",
+        )
+    return name
+
+
+def _name(slug: str) -> str:
     bare = _DECORATION.sub("", slug) or slug
     for form in (slug, bare):
         if form in _CANONICAL:
@@ -119,10 +132,16 @@ def canonical_name(spelling: str) -> str:
     return bare
 
 
-def device_named(name: str, known: Collection[str]) -> str:
+def device_named(
+    name: str,
+    known: Collection[str],
+    *,
+    noun: str = "recorded device",
+    hint: str = "give a name that no other has, or a file that statsnet device record or device import wrote",
+) -> str:
     """The one of `known` that `name` stands for: itself, a spelling of it, or a part that no other has.
 
-    Raises UsageError if none or several are meant; the error lists them.
+    Raises UsageError if none or several are meant; the error calls them `noun` and lists them, and ends with `hint`.
     """
     slug = slug_of(name)
     if name in known:
@@ -134,10 +153,14 @@ def device_named(name: str, known: Collection[str]) -> str:
     if len(meant) == 1:
         return meant[0]
     raise UsageError(
-        f"'{name}' names {'several recorded devices' if meant else 'no recorded device'}",
-        cause=f"known: {', '.join(meant or sorted(known)) or 'none'}",
-        hint="give a name that no other has, or a file that statsnet device record or device import wrote",
-    )
+        f"'{name}' names {f'several {noun}s' if meant else f'no {noun}'}",
+        cause=f"known: {', '.join(meant or sorted(known)) or 'none'}", hint=hint,
+    )  # fmt: skip
+
+
+def measured_device(name: str, known: Collection[str]) -> str:
+    """As `device_named`, of the devices that some tables or recordings measured."""
+    return device_named(name, known, noun="measured device", hint="give one of these names")
 
 
 def is_known(spelling: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from statsnet.devices.hardware import Chip
 from statsnet.devices.operator_work import item_bytes, output_size, work_of
+from statsnet.devices.tables.words import ATTENTIONS
 
 TILES = ((256, 128), (128, 128), (64, 64), (32, 32), (16, 128))
 """Rows and columns of the tiles that libraries choose from."""
@@ -41,7 +42,7 @@ def described(operator: str, dtype: str, dims: Dims, variant: str, direction: st
         features |= _product(b, m, n, k, chip)
     elif operator == "convolution":
         features |= _convolution(dims, direction, chip)
-    elif operator.startswith("attention_"):
+    elif operator in ATTENTIONS:
         features |= _attention(dims, chip, item_bytes(dtype))
     elif operator == "moe":
         features |= _moe(dims, chip)

@@ -7,12 +7,12 @@ is such a call. A convolution's backward is two operators of the tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statsnet.devices.tables.row import Direction
-from statsnet.devices.tables.words import named
+from statsnet.devices.tables.row import Direction, TableRow
+from statsnet.devices.tables.words import check_dims, named
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.costs.call import MisfitError, OperatorCall
 from statsnet.signatures.categories import base_name
@@ -29,6 +29,13 @@ class Mapped:
     variant: str = ""
     direction: Direction = "forward"
 
+    def row(self, source: str = "", time_s: Mapping[str, float] | None = None) -> TableRow:
+        """The operator as a table's row; without times, it asks for one."""
+        return TableRow(
+            source=source, operator=self.operator, dtype=self.dtype, dims=self.dims, variant=self.variant,
+            direction=self.direction, time_s=time_s or {},
+        )  # fmt: skip
+
 
 def mapped(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped, ...] | None:
     """The operators of the tables that an encoded call runs, one after the other; None if no table has it."""
@@ -37,11 +44,11 @@ def mapped(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
         return None
     try:
         found = rule(OperatorCall.decode(op, args, outputs))
+        for part in found or ():
+            check_dims(part.operator, dict(part.dims))
     except (MisfitError, ValueError, IndexError, TypeError, ZeroDivisionError):
         return None
-    if not found or any(size <= 0 and name not in _MAY_BE_ZERO for m in found for name, size in m.dims):
-        return None
-    return found
+    return found or None
 
 
 def table_operator(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
@@ -66,7 +73,6 @@ def by_work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
     )  # fmt: skip
 
 
-_MAY_BE_ZERO = frozenset({"pad_h", "pad_w", "window"})
 Rule = Callable[[OperatorCall], tuple[Mapped, ...] | None]
 
 
@@ -153,15 +159,15 @@ def _attention(call: OperatorCall) -> tuple[Mapped, ...] | None:
 _MATH = "_scaled_dot_product_attention_math"
 
 
-def _rows(operator: str, output: int | None = 0, source: int = 0) -> Rule:
-    """A point-wise operator by the shape of its result, or of an operand."""
+def _rows(operator: str) -> Rule:
+    """A point-wise operator by the shape of its result."""
 
     def rule(call: OperatorCall) -> tuple[Mapped, ...] | None:
-        spec = call.output(output) if output is not None else call.tensor(source)
+        spec = call.output()
         columns = spec.shape[-1] if spec.shape else 1
         dims = named(operator, (math.prod(spec.shape[:-1]), columns))
         scalar = operator in _BINARY and _reads_one(call, spec.numel)
-        dtype = spec.dtype if operator in _BINARY else call.tensor(source).dtype
+        dtype = spec.dtype if operator in _BINARY else call.tensor(0).dtype
         return (Mapped(operator=operator, dtype=dtype, dims=dims, variant="scalar" if scalar else ""),)
 
     return rule
@@ -212,6 +218,3 @@ _RULES: dict[str, Rule] = {
     ),
     **{name: _rows(operator) for name, operator in _POINTWISE.items()},
 }  # fmt: skip
-
-KNOWN = frozenset(_RULES)
-"""ATen's names (without a final underscore) that a table may have."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from statsnet.devices.tables.words import ITEM_BYTES
+from statsnet.devices.tables.words import ATTENTIONS, ITEM_BYTES
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-READ = {"add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "silu_mul": 2, "where": 2, "embedding": 1}
+READ = {"add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "silu_mul": 2, "where": 2}
 """Operands that a point-wise operator reads; others read one."""
 
 SCALAR = "scalar"
@@ -36,7 +36,7 @@ def work_of(operator: str, dtype: str, dims: Dims, variant: str = "") -> tuple[f
         return 2.0 * b * m * n * k, b * ((m * k + k * n) * item + m * n * out)
     if operator == "convolution":
         return _convolution(dims, item)
-    if operator.startswith("attention_"):
+    if operator in ATTENTIONS:
         return _attention(operator, dims, item)
     if operator == "moe":
         return _moe(dims, item)

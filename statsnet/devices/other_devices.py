@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,10 +12,9 @@ from statsnet.devices.cut_risk import FILE, POINTWISE, CutRisk, load_risk
 from statsnet.devices.device_record import load_record
 from statsnet.devices.operator_mapping import Mapped, mapped
 from statsnet.devices.record_folder import FOLDER, record_paths
-from statsnet.devices.recorded_bench import AnyDevice
+from statsnet.devices.recorded_bench import RecordedDevice
 from statsnet.devices.table_times import TableTimes
-from statsnet.profiling.build_signature import coarse_arguments
-from statsnet.profiling.costs import cost_of
+from statsnet.profiling.coarse_scalars import call_key
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.operators import bytes_of, dtype_of
@@ -27,9 +25,7 @@ LEAST_KNOWN = 0.3
 little more than a ratio of rates."""
 
 NEAREST = 6
-"""So many of the target's operators with the nearest sizes are asked which one an operator stands for best."""
-
-ROOFLINE = "roofline"
+"""An operator's risk is the least over this many of the target's operators, those nearest in size."""
 
 Call = tuple[str, str, Sequence[Any], Sequence[Any]]
 """Operator, phase, arguments, outputs, as encoded in a signature."""
@@ -37,22 +33,24 @@ Call = tuple[str, str, Sequence[Any], Sequence[Any]]
 
 class OtherDevices:
     """Factors and risks of operators. `known` are records by their devices; `wanted` are the target's operators.
+    `shares`: by device, which share of the target's time its record knows.
 
     An operator's factor is its time in the other record ÷ that in this device's. If the other record does not know its
     kind, its own time changes like the rooflines of the two devices: two guesses of one kind have the same error.
     """
 
     def __init__(
-        self, here: TableTimes, known: Mapping[str, TableTimes], risk: CutRisk | None, wanted: Iterable[Call]
-    ) -> None:
-        self.names = tuple(sorted(known))
+        self, here: TableTimes, known: Mapping[str, TableTimes], risk: CutRisk | None, wanted: Iterable[Call],
+        shares: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        self.names, self.shares = tuple(sorted(known)), shares or {}
         self._here, self._others = here, [known[name] for name in self.names]
         self._risks = _Risks(risk, wanted) if risk else None
         self._fates: dict[str, Fate] = {}
 
     def fate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Fate:
         """Of one call."""
-        key = json.dumps([op, coarse_arguments(op, args), list(outputs)], sort_keys=True)
+        key = call_key(op, phase, args, outputs)
         if key not in self._fates:
             self._fates[key] = Fate(
                 factors=tuple(self._factor(there, (op, phase, args, outputs)) for there in self._others),
@@ -62,36 +60,26 @@ class OtherDevices:
 
     def _factor(self, there: TableTimes, call: Call) -> float:
         ours, theirs = self._here.estimate(*call), there.estimate(*call)
-        if theirs.evidence == ROOFLINE != ours.evidence:
-            return _roofline_s(there, call) / _roofline_s(self._here, call)
+        if theirs.evidence == "roofline" != ours.evidence:
+            op, _, args, outputs = call
+            return there.roofline_s(op, args, outputs) / self._here.roofline_s(op, args, outputs)
         return theirs.time_s / ours.time_s
 
 
-def _roofline_s(times: TableTimes, call: Call) -> float:
-    op, _, args, outputs = call
-    cost = cost_of(op, list(args), list(outputs))
-    flops, nbytes = (
-        (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
-    )
-    return times.record.reached.estimate(dtype_of(args, outputs), flops, nbytes).time_s
-
-
-def other_devices(here: AnyDevice, mix: Mix, profiles: Path, without: Collection[str] = ()) -> OtherDevices | None:
+def other_devices(here: RecordedDevice, mix: Mix, profiles: Path, without: Collection[str] = ()) -> OtherDevices | None:
     """The devices of a database whose records know much of the mix, except `without`; None if `here` was not recorded
     by tables. Raises FileFormatError if a record is damaged."""
     if not isinstance(here.model, TableTimes):
         return None
-    own = {here.model.record.device, *without}
-    calls = [(m.weight, c.calls, (c.op, c.phase, c.args, c.outputs)) for m in mix.members for c in m.signature.clusters]
-    known = {}
-    for name, path in record_paths(profiles).items():
-        if name in own:
-            continue
-        times = TableTimes(load_record(path))
-        if known_share(times, here.model, mix) >= LEAST_KNOWN:
-            known[name] = times
+    others = {name: path for name, path in record_paths(profiles).items() if name not in without}
+    others.pop(here.model.record.device, None)
+    known = {name: TableTimes(load_record(path)) for name, path in others.items()}
+    shares = {name: known_share(times, here.model, mix) for name, times in known.items()}
+    shares = {name: share for name, share in shares.items() if share >= LEAST_KNOWN}
+    calls = [(c.op, c.phase, c.args, c.outputs) for m in mix.members for c in m.signature.clusters]
     path = profiles / FOLDER / FILE
-    return OtherDevices(here.model, known, load_risk(path) if path.exists() else None, [call for *_, call in calls])
+    risk = load_risk(path) if path.exists() else None
+    return OtherDevices(here.model, {name: known[name] for name in shares}, risk, calls, shares)
 
 
 def known_share(times: TableTimes, here: TableTimes, mix: Mix) -> float:
@@ -103,7 +91,7 @@ def known_share(times: TableTimes, here: TableTimes, mix: Mix) -> float:
             call = (c.op, c.phase, c.args, c.outputs)
             time_s = c.calls * here.estimate(*call).time_s
             spent_s += time_s
-            known_s += time_s if times.estimate(*call).evidence != ROOFLINE else 0.0
+            known_s += time_s if times.estimate(*call).evidence != "roofline" else 0.0
         known += member.weight * known_s / spent_s if spent_s else 0.0
     return known
 
@@ -138,9 +126,9 @@ def _parts(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
     found = mapped(op, args, outputs)
     if found and all(part.operator in _PRODUCTS for part in found):
         return found
-    elements = max(int(bytes_of(args, outputs)), 1)
+    dims = (("bytes", max(bytes_of(args, outputs), 1)),)
     dtype = dtype_of(args, outputs)
-    return (Mapped(operator=POINTWISE, dtype=dtype, dims=(("elements", elements),), variant=base_name(op).rstrip("_")),)
+    return (Mapped(operator=POINTWISE, dtype=dtype, dims=dims, variant=base_name(op).rstrip("_")),)
 
 
 _PRODUCTS = frozenset({"gemm", "convolution", "attention_prefill", "attention_decode", "attention_encoder"})

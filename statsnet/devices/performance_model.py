@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -19,7 +19,7 @@ from msgspec import Meta
 from statsnet.devices.hardware import chip_of
 from statsnet.devices.operator_features import Described, described
 from statsnet.devices.tables.row import Direction, TableRow
-from statsnet.devices.tables.words import OPERATOR_DIMS
+from statsnet.devices.tables.words import LONGEST_WORD, OPERATOR_DIMS
 from statsnet.signatures.limits import Finite
 
 LEAF = -1
@@ -29,8 +29,11 @@ STEP = 5e-4
 AT_ONCE = 4096
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Positive = Annotated[float, Meta(gt=0, le=1e18)]
-Word = Annotated[str, Meta(max_length=80)]
+Word = Annotated[str, Meta(max_length=LONGEST_WORD)]
 Integers = tuple[int, ...]
+
+Evidence = Literal["exact", "model", "roofline"]
+"""What a time rests on: the same call was timed, a model of its kind, or the device's rates alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,15 +150,14 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Seconds of one call, and the bounds within which 80 and 95 % of such times lie. `evidence` is `model` or
-    `roofline`."""
+    """Seconds of one call, and the bounds within which 80 and 95 % of such times lie."""
 
     time_s: float
     low_80_s: float
     high_80_s: float
     low_95_s: float
     high_95_s: float
-    evidence: str = "model"
+    evidence: Evidence = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,18 +177,11 @@ class KindModel:
     trees: Trees | None
     process: Process | None
     held_out: HeldOut
-    known_flops: tuple[Finite, Finite]
-    """Least and most FLOPs of the rows that it was fitted to."""
-    known_bytes: tuple[Finite, Finite]
 
     @cached_property
     def _seen(self) -> dict[str, np.ndarray]:
         """Features of the process's rows on a chip, by device."""
         return {}
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        return (self.source, self.operator, self.dtype, self.direction)
 
     def predict(self, device: str, dims: Sequence[Sequence[int]], variants: Sequence[str]) -> np.ndarray:
         """Seconds of calls whose dims stand in the order of `names`; shape (n,). An unknown variant is taken as the
@@ -238,7 +233,7 @@ def matrix(works: Sequence[Described], names: Sequence[str], variants: Sequence[
     return np.round(np.hstack([x, flags]), 5)
 
 
-def ordered(operator: str, dims: Sequence[tuple[str, int]], names: Sequence[str]) -> tuple[int, ...] | None:
+def ordered(dims: Sequence[tuple[str, int]], names: Sequence[str]) -> tuple[int, ...] | None:
     """Sizes in the order of `names`; None if they are not those."""
     given = dict(dims)
     if set(given) != set(names):
@@ -248,7 +243,7 @@ def ordered(operator: str, dims: Sequence[tuple[str, int]], names: Sequence[str]
 
 def predict_rows(model: KindModel, device: str, rows: Sequence[TableRow]) -> np.ndarray:
     """Seconds of rows of this kind. Raises ValueError for a row with other dims."""
-    dims = [ordered(row.operator, row.dims, model.names) for row in rows]
+    dims = [ordered(row.dims, model.names) for row in rows]
     if None in dims:
         raise ValueError(f"not all rows have the dims {', '.join(model.names)}")
     return model.predict(device, [d for d in dims if d is not None], [row.variant for row in rows])
@@ -257,3 +252,11 @@ def predict_rows(model: KindModel, device: str, rows: Sequence[TableRow]) -> np.
 def names_of(row: TableRow) -> tuple[str, ...]:
     """Names of a row's dims, in the order that its operator has."""
     return OPERATOR_DIMS.get(row.operator) or tuple(name for name, _ in row.dims)
+
+
+Kind = tuple[str, str, str, tuple[str, ...]]
+
+
+def kind_of(row: TableRow) -> Kind:
+    """What one model is for: operator, dtype, direction and names of the dims."""
+    return (row.operator, row.dtype, row.direction, names_of(row))

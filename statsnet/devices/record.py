@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.process import run
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling.coarse_scalars import coarse_arguments
+from statsnet.profiling.coarse_scalars import call_key, coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, activity_alone
 from statsnet.profiling.hardware_counters import counters_of
@@ -233,7 +232,7 @@ def _add(pool: Weighted, operators: Iterable[tuple[Cluster, float]], weight: flo
     for cluster, share in operators:
         if bytes_of(cluster.args, cluster.outputs) > LARGEST_BYTES or cluster.category == "collective":
             continue
-        key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
+        key = call_key(cluster.op, cluster.phase, cluster.args, cluster.outputs)
         before = pool[key][1] if key in pool else 0.0
         pool[key] = (replace(cluster, calls=1.0, skew=None), before + weight * share)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from statsnet.devices.device_record import KIND, DeviceRecord, load_record, read_plain
+from statsnet.devices.device_record import DeviceRecord, load_record
 from statsnet.devices.names import device_named
 
 FOLDER, ENDING = "devices", ".json.gz"
@@ -36,11 +36,6 @@ def load_records(profiles: Path) -> list[DeviceRecord]:
 def is_record_file(name: str) -> bool:
     """Whether a name is a file's."""
     return name.endswith((".json", ".json.gz"))
-
-
-def is_record(path: Path) -> bool:
-    """Whether a file holds a record made from tables. Raises FileFormatError if it can not be read as JSON."""
-    return read_plain(path).get("kind") == KIND
 
 
 def attribution(records: Iterable[DeviceRecord]) -> str:

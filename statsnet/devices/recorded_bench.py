@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Generic, TypeVar
+from typing import Any, get_args
 
-from statsnet.devices.device_record import DeviceRecord, load_record
+from statsnet.devices.device_record import KIND, DeviceRecord, load_record, read_plain, record_in
 from statsnet.devices.kernel_model import Estimate, KernelModel, Known
-from statsnet.devices.names import device_named
-from statsnet.devices.record_folder import is_record, is_record_file, record_paths
+from statsnet.devices.names import canonical_name, device_named, is_known
+from statsnet.devices.performance_model import Evidence
+from statsnet.devices.record_folder import is_record_file, record_paths
 from statsnet.devices.table_times import TableTimes, environment_of
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
@@ -43,25 +44,22 @@ RECORD = "device.json"
 """A file in an environment's folder of the database: a signature whose clusters are operators timed one by one."""
 
 
-ModelT = TypeVar("ModelT", bound=KernelModel | TableTimes, covariant=True)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedDevice(Generic[ModelT]):
-    """`between_s` is the time between two operators of a step, in seconds; `operators` is how many were measured."""
+class RecordedDevice:
+    """`between_s` is the time between two operators of a step, in seconds."""
 
     environment: Environment
-    model: ModelT
+    model: KernelModel | TableTimes
     between_s: float
-    operators: int
-    counted: bool = False
-    """The natural target are the sizes for accelerators, which the database counts and has measured nowhere."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether the natural target are the sizes for accelerators, which the database counts and has measured
+        nowhere: so it is for devices from tables."""
+        return isinstance(self.model, TableTimes)
 
 
-AnyDevice = RecordedDevice[KernelModel] | RecordedDevice[TableTimes]
-
-
-def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> AnyDevice:
+def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> RecordedDevice:
     """The device of a file that `statsnet device record` or `import` wrote; or the one in the database whose name is
     or contains `name`: made from tables, or an environment, from its record and from what its profiles (in `mode`, or
     all) measured in place.
@@ -70,7 +68,8 @@ def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> AnyDe
     """
     if is_record_file(name):
         path = Path(name)
-        return table_device(load_record(path)) if is_record(path) else device_of([load_signature(path)])
+        data = read_plain(path)
+        return table_device(record_in(path, data)) if data.get("kind") == KIND else device_of([load_signature(path)])
     records = record_paths(db.path)
     found = device_named(name, {*recorded_folders(db), *records})
     if found in records:
@@ -87,18 +86,12 @@ def recorded_folders(db: ProfilesDB) -> list[str]:
     return sorted({path.parent.name for path in db.path.glob(f"*/{RECORD}")} | {e.environment for e in db.entries})
 
 
-def table_device(record: DeviceRecord) -> RecordedDevice[TableTimes]:
+def table_device(record: DeviceRecord) -> RecordedDevice:
     """A device from tables. Its operators follow each other without pauses, as in a CUDA graph."""
-    return RecordedDevice(
-        environment=environment_of(record),
-        model=TableTimes(record),
-        between_s=0.0,
-        operators=record.measured,
-        counted=True,
-    )
+    return RecordedDevice(environment=environment_of(record), model=TableTimes(record), between_s=0.0)
 
 
-def device_of(signatures: Iterable[Signature]) -> RecordedDevice[KernelModel]:
+def device_of(signatures: Iterable[Signature]) -> RecordedDevice:
     """From what was measured in the environment of the last signature, which is the record if there is one. Raises
     UsageError if nothing was measured."""
     measured = [s for s in signatures if s.measurements]
@@ -112,11 +105,11 @@ def device_of(signatures: Iterable[Signature]) -> RecordedDevice[KernelModel]:
         for _, m in pairs
         if m.framework_time_s is not None and m.launches
     ]
+    called = str(here.environment.get("device_name") or "")
     return RecordedDevice(
         environment=here.environment,
-        model=KernelModel(known),
+        model=KernelModel(known, canonical_name(called) if is_known(called) else "unknown"),
         between_s=median(between) if between else 0.0,
-        operators=len(known),
     )
 
 
@@ -136,7 +129,7 @@ class RecordedBench:
     the recorded device."""
 
     setup: BenchSetup
-    recorded: AnyDevice
+    recorded: RecordedDevice
     can_time_members: bool = False
 
     def machine_speed(self) -> MachineSpeed:
@@ -247,12 +240,12 @@ class RecordedBench:
         return measurement
 
     def evidence(self, signature: Signature) -> dict[str, float]:
-        """Shares of a step's operator time by its origin: `exact`, `model`, `roofline`."""
+        """Shares of a step's operator time by what it rests on."""
         estimates = [(c.calls, self._estimate(c.op, c.phase, c.args, c.outputs)) for c in signature.clusters]
         total = sum(calls * e.time_s for calls, e in estimates) or 1.0
         return {
             kind: sum(calls * e.time_s for calls, e in estimates if e.evidence == kind) / total
-            for kind in ("exact", "model", "roofline")
+            for kind in get_args(Evidence)
         }
 
     def _fill_times(self, calls: list[OpCall]) -> list[str]:

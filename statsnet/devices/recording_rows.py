@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from statsnet.devices.names import canonical_name, is_known
-from statsnet.devices.operator_mapping import Mapped, table_operator
+from statsnet.devices.operator_mapping import table_operator
+from statsnet.devices.tables.checks import fault_of
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.provenance import RECORDING
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.kinds import kind_of
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.storage import load_signature
 
 ENDINGS = (".json", ".json.gz")
@@ -91,6 +92,20 @@ def _device_of(measurement: Measurement, device: str, path: Path) -> tuple[str, 
 def _add(merged: Merged, signature: Signature, measurement: Measurement, device: str) -> Counter[str]:
     """Add a signature's operators; returns why others were left out, counted."""
     left_out: Counter[str] = Counter()
+    for cluster, time_s in timed_operators(signature, measurement, left_out):
+        row = table_operator(cluster.op, cluster.args, cluster.outputs).row(RECORDING, {device: time_s / cluster.calls})
+        if fault := fault_of(row):
+            left_out[fault] += 1
+        else:
+            merged.add(row)
+    return left_out
+
+
+def timed_operators(
+    signature: Signature, measurement: Measurement, left_out: Counter[str]
+) -> Iterator[tuple[Cluster, float]]:
+    """The operators whose times are the device's own, with the seconds of all their calls. Why others are left out is
+    counted."""
     timed = zip(signature.clusters, measurement.cluster_time_s, measurement.kernels, strict=True)
     for cluster, time_s, kernel in timed:
         if not time_s or not cluster.calls:
@@ -100,13 +115,4 @@ def _add(merged: Merged, signature: Signature, measurement: Measurement, device:
         elif cluster.category == "collective":
             left_out["they wait for other devices"] += 1
         else:
-            row = _row(table_operator(cluster.op, cluster.args, cluster.outputs), time_s / cluster.calls, device)
-            merged.add(row)
-    return left_out
-
-
-def _row(part: Mapped, time_s: float, device: str) -> TableRow:
-    return TableRow(
-        source=RECORDING, operator=part.operator, dtype=part.dtype, dims=part.dims, variant=part.variant,
-        direction=part.direction, time_s={device: time_s},
-    )  # fmt: skip
+            yield cluster, time_s

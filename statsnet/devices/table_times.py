@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.hardware import UNKNOWN, chip_of
-from statsnet.devices.kernel_model import Estimate, Evidence
+from statsnet.devices.kernel_model import Estimate
 from statsnet.devices.operator_mapping import Mapped, by_work, mapped
 from statsnet.devices.operator_work import SCALAR
+from statsnet.devices.performance_model import Evidence
 from statsnet.devices.stand_ins import stand_ins
-from statsnet.devices.tables.row import TableRow
-from statsnet.profiling.coarse_scalars import coarse_arguments
-from statsnet.profiling.costs import cost_of
+from statsnet.profiling.coarse_scalars import call_key
+from statsnet.profiling.costs import work_of_call
 from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.model import Environment
-from statsnet.signatures.operators import bytes_of, dtype_of
+from statsnet.signatures.operators import dtype_of
 
 UNKNOWN_KERNEL = "unknown"
 NO_GPUS = ("intel-", "cpu-", "raspberry-", "apple-")
@@ -30,57 +29,49 @@ class TableTimes:
         self.record = record
         self._estimates: dict[str, Estimate] = {}
 
-    @property
-    def operators(self) -> int:
-        """How many operators were measured."""
-        return self.record.measured
-
     def estimate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
         """The estimate for one call."""
-        key = json.dumps([op, phase, coarse_arguments(op, args), list(outputs)], sort_keys=True)
+        key = call_key(op, phase, args, outputs)
         if key not in self._estimates:
             self._estimates[key] = self._estimate(op, args, outputs)
         return self._estimates[key]
 
     def _estimate(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Estimate:
+        parts, evidence = self._parts(op, args, outputs)
+        if parts:
+            time_s = sum(p.time_s for p in self.record.predict([part.row() for part in parts]))
+        else:
+            time_s = self.roofline_s(op, args, outputs)
         named = kernel_class(op, list(args), list(outputs), UNKNOWN_KERNEL)
-        if parts := self._parts(op, args, outputs):
-            predictions = self.record.predict([_row(part) for part in parts])
-            evidence: Evidence = "exact" if all(p.evidence == "exact" for p in predictions) else "model"
-            time_s = sum(p.time_s for p in predictions)
-            return Estimate(time_s=time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence=evidence)
-        cost = cost_of(op, list(args), list(outputs))
-        flops, nbytes = (
-            (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
-        )
-        rough = self.record.reached.estimate(dtype_of(args, outputs), flops, nbytes)
-        return Estimate(time_s=rough.time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence="roofline")
+        return Estimate(time_s=time_s, kernel=UNKNOWN_KERNEL, kernel_class=named, evidence=evidence)
 
-    def _parts(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> list[Mapped]:
-        """Operators of the record that the call is; empty if the record lacks one."""
-        for parts in (mapped(op, args, outputs), (by_work(op, args, outputs),)):
-            if parts and all(self.record.exact_s(_row(part)) is not None for part in parts):
-                return [*parts]
-            known = [self._known(part) for part in parts or ()]
-            if known and None not in known:
-                return [part for part in known if part is not None]
-        return []
+    def roofline_s(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> float:
+        """Seconds of one call by the rates that the device reached."""
+        return self.record.reached.estimate(dtype_of(args, outputs), *work_of_call(op, args, outputs)).time_s
 
-    def _known(self, part: Mapped) -> Mapped | None:
-        """The operator, or what stands for it; None if the tables have neither."""
-        return next((choice for choice in stand_ins(part) if self._has(choice)), None)
+    def _parts(self, op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Mapped], Evidence]:
+        """Operators of the record that the call is, or that stand for it; none if the record lacks one. What was
+        recorded comes first, whether as operators of tables or by its work."""
+        forms = [form for form in (mapped(op, args, outputs), (by_work(op, args, outputs),)) if form]
+        for form in forms:
+            if all(self._is_exact(part) for part in form):
+                return [*form], "exact"
+        for form in forms:
+            known = [self.known(part) for part in form]
+            if None not in known:
+                return [part for part in known if part is not None], "model"
+        return [], "roofline"
 
-    def _has(self, part: Mapped) -> bool:
-        names = [name for name, _ in part.dims]
-        model = self.record.model_for(part.operator, part.dtype, part.direction, names=names, variant=part.variant)
+    def known(self, part: Mapped) -> Mapped | None:
+        """The operator, or what stands for it; None if the record has neither."""
+        return next((choice for choice in stand_ins(part) if self._is_exact(choice) or self._is_modelled(choice)), None)
+
+    def _is_exact(self, part: Mapped) -> bool:
+        return self.record.exact_s(part.row()) is not None
+
+    def _is_modelled(self, part: Mapped) -> bool:
+        model = self.record.model_for(part.row())
         return model is not None and (part.variant != SCALAR or SCALAR in model.variants)
-
-
-def _row(part: Mapped) -> TableRow:
-    return TableRow(
-        source="", operator=part.operator, dtype=part.dtype, dims=part.dims, variant=part.variant,
-        direction=part.direction, time_s={},
-    )  # fmt: skip
 
 
 def environment_of(record: DeviceRecord) -> Environment:

@@ -6,6 +6,7 @@ ATen and its libraries look at some scalars to choose a kernel, or to skip work:
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +36,12 @@ def coarse_arguments(op: str, args: Sequence[Any]) -> list[Any]:
     if base_name(op).rstrip("_") in POWERS and len(args) > 1 and _is_floating(args[0]):
         coarse[1] = [*map(coarse_exponent, args[1])] if isinstance(args[1], list) else coarse_exponent(args[1])
     return coarse
+
+
+def call_key(op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> str:
+    """One text for all encoded calls that count as the same: of one operator and phase, with equal tensors and coarse
+    scalars."""
+    return json.dumps([op, phase, coarse_arguments(op, args), list(outputs)], sort_keys=True)
 
 
 def coarse_number(value: float) -> float:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.devices.kernel_model import KernelModel
+from statsnet.devices.operator_mapping import Mapped
 from statsnet.devices.performance_model import HeldOut, KindModel
 from statsnet.devices.reached import Spread
 from statsnet.devices.recorded_bench import RecordedDevice
+from statsnet.devices.table_times import TableTimes
+from statsnet.devices.tables.words import OPERATOR_DIMS
 from statsnet.reporting.tables import Report, environment_line, notes, pairs, percent, table
+from statsnet.signatures.categories import categorize
 from statsnet.units import format_duration, format_quantity
 
-NEVER = "pooling, batch norms, optimizers, reductions, sorting and copies"
-"""What no published table has."""
+UNPUBLISHED = {
+    "pooling": "pooling", "normalization": "batch norms", "optimizer": "optimizers", "reduction": "reductions",
+    "sort": "sorting", "data_arrangement": "copies",
+}  # fmt: skip
+"""Categories of operators that no published table has, and recordings may have."""
 
 WANTED = (
     ("products", ("gemm",)), ("convolutions", ("convolution",)), ("attention", ("attention_prefill",)),
@@ -24,13 +31,23 @@ WANTED = (
 )  # fmt: skip
 """Operators of networks, and the tables' words for them."""
 
+LIKELY = 64
+"""A size that any operator may have."""
 
-def device_report(device: RecordedDevice[KernelModel], model: KernelModel) -> Report:
+
+def device_report(device: RecordedDevice) -> Report:
+    """What is known of a device, measured there or published."""
+    if isinstance(device.model, TableTimes):
+        return record_report(device.model.record)
+    return _measured_report(device, device.model)
+
+
+def _measured_report(device: RecordedDevice, model: KernelModel) -> Report:
     """What was measured, the roofline that it reaches, and how well operators are predicted from each other."""
     errors = model.errors()
     rows = [
         ("device", environment_line(device.environment)),
-        ("operators", f"{device.operators} measured"),
+        ("operators", f"{model.operators} measured"),
         ("peak reached", f"{format_quantity(model.flops_per_s, 'FLOP/s')}, "
          f"{format_quantity(model.bytes_per_s, 'B/s')}"),
         ("shortest call", format_duration(model.shortest_s)),
@@ -62,13 +79,13 @@ def record_report(record: DeviceRecord) -> Report:
         rows.append((f"from {p.source}", p.title + origin))
     if record.exact:
         rows.append(("recorded exactly", f"{len(record.exact)} operators of recordings, which have these times"))
-    lacking = [f"{title} ({', '.join(dtypes)})" for title, dtypes in _lacking(record)]
-    rows += [
-        ("no table has", "; ".join([*lacking, NEVER])),
-        ("these are taken as", f"{_ratio(reached.computing)} if bound by computing, {_ratio(reached.moving)} if bound "
-         "by moving bytes"),
-        *(("left out", text) for text in record.left_out),
-    ]  # fmt: skip
+    if lacking := "; ".join(_lacking(record)):
+        rows += [
+            ("no table has", lacking),
+            ("these are taken as", f"{_ratio(reached.computing)} if bound by computing, {_ratio(reached.moving)} if "
+             "bound by moving bytes"),
+        ]  # fmt: skip
+    rows += [("left out", text) for text in record.left_out]
     kinds = table(
         "Rows that the fit had not seen",
         ("operator", "dtype", "direction", "from", "rows", "median error", "90 % below", "95 % of times within"),
@@ -93,15 +110,34 @@ def _within(h: HeldOut) -> str:
     return f"{math.exp(h.low_95):.2f} to {math.exp(h.high_95):.2f} times"
 
 
-def _lacking(record: DeviceRecord) -> list[tuple[str, list[str]]]:
-    """Operators without a model, with the dtypes for which there is none."""
-    there = {(m.operator, m.dtype) for m in record.models} | {(e.operator, e.dtype) for e in record.exact}
+def _lacking(record: DeviceRecord) -> Iterator[str]:
+    """Operators whose times are roofline estimates: with the dtypes in which neither they nor a stand-in have a model
+    or a recorded time; then those that no table has, unless recordings do."""
+    times = TableTimes(record)
+    exact = {(e.operator, e.dtype) for e in record.exact}
+    there = {(m.operator, m.dtype) for m in record.models} | exact
+
+    def is_known(operator: str, dtype: str) -> bool:
+        dims = tuple((name, LIKELY) for name in OPERATOR_DIMS[operator])
+        part = Mapped(operator=operator, dtype=dtype, dims=dims)
+        return (operator, dtype) in exact or times.known(part) is not None
+
     dtypes = [d for d in ("float32", "float16", "bfloat16") if any(d == dtype for _, dtype in there)]
-    out = []
     for title, words in WANTED:
-        if missing := [d for d in dtypes if not any((w, d) in there for w in words)]:
-            out.append((title, missing))
-    return out
+        if missing := [d for d in dtypes if not any(is_known(word, d) for word in words)]:
+            yield f"{title} ({', '.join(missing)})"
+    categories = {_category(operator) for operator, _ in there}
+    if never := [title for category, title in UNPUBLISHED.items() if category not in categories]:
+        yield ", ".join(never)
+
+
+def _category(operator: str) -> str:
+    """Of an operator that is known by its work, `other` for words of tables and for norms that tables have. Operators
+    over lists are an optimizer's."""
+    if not operator.startswith("aten."):
+        return "other"
+    category = categorize(operator, "optimizer" if operator.startswith("aten._foreach_") else "forward")
+    return "other" if category == "normalization" and "batch_norm" not in operator else category
 
 
 def devices_report(records: Sequence[DeviceRecord], folders: Sequence[str]) -> Report:

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.across.contestants import ours
+from benchmarks.across.contestants import selected
 from benchmarks.across.figures import AcrossRow
+from benchmarks.across.grid_times import GridTimes
 from benchmarks.across.pairs import Pair, Timed
 from benchmarks.across.suites import Member, Operator, Suite, resnet50, vgg16
 from benchmarks.csv_tables import read
-from statsnet.devices.grid_times import GridTimes
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
@@ -57,7 +57,7 @@ def test_the_device_that_checks_never_changes_the_proxy() -> None:
     b = DEVICES[2]
     changed = [replace(r, time_s={**r.time_s, b: r.time_s[b] * (1 + i)}) for i, r in enumerate(rows)]
     before, after = pair_of(rows, DEVICES[0], b), pair_of(changed, DEVICES[0], b)
-    assert ours(before).tolist() == ours(after).tolist()
+    assert selected(before).tolist() == selected(after).tolist()
     assert before.suite_factor != after.suite_factor
     assert b not in before.sample.rows
 
@@ -71,7 +71,7 @@ def test_a_device_that_is_only_evaluated_is_no_row() -> None:
 
 def test_a_suite_that_fits_has_no_error() -> None:
     pair = pair_of(table(), DEVICES[0], DEVICES[1])
-    assert pair.factor(ours(pair)) == pytest.approx(pair.suite_factor, rel=3e-3)
+    assert pair.factor(selected(pair)) == pytest.approx(pair.suite_factor, rel=3e-3)
 
 
 def test_times_between_grid_points_follow_the_grid() -> None:

@@ -73,7 +73,8 @@ def test_a_record_from_tables(cli: Cli, here: Path, failing: Callable[..., str])
     assert shown.stdout.strip() == made.stdout.split("\nwritten to")[0].strip()
     listed = cli("device", "list", "--profiles", "db")
     assert "acme-one" in listed.stdout
-    assert "known: acme-one" in failing("device", "import", "a", "--device", "z80", code=2)
+    told = failing("device", "import", "a", "--device", "z80", code=2)
+    assert "names no measured device" in told and "known: acme-one" in told and "one of these names" in told
 
 
 def test_a_record_from_a_signature_and_a_table(cli: Cli, here: Path, failing: Callable[..., str]) -> None:

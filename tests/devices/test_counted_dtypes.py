@@ -6,16 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cli_support import GOLDEN
 from synthesis_builders import TINY
 
 from statsnet.devices import counted_dtypes
 from statsnet.devices.counted_dtypes import CountsInDtype, dtype_asked
+from statsnet.devices.make_proxy import MakeOptions, counted_mix
 from statsnet.errors import UsageError
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import run
 from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
-from statsnet.signatures.storage import save_signature
+from statsnet.signatures.storage import load_signature, save_signature
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,23 @@ def test_a_workload_is_counted_in_the_dtype_asked_for(
     monkeypatch.setattr(counted_dtypes, "run", nothing)
     again = resolve_mix("recsys:1", "inference", CountsInDtype(counts, "bfloat16", cache))
     assert again.members[0].signature == member.signature
+
+
+def test_measured_sizes_take_the_place_of_counts_that_lack_and_a_note_says_so(tmp_path: Path) -> None:
+    golden = load_signature(GOLDEN)
+    assert golden.workload is not None
+    domain, name = golden.workload.domain, golden.workload.name
+    save_signature(tmp_path / "here" / domain / f"{name}.{golden.mode}.json", golden)
+    notes: list[str] = []
+    options = MakeOptions(mode=golden.mode, note=notes.append)
+    fallen_back = counted_mix(f"{domain}:1", ProfilesDB(tmp_path), "", options)
+    assert fallen_back.members[0].signature == golden
+    assert any("the sizes that were measured" in note for note in notes)
+    save_signature(tmp_path / "meta" / domain / f"{name}.{golden.mode}.json", replace(golden, measurements=()))
+    notes.clear()
+    counted = counted_mix(f"{domain}:1", ProfilesDB(tmp_path), "", options)
+    assert not counted.members[0].signature.measurements
+    assert not notes
 
 
 def test_a_mix_has_one_dtype(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statsnet.devices.hardware import UNKNOWN, chip_of
-from statsnet.devices.names import canonical_name, device_named
+from statsnet.devices.names import LONGEST, canonical_name, device_named
 from statsnet.errors import UsageError
 
 
@@ -31,12 +33,14 @@ def test_spellings(spellings: tuple[str, ...], name: str) -> None:
     assert {canonical_name(s) for s in spellings} == {name}
 
 
-@given(st.text(min_size=1, max_size=40))
+@given(st.text(min_size=1, max_size=100))
 def test_a_name_is_its_own_name(text: str) -> None:
     try:
         name = canonical_name(text)
-    except ValueError:
+    except UsageError:
+        assert not re.search("[a-z0-9]", text.lower()) or len(text.lower()) > LONGEST - len("nvidia-")
         return
+    assert len(name) <= LONGEST
     assert canonical_name(name) == name
 
 
@@ -50,9 +54,13 @@ def test_a_part_of_a_name() -> None:
     assert error.value.cause == "known: nvidia-h100-pcie, nvidia-h100-sxm"
     with pytest.raises(UsageError, match="no recorded device"):
         device_named("z80", known)
+    with pytest.raises(UsageError, match="'z80' names no measured device") as error:
+        device_named("z80", known, noun="measured device", hint="look again")
+    assert error.value.hint == "look again"
 
 
 def test_chips() -> None:
     assert chip_of("nvidia-h100-sxm").cores == 132
     assert chip_of("nvidia-a100-pcie-80gb").cores == 108
     assert chip_of("nvidia-a1000") == UNKNOWN
+    assert [chip_of(canonical_name(name)).cores for name in ("gfx1030-36", "gfx1030-30")] == [72, 60]

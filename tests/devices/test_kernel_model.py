@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from statsnet.devices.hardware import chip_of
 from statsnet.devices.kernel_model import FEWEST, KernelModel, Known
 
 FLOPS_PER_S, BYTES_PER_S, CALL_S = 1e11, 1e10, 5e-6
@@ -93,3 +94,51 @@ def test_few_entries_make_no_regressor() -> None:
     assert few.errors() == {}
     with pytest.raises(ValueError, match="without measured operators"):
         KernelModel([])
+
+
+def attention(q_len: int, kv_len: int) -> tuple[str, str, list[Any], list[Any]]:
+    q, kv = tensor(1, 8, q_len, 64), tensor(1, 8, kv_len, 64)
+    return "aten.scaled_dot_product_attention.default", "forward", [q, kv, kv, None, 0.0, False], [q]
+
+
+def gradient(channels: int, *, of_data: bool) -> tuple[str, str, list[Any], list[Any]]:
+    """Of a convolution's data or of its weights."""
+    x, weight = tensor(2, channels, 16, 16), tensor(8, channels, 3, 3)
+    sizes = [[8], [1, 1], [1, 1], [1, 1], False, [0, 0], 1]
+    args = [tensor(2, 8, 16, 16), x, weight, *sizes, [of_data, not of_data, False]]
+    outputs = [x, None, None] if of_data else [None, weight, None]
+    return "aten.convolution_backward.default", "backward", args, outputs
+
+
+def test_what_one_aten_operator_does_in_several_ways_is_several_kinds() -> None:
+    """Else times of one way would be predicted from another's, or not at all for want of its dims."""
+    sizes = [16 * (i + 1) for i in range(2 * FEWEST)]
+    calls = [
+        *((attention(n, n), 1e-3) for n in sizes), *((attention(1, n), 1e-5) for n in sizes),
+        *((gradient(n, of_data=True), 1e-3) for n in sizes), *((gradient(n, of_data=False), 1e-5) for n in sizes),
+        *((("aten.add_.Tensor", "forward", [tensor(n, 8), tensor(n, 8)], [tensor(n, 8)]), 1e-3) for n in sizes),
+        *((("aten.add_.Tensor", "forward", [tensor(n), 1.0], []), 1e-5) for n in sizes),
+    ]  # fmt: skip
+    model = KernelModel([known(call, time_s, "k") for call, time_s in calls])
+    assert {title: count for title, (count, _) in model.errors().items()} == {
+        "scaled_dot_product_attention float32 encoder": len(sizes),
+        "scaled_dot_product_attention float32 decode": len(sizes),
+        "convolution_backward float32 backward_data": len(sizes),
+        "convolution_backward float32 backward_weight": len(sizes),
+        "add_ float32": len(sizes),
+        "add_ float32 by work": len(sizes),
+    }
+    for slow, quick in ((attention(100, 100), attention(1, 100)),
+                        (gradient(100, of_data=True), gradient(100, of_data=False))):  # fmt: skip
+        assert model.estimate(*slow).time_s == pytest.approx(1e-3, rel=0.2)
+        assert model.estimate(*quick).time_s == pytest.approx(1e-5, rel=0.2)
+
+
+def test_models_are_fitted_to_the_chip_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waves of tiles depend on its cores."""
+    entries = [known(product(*s), product_s(*s), "k") for s in SIZES]
+    model = KernelModel(entries, "nvidia-h100-sxm")
+    asked: list[str] = []
+    monkeypatch.setattr("statsnet.devices.performance_model.chip_of", lambda name: asked.append(name) or chip_of(name))
+    assert model.estimate(*product(100, 256, 256)).evidence == "model"
+    assert set(asked) == {"nvidia-h100-sxm"}

@@ -60,22 +60,38 @@ def test_convolutions() -> None:
     assert dims(flat, "in_h", "in_w", "kernel_h", "kernel_w", "pad_h") == (1, 100, 1, 7, 0)
 
 
+PLAIN = [0.0]
+OVERLOADS = {
+    "scaled_dot_product_attention": [None, *PLAIN],
+    "_scaled_dot_product_flash_attention": PLAIN,
+    "_scaled_dot_product_flash_attention_for_cpu": PLAIN,
+    "_scaled_dot_product_efficient_attention": [None, False, *PLAIN],
+    "_scaled_dot_product_cudnn_attention": [None, False, *PLAIN],
+}
+"""What stands between the three operands and the causal flag."""
+
+
+@pytest.mark.parametrize("name", OVERLOADS)
 @pytest.mark.parametrize(
     ("q_len", "causal", "operator"),
     [(64, True, "attention_prefill"), (64, False, "attention_encoder"), (1, False, "attention_decode")],
 )
-def test_attention(q_len: int, causal: bool, operator: str) -> None:
+def test_attention(name: str, q_len: int, causal: bool, operator: str) -> None:
+    q, k = ({"shape": [2, heads, n, 32], "dtype": "float16"} for heads, n in ((8, q_len), (4, 64)))
+    (found,) = mapped(f"aten.{name}.default", [q, k, k, *OVERLOADS[name], causal], [q]) or ()
+    assert found.operator == operator
+    assert dims(found, "batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim") == (2, q_len, 64, 8, 4, 32)
+    assert found.variant == ("" if operator == "attention_encoder" else "kv float16")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pytorch_calls_attention_as_it_is_read(dtype: torch.dtype) -> None:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     shape = (2, 8, 64, 32)
-    found = calls(attend, (2, 8, q_len, 32), shape, shape)
-    attention = [m for m in operators(found) if m.operator.startswith("attention")]
-    if not attention:  # a version of torch that takes attention apart on fake tensors
-        assert any(m.operator == "gemm" for m in operators(found))
-        return
-    assert attention[0].operator == operator
-    assert dims(attention[0], "batch", "q_len", "kv_len", "heads", "head_dim") == (2, q_len, 64, 8, 32)
+    found = [m for m in operators(calls(attend, shape, shape, shape, dtype=dtype)) if m.operator.startswith("att")]
+    assert [m.operator for m in found] == ["attention_prefill"]
 
 
 def test_rows_of_point_wise_operators() -> None:
@@ -107,7 +123,7 @@ def test_times_say_what_they_rest_on() -> None:
     assert estimates[0].evidence == "model" and estimates[0].time_s > 5e-6
     assert {e.evidence for e in estimates[1:]} == {"roofline"}
     assert "gemm" in estimates[0].kernel_class and "nn" in estimates[0].kernel_class
-    assert times.operators == 60
+    assert times.record.measured == 60
 
 
 def test_devices_have_environments_of_their_own() -> None:

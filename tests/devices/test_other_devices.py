@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from device_tables import gemm_rows
+from device_tables import BANDWIDTH, gemm_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from synthesis_builders import mix_of, small_signature
@@ -14,7 +15,7 @@ from synthesis_builders import mix_of, small_signature
 from benchmarks.diagnostics.cut_risk import learn
 from statsnet.devices.cut_risk import CutRisk, RiskEntry, load_risk, save_risk
 from statsnet.devices.device_record import build_record, load_record, save_record
-from statsnet.devices.other_devices import OtherDevices, other_devices
+from statsnet.devices.other_devices import Call, OtherDevices, other_devices
 from statsnet.devices.recorded_bench import table_device
 from statsnet.devices.table_times import TableTimes
 from statsnet.devices.tables.row import TableRow
@@ -25,7 +26,7 @@ from statsnet.synthesis.elsewhere import Fate, mean_fate
 RISK = CutRisk(
     entries=tuple(
         RiskEntry(operator=operator, axis=axis, decade=8, octaves=octaves, risk=0.1 * octaves, pairs=50)
-        for operator, axis in (("gemm", "m"), ("pointwise", "elements"))
+        for operator, axis in (("gemm", "m"), ("pointwise", "bytes"))
         for octaves in (1, 3)
     )
 )
@@ -45,11 +46,18 @@ def here() -> TableTimes:
     return TableTimes(build_record(gemm_rows(60), "acme-one"))
 
 
+def times_of(device: str, rows: Sequence[TableRow], factor: float = 1.0) -> TableTimes:
+    """Of a device on which all operators take `factor` times as long as in `rows`."""
+    slower = [replace(row, time_s={device: factor * time_s}) for row in rows for time_s in row.time_s.values()]
+    return TableTimes(build_record(slower, device))
+
+
 def test_a_factor_is_the_ratio_of_the_two_records_times(here: TableTimes) -> None:
-    other = OtherDevices(here, {"acme-one-again": here}, RISK, [product(512, 512, 512)])
-    assert other.names == ("acme-one-again",)
+    known = {"slow": times_of("slow", gemm_rows(60), 3.0), "quick": times_of("quick", gemm_rows(60), 0.5)}
+    other = OtherDevices(here, known, RISK, [product(512, 512, 512)])
+    assert other.names == ("quick", "slow")
     for call in (product(512, 512, 512), product(300, 40, 70)):
-        assert other.fate(*call).factors == pytest.approx((1.0,))
+        assert other.fate(*call).factors == pytest.approx((0.5, 3.0), rel=0.1)
 
 
 def test_a_device_that_is_left_out_is_not_even_read(tmp_path: Path) -> None:
@@ -65,6 +73,10 @@ def test_a_device_that_is_left_out_is_not_even_read(tmp_path: Path) -> None:
     known = other_devices(device, mix, tmp_path, without=["acme-three"])
     assert known is not None
     assert known.names == ("acme-two",)
+    product_s, relu_s = (
+        device.model.estimate(c.op, c.phase, c.args, c.outputs).time_s for c in mix.members[0].signature.clusters
+    )
+    assert known.shares == {"acme-two": pytest.approx(product_s / (product_s + relu_s))}, "it knows products alone"
     left = other_devices(device, mix, tmp_path, without=["acme-two", "acme-three"])
     assert left is not None
     assert left.names == ()
@@ -72,12 +84,28 @@ def test_a_device_that_is_left_out_is_not_even_read(tmp_path: Path) -> None:
         other_devices(device, mix, tmp_path)
 
 
-def test_an_operator_that_a_record_lacks_changes_like_the_rooflines(here: TableTimes) -> None:
-    half = build_record([row for row in gemm_rows(60) if row.operator == "gemm"], "acme-one")
-    call = ("aten.cumsum.default", "forward", [tensor(1024, 1024), 1], [tensor(1024, 1024)])
-    other = OtherDevices(here, {"other": TableTimes(half)}, None, [])
-    assert other.fate(*call).factors == pytest.approx((1.0,))
-    assert other.fate(*call).risk == 0.0
+def streams(operator: str, operands: int, factor: float) -> list[TableRow]:
+    """Operators that take `factor` times as long as their bytes."""
+    sizes = [1024 * i for i in range(1, 16)]
+    return [
+        TableRow(source="plain", operator=operator, dtype="float32", dims=named(operator, (rows, 4096)),
+                 time_s={"acme-one": factor * operands * 4 * rows * 4096 / BANDWIDTH})
+        for rows in sizes
+    ]  # fmt: skip
+
+
+def test_an_operator_that_a_record_lacks_changes_like_the_rooflines() -> None:
+    """On a device of half the speed. Softmax takes four times the roofline here; were the other device's roofline
+    compared with that, it would seem twice as quick there."""
+    both = [*gemm_rows(60), *streams("add", 3, 1.0)]
+    here, lacking = times_of("acme-one", [*both, *streams("softmax", 2, 4.0)]), times_of("acme-two", both, 2.0)
+    numbers = tensor(8192, 4096)
+    call: Call = ("aten._softmax.default", "forward", [numbers, -1, False], [numbers])
+    ours, theirs = here.estimate(*call), lacking.estimate(*call)
+    assert (ours.evidence, theirs.evidence) == ("model", "roofline")
+    assert theirs.time_s / ours.time_s == pytest.approx(0.5, rel=0.1)
+    (factor,) = OtherDevices(here, {"acme-two": lacking}, None, []).fate(*call).factors
+    assert factor == pytest.approx(2.0, rel=0.1)
 
 
 def test_no_risk_for_what_the_target_has_and_more_the_further_it_is_cut(here: TableTimes) -> None:
@@ -122,5 +150,5 @@ def test_risks_are_learnt_from_pairs_that_differ_in_one_axis(tmp_path: Path) -> 
     save_risk(tmp_path / "risk.json", risk)
     assert load_risk(tmp_path / "risk.json") == risk
     (tmp_path / "other.json").write_text('{"kind": "statsnet.cut_risk", "schema_version": 99}')
-    with pytest.raises(FileFormatError, match="risks that this StatsNet reads"):
+    with pytest.raises(FileFormatError, match="risks of cut sizes that this StatsNet reads"):
         load_risk(tmp_path / "other.json")

@@ -6,15 +6,23 @@ import gzip
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from device_tables import gemm_rows, gemm_time_s
 
-from statsnet.devices.device_record import DeviceRecord, build_record, load_record, record_bytes, save_record
-from statsnet.devices.fit_performance import fit_floor, fit_kind, fit_trees, held_out
-from statsnet.devices.performance_model import Trees
+from statsnet.devices.device_record import (
+    DeviceRecord,
+    ExactTime,
+    build_record,
+    load_record,
+    record_bytes,
+    save_record,
+)
+from statsnet.devices.fit_performance import FEWEST, fit_floor, fit_kind, fit_trees, held_out
+from statsnet.devices.performance_model import STEP, Trees
 from statsnet.devices.tables.reading import read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
@@ -43,17 +51,23 @@ def test_trees_as_arrays_predict_as_scikit_learn_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("feature", "value"),
-    [((0, -1), (0, 1)), ((0, -1, -1, 0), (0, 1, 1, 0)), ((1, -1, -1), (0, 1, 1)), ((0,), ()), ((), ())],
-)
-def test_nodes_that_are_no_trees(feature: tuple[int, ...], value: tuple[int, ...]) -> None:
-    trees = Trees(thresholds=((0.5,),), feature=feature, value=value, base=0.0)
-    if not feature:
-        trees.check()
-        assert trees.predict(np.zeros((3, 1))).tolist() == [0.0] * 3
-        return
-    with pytest.raises(ValueError, match=r"trees?|threshold|length"):
-        trees.check()
+    ("feature", "value", "message"),
+    [
+        ((0, -1), (0, 1), "not complete"), ((0, -1, -1, 0), (0, 1, 1, 0), "not complete"),
+        ((1, -1, -1), (0, 1, 1), "node 0 asks"), ((0, -1, -1), (1, 1, 1), "node 0 asks"), ((0,), (), "length"),
+    ],
+)  # fmt: skip
+def test_nodes_that_are_no_trees(feature: tuple[int, ...], value: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Trees(thresholds=((0.5,),), feature=feature, value=value, base=0.0).check()
+
+
+def test_trees_by_hand() -> None:
+    """None at all, and one of two leaves: the left one for what is at most the threshold."""
+    none = Trees(thresholds=((0.5,),), feature=(), value=(), base=0.25)
+    assert none.predict(np.zeros((3, 1))).tolist() == [0.25] * 3
+    one = Trees(thresholds=((0.5,),), feature=(0, -1, -1), value=(0, 100, 200), base=0.0)
+    assert one.predict(np.array([[0.5], [0.6]])).tolist() == pytest.approx([100 * STEP, 200 * STEP])
 
 
 def test_the_floor_is_found() -> None:
@@ -115,6 +129,9 @@ def test_a_file_holds_all_of_it(record: DeviceRecord, tmp_path: Path) -> None:
         assert one.time_s == pytest.approx(other.time_s, rel=1e-3)
 
 
+EXACT = {"operator": "gemm", "dtype": "float32", "variant": "", "direction": "forward", "time_s": 1e-5}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -126,6 +143,9 @@ def test_a_file_holds_all_of_it(record: DeviceRecord, tmp_path: Path) -> None:
         (lambda d: d["models"][0]["names"].pop() and d, "needs|dims"),
         (lambda d: d["models"][0]["floor"].update(latency_s=-1) or d, "latency_s"),
         (lambda d: [d], "no JSON object"),
+        (lambda d: d["models"][0]["process"]["dims"].__setitem__(0, [1, 0, 5, 5]) or d, "m is 0"),
+        (lambda d: d | {"exact": [EXACT | {"dims": [["batch", 1], ["m", 0], ["n", 5], ["k", 5]]}]}, "m is 0"),
+        (lambda d: d | {"exact": [EXACT | {"dims": [["m", 1]]}]}, "gemm has the dims"),
     ],
 )
 def test_damaged_records(record: DeviceRecord, tmp_path: Path, change: object, message: str) -> None:
@@ -151,11 +171,30 @@ def test_what_no_table_has_is_a_roofline(record: DeviceRecord) -> None:
     assert full.time_s == pytest.approx(gemm_time_s(512, 512, 512), rel=0.3)
 
 
+def test_what_can_not_be_read_is_not_written(record: DeviceRecord, tmp_path: Path) -> None:
+    dims = (("flops", 0), ("bytes_read", 2**41), ("bytes_written", 2**41))
+    exact = ExactTime(operator="aten.x", dtype="int8", dims=dims, variant="", direction="forward", time_s=1.0)
+    save_record(tmp_path / "r.json", replace(record, exact=(exact,)))
+    assert load_record(tmp_path / "r.json").exact == (exact,)
+    for bad in (
+        replace(record, device="x" * 81),
+        replace(record, exact=(replace(exact, variant="v" * 500),)),
+        replace(record, exact=(replace(exact, dims=(("flops", 0), ("bytes_read", 2**63), ("bytes_written", 0))),)),
+    ):
+        with pytest.raises(FileFormatError, match="is not a recorded device"):
+            save_record(tmp_path / "bad.json", bad)
+    assert not (tmp_path / "bad.json").exists()
+
+
 def test_too_little_to_record() -> None:
-    with pytest.raises(UsageError, match="no table has times of 'acme-two'"):
+    with pytest.raises(UsageError, match="no source has times of 'acme-two'"):
         build_record(gemm_rows(20), "acme-two")
     with pytest.raises(UsageError, match="too few"):
         build_record(gemm_rows(5), DEVICE)
+    (first, *_) = gemm_rows(1)
+    same = [replace(first, variant=f"v{i}") for i in range(2 * FEWEST)]
+    with pytest.raises(UsageError, match="too few"):
+        build_record(same, DEVICE)
 
 
 @pytest.fixture(scope="module")

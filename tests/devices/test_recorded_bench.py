@@ -12,10 +12,12 @@ import pytest
 from device_tables import gemm_rows
 from synthesis_builders import TINY, measured, moved, play
 
+from benchmarks.diagnostics import left_out_devices
 from statsnet.devices import record as recording
 from statsnet.devices import recorded_bench
 from statsnet.devices.device_record import build_record, save_record
-from statsnet.devices.make_proxy import MakeOptions, synthesize
+from statsnet.devices.kernel_model import KernelModel
+from statsnet.devices.make_proxy import MakeOptions, open_bench, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
 from statsnet.devices.recorded_bench import device_of, record_path, recorded_device
 from statsnet.environment import fingerprint, slug
@@ -26,8 +28,10 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.gpu import Counters
+from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature, save_signature
+from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.problem import ProxyRequest
@@ -61,7 +65,8 @@ def test_a_record_is_a_signature_of_single_operators(record: Signature, db: Prof
     timed = [t for t in measurement.cluster_time_s if t]
     assert len(timed) > 0.9 * len(record.clusters)
     device = device_of([record])
-    assert device.operators == len(timed)
+    assert isinstance(device.model, KernelModel)
+    assert device.model.operators == len(timed)
     assert device.between_s == pytest.approx((measurement.framework_time_s or 0.0) / measurement.launches)
     workload = db.entries[0].load()
     times = zip(workload.measurements[0].cluster_time_s, workload.clusters, strict=True)
@@ -100,20 +105,24 @@ def test_a_proxy_is_made_from_the_record_alone(
     assert {"blocks measured", "solving", "networks measured"} < options.stages.spent_s.keys()
 
 
-def test_a_proxy_for_a_device_that_tables_recorded(
-    db: ProfilesDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Counted sizes are the target, blocks are captured without memory, and times come from the tables' models."""
+@pytest.fixture
+def for_acme_one(db: ProfilesDB, tmp_path: Path) -> MakeOptions:
+    """A database of counts and of one device that tables recorded."""
     counts = tmp_path / "db" / "meta" / "recsys"
     counts.mkdir(parents=True)
     for entry in db.entries:
         shutil.copy(entry.path, counts / f"{entry.workload}.{entry.mode}.json")
     save_record(tmp_path / "db" / "devices" / "acme-one.json.gz", build_record(gemm_rows(60), "acme-one"))
-    tasks = play(monkeypatch, recorded_bench, run)
-    options = MakeOptions(
-        mode="inference", device="recorded:acme", profiles=tmp_path / "db",
+    return MakeOptions(
+        mode="inference", device="recorded:acme-one", profiles=tmp_path / "db",
         cache=MeasurementCache(tmp_path / "cache"), effort=QUICK,
     )  # fmt: skip
+
+
+def test_a_proxy_for_a_device_that_tables_recorded(for_acme_one: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted sizes are the target, blocks are captured without memory, and times come from the tables' models."""
+    tasks = play(monkeypatch, recorded_bench, run)
+    options = replace(for_acme_one, device="recorded:acme")
     proxy = synthesize(ProxyRequest(mix_text="recsys:1", budget_s=1e-3), options)
     assert all(task.fake for task in tasks)  # type: ignore[attr-defined]
     assert proxy.spec.reference_environment["device_name"] == "acme-one"
@@ -122,11 +131,35 @@ def test_a_proxy_for_a_device_that_tables_recorded(
     assert sum(recorded.values()) == pytest.approx(1.0)
 
 
+def test_a_device_that_is_left_out_takes_no_part_in_a_proxy_that_follows_it(
+    for_acme_one: MakeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, recorded_bench, run)
+    for name, factor in (("acme-two", 2.0), ("acme-three", 3.0)):
+        rows = [replace(row, time_s={name: factor * row.time_s["acme-one"]}) for row in gemm_rows(60)]
+        save_record(tmp_path / "db" / "devices" / f"{name}.json.gz", build_record(rows, name))
+    asked: list[tuple[str, ...]] = []
+
+    def opened(text: str, options: MakeOptions) -> tuple[Mix, Bench]:
+        mix, bench = open_bench(text, options)
+        assert bench.setup.elsewhere is not None
+        asked.append(bench.setup.elsewhere.names)
+        return mix, bench
+
+    monkeypatch.setattr(left_out_devices, "open_bench", opened)
+    ways = {"rows": left_out_devices.Way(own_sizes=True, has_devices=True, has_risk=False)}
+    (row,) = left_out_devices.compared("recsys:1", for_acme_one, ways, 1e-3, most=1)
+    assert asked == [("acme-three", "acme-two"), ("acme-two",)]
+    assert row.device == "acme-three"
+    assert 2.0 < row.suite_factor <= 3.0, "the shortest calls take no longer there"
+    assert row.error < 0.1
+
+
 def test_a_device_is_found_by_a_part_of_its_name(record: Signature, db: ProfilesDB) -> None:
     (here,) = {e.environment for e in db.entries}
-    assert recorded_device(here[:8], db).operators == sum(
-        sum(bool(t) for t in e.load().measurements[0].cluster_time_s) for e in db.entries
-    )
+    model = recorded_device(here[:8], db).model
+    assert isinstance(model, KernelModel)
+    assert model.operators == sum(sum(bool(t) for t in e.load().measurements[0].cluster_time_s) for e in db.entries)
     path = record_path(db, "cpu-z80")
     path.parent.mkdir()
     save_signature(path, record)

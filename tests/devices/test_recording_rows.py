@@ -81,6 +81,18 @@ def test_several_recordings_and_tables_make_one_record(signature: Signature, tmp
     assert mapped("aten.mm.default", [left, right], [out])
 
 
+def test_operators_whose_names_no_record_may_have_are_left_out_and_counted(
+    tmp_path: Path, signature: Signature, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_signature(tmp_path / "s.json", signature)
+    before = read_recordings([tmp_path / "s.json"], DEVICE)
+    monkeypatch.setattr("statsnet.devices.tables.checks.LONGEST_WORD", 20)
+    after = read_recordings([tmp_path / "s.json"], DEVICE)
+    assert {row.operator for row in after.rows} == {r.operator for r in before.rows if len(r.operator) <= 20}
+    assert {r.operator for r in before.rows if len(r.operator) > 20}
+    assert any("more than 20 characters" in note for note in after.notes)
+
+
 def test_what_is_no_recording(tmp_path: Path, signature: Signature) -> None:
     assert is_recording(GOLDEN) and not is_recording(tmp_path) and not is_recording(tmp_path / "t.csv.gz")
     with pytest.raises(UsageError, match="is not there"):

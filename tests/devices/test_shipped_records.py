@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from statsnet.devices.cut_risk import AXES, FILE, load_risk, save_risk
 from statsnet.devices.device_record import load_record
 from statsnet.devices.names import canonical_name
 from statsnet.devices.record_folder import FOLDER, attribution, load_records, record_named, record_paths
@@ -48,3 +51,11 @@ def test_they_are_found_by_a_part_of_their_names() -> None:
     assert record_named("h100-sxm", PROFILES).device == "nvidia-h100-sxm"
     with pytest.raises(UsageError, match="no recorded device"):
         record_named("z80", PROFILES)
+
+
+def test_their_risks_are_read_and_of_axes_that_blocks_cut(tmp_path: Path) -> None:
+    path = PROFILES / FOLDER / FILE
+    risk = load_risk(path)
+    assert {(e.operator, e.axis) for e in risk.entries} <= {(o, axis) for o, axes in AXES.items() for axis in axes}
+    save_risk(tmp_path / FILE, risk)
+    assert (tmp_path / FILE).read_bytes() == path.read_bytes()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from device_tables import BANDWIDTH, LATENCY_S, gemm_rows
 
@@ -48,10 +46,8 @@ def test_stand_ins_move_the_same_bytes() -> None:
         assert len(work) == 1
     odd = Mapped(operator="relu", dtype="int8", dims=named("relu", (100, 3)))
     assert {s.dtype for s in stand_ins(odd)} == {"int8"}
-    assert (
-        list(stand_ins(softmax := Mapped(operator="softmax", dtype="float16", dims=named("softmax", (4, 4)))))[1:] == []
-    )
-    assert softmax.operator == "softmax"
+    softmax = Mapped(operator="softmax", dtype="float16", dims=named("softmax", (4, 4)))
+    assert list(stand_ins(softmax)) == [softmax]
 
 
 @pytest.mark.parametrize(("operands", "variant"), [([BIG, BIG], ""), ([BIG, ROW], "scalar"), ([ROW, BIG], "scalar"),
@@ -69,5 +65,6 @@ def test_moving_and_computing_have_ratios_of_their_own() -> None:
     assert moved.time_s == pytest.approx(4e9 / reached.bytes_per_s)
     assert moved.low_95_s < moved.low_80_s < moved.time_s < moved.high_80_s < moved.high_95_s
     assert reached.estimate("float32", 1.0, 1.0).time_s == reached.latency_s
-    measured = build_record([*gemm_rows(60), *adding(400, 1.25)], "acme-one").reached.moving
-    assert measured.rows == 0 or math.exp(measured.usual) < 1.5
+    reached = build_record([*gemm_rows(60), *adding(400, 1.25)], "acme-one").reached
+    assert reached.moving.rows > 100
+    assert reached.estimate("float32", 0.0, 4e9).time_s == pytest.approx(1.25 * 4e9 / BANDWIDTH, rel=0.05)

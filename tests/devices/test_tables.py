@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from device_tables import write_table
 
-from statsnet.devices.tables.neusight_models import ModelKey
-from statsnet.devices.tables.reading import read_all, read_tables
+from statsnet.devices.operator_work import item_bytes
+from statsnet.devices.tables.model_steps import ModelKey
+from statsnet.devices.tables.reading import joined, read_all, read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
 
@@ -154,7 +155,6 @@ def test_a_plain_table(tmp_path: Path) -> None:
         ("", "no table of operators"),
         (PLAIN.replace("time_ms", "elapsed"), "no column of times"),
         (PLAIN.replace("time_ms,m", "time_ms,time_us"), "several columns of times"),
-        ("operator,dtype,device,time_s,m,n,k\n" + "gemm,fp32,x,4.2,4096,4096,4096\n", None),
         ("operator,dtype,device,time_s,m,n,k\n" + "gemm,fp32,x,4e6,4096,4096,4096\n", "not in the unit"),
         (
             "operator,dtype,device,time_us,m,n,k\n"
@@ -163,14 +163,17 @@ def test_a_plain_table(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_tables_that_are_refused(tmp_path: Path, text: str, message: str | None) -> None:
+def test_tables_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = write_table(tmp_path, "t.csv", text)
-    if message is None:
-        assert read_tables([path])
-        return
     with pytest.raises(StatsNetError) as error:
         read_tables([path])
     assert message in str(error.value)
+
+
+def test_a_slow_device_is_not_refused(tmp_path: Path) -> None:
+    text = "operator,dtype,device,time_s,m,n,k\ngemm,fp32,x,4.2,4096,4096,4096\n"
+    (row,) = read_tables([write_table(tmp_path, "t.csv", text)])
+    assert row.time_s == {"x": 4.2}
 
 
 def test_damaged_files(tmp_path: Path) -> None:
@@ -212,3 +215,84 @@ def test_other_tables_in_a_folder_are_named(tmp_path: Path) -> None:
     write_table(tmp_path, "n.csv", NEUSIGHT)
     write_table(tmp_path, "other.csv", "model,throughput\na,1\n")
     assert any("other.csv" in note for note in read_all([tmp_path]).notes)
+
+
+LAYERS = "profiler,model,tp,layer,num_tokens,RTX3090\nv0,m,1,mlp,{},5\n"
+MODEL_OPERATORS = (
+    "model,mode,seq,batch,device,op,input_shapes,output_shape,dtype,in_layer,count,fw_us,bw_us,acc_us\n"
+    'bert,inf,512,2,{},Linear,"[[2,512,64]]","(2,512,128)",float32,1,3,100,0,0\n'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NEUSIGHT.replace("64x32x48", "64x0x48").replace("1x512x1024x256", "1x512x0x256"),
+        AIC.replace("64,128,256", "64,0,256"),
+        DECODE.replace(",32,8,", ",32,0,"),
+        DEEPBENCH.replace("1760x16", "0x16").replace("28x14x32", "28x14x0").replace("512x16x25", "512x0x25"),
+        MIOPEN.replace(",4,3,", ",4,0,").replace("1,4,64,112", "1,0,64,112"),
+        VIDUR.replace("True,2,64,attn", "True,2,0,attn"),
+        LAYERS.format(0),
+        "operator,dtype,device,time_us,m,n,k\ngemm,fp32,x,5,4096,0,4096\n",
+        "operator,dtype,device,time_us,m,n,k\ngemm,fp32,x,5,4096,4398046511104,4096\n",
+        "operator,dtype,device,time_us,rows,columns\nadd,fp32,x,5,0,64\n",
+        "operator,dtype,device,time_us,bytes_read\nfoo,fp32,x,5,64\n",
+        f"operator,dtype,device,time_us,rows,{'c' * 81}\nfoo,fp32,x,5,1,64\n",
+        f"operator,dtype,device,time_us,tokens,variant\nfoo,fp32,x,5,64,{'v' * 81}\n",
+        "operator,dtype,device,time_us," + ",".join(f"d{i}" for i in range(30)) + "\nfoo,fp32,x,5" + 30 * f",{2**40}",
+    ],
+)  # fmt: skip
+def test_sizes_and_words_that_no_operator_has_are_left_out_and_counted(tmp_path: Path, text: str) -> None:
+    """In every format. A padding and a window may be 0."""
+    tables = read_all([write_table(tmp_path, "t.csv", text)])
+    assert all(size > 0 or name in ("pad_h", "pad_w", "window") for row in tables.rows for name, size in row.dims)
+    assert any("size" in note or "characters" in note for note in tables.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NEUSIGHT.replace("MI100", "???"),
+        AIC.replace("x900_sxm", "---"),
+        DEEPBENCH.replace("TN,V100", "TN,???"),
+        MIOPEN.replace("gfx908-120CU", "***"),
+        VIDUR.replace(",a100", ",--"),
+        LAYERS.format(64).replace("RTX3090", "--"),
+        MODEL_OPERATORS.format("???"),
+        "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,???,12,9,9,0\n",
+        f"operator,dtype,device,time_us,m,n,k\ngemm,fp32,{'x' * 90},5,4,4,4\n",
+    ],
+)
+def test_devices_without_a_name_are_left_out_and_counted(tmp_path: Path, text: str) -> None:
+    tables = read_all([write_table(tmp_path, "t.csv", text)])
+    assert any("the device's name" in note for note in tables.notes)
+    assert all(device for row in tables.rows for device in row.time_s)
+
+
+def test_a_plain_table_is_nobody_elses(tmp_path: Path) -> None:
+    """No column lends its times another source's name."""
+    text = "operator,dtype,device,time_us,tokens,source\nmagic,fp16,x,5,7,neusight\nmagic,fp16,x,6,7,\n"
+    (row,) = read_tables([write_table(tmp_path, "t.csv", text)])
+    assert row.source == "plain" and row.time_s == {"x": pytest.approx(5.5e-6)}
+
+
+def test_tables_read_apart_are_joined_as_if_read_together(tmp_path: Path) -> None:
+    steps = "model,mode,seq,batch,variant,device,num_layer,e2e_us,fw_us,bw_us\nbert,inf,512,2,,{},12,9,9,0\n"
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder, device in zip(folders, ("V100", "T4"), strict=True):
+        write_table(folder, "operators.csv", PLAIN.replace("my card", device))
+        write_table(folder, "models.csv", MODEL_OPERATORS.format(device))
+        write_table(folder, "steps.csv", steps.format(device))
+    write_table(folders[1], "bad.csv", LAYERS.format(0))
+    apart = [read_all([folder]) for folder in folders]
+    assert joined(apart) == read_all(folders)
+    assert {"nvidia-v100", "nvidia-t4"} <= joined(apart).devices
+    assert "nvidia-t4" not in apart[0].devices
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float8_e4m3fn", 1), ("uint8", 1), ("complex64", 8), ("int16", 2), ("fp8", 1), ("odd", 4)]
+)
+def test_bytes_of_torchs_dtypes_and_of_tables(dtype: str, size: int) -> None:
+    assert item_bytes(dtype) == size

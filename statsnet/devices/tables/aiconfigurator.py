@@ -11,7 +11,6 @@ from statsnet.devices.tables.csv_file import (
     Record,
     Tally,
     devices_of,
-    header_of,
     integers,
     records,
     seconds,
@@ -86,7 +85,7 @@ def _reader(
     own: frozenset[str], describe: Callable[[Record], Described]
 ) -> Callable[[Path, Tally], Iterator[TableRow]]:
     def read(path: Path, tally: Tally) -> Iterator[TableRow]:
-        devices = devices_of(header_of(path), own)
+        devices = devices_of(path, own, tally)
         for record in records(path, tally):
             try:
                 operator, dtype, dims, variant = describe(record)

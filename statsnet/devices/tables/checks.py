@@ -1,4 +1,5 @@
-"""Times that no device can reach: single ones are left out, a whole column of them means that the unit is wrong."""
+"""What no operator and no device can have: rows with such words or sizes, and times, are left out and counted; a whole
+column of such times means that the unit is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.tables.csv_file import Tally
 from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.words import LONGEST_WORD, check_dims
 from statsnet.errors import FileFormatError
 
 MOST_FLOPS, MOST_BYTES = 4e16, 2e14
@@ -19,6 +21,28 @@ LEAST_FLOPS, LEAST_WORK = 1e8, 1e8
 
 FEW = 20
 WRONG_SHARE = 0.05
+
+
+def understood(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:
+    """The rows whose words and sizes are an operator's. Others are counted."""
+    for row in rows:
+        if fault := fault_of(row):
+            tally.drop(path, fault)
+        else:
+            yield row
+
+
+def fault_of(row: TableRow) -> str:
+    """Why a row's words or sizes are no operator's; empty if they are."""
+    dims = dict(row.dims)
+    if any(len(word) > LONGEST_WORD for word in (row.operator, row.dtype, row.variant, *dims)):
+        return f"an operator, a dtype, a variant or a dim has more than {LONGEST_WORD} characters"
+    try:
+        check_dims(row.operator, dims)
+        work_of(row.operator, row.dtype, dims, row.variant)
+    except (ValueError, OverflowError):
+        return "a size is zero or too large, or no size of this operator"
+    return ""
 
 
 def without_absurd(path: Path, rows: Iterable[TableRow], tally: Tally) -> Iterator[TableRow]:

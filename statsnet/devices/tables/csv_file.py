@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statsnet.devices.names import canonical_name
+from statsnet.devices.tables.model_steps import ModelTables
 from statsnet.devices.tables.row import TableRow
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, UsageError
 
 MICRO = 1e-6
 _GZIP = b"\x1f\x8b"
@@ -38,16 +39,23 @@ class Tally:
                 for (name, why), n in sorted(self.dropped.items())]  # fmt: skip
 
 
-Reader = Callable[[Path, Tally], Iterator[TableRow]]
+def _no_rows(_path: Path, _tally: Tally) -> Iterator[TableRow]:
+    return iter(())
+
+
+def _no_models(_path: Path, _tally: Tally, _models: ModelTables) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A kind of table, recognised by its columns. `read` gives its operators."""
+    """A kind of table, recognised by its columns. `read` gives its operators, `read_models` collects what it says of
+    whole models."""
 
     name: str
     columns: frozenset[str]
-    read: Reader
+    read: Callable[[Path, Tally], Iterator[TableRow]] = _no_rows
+    read_models: Callable[[Path, Tally, ModelTables], None] = _no_models
 
 
 @contextlib.contextmanager
@@ -100,9 +108,19 @@ def records(path: Path, tally: Tally, *, needed: Sequence[str] = ()) -> Iterator
             yield record
 
 
-def devices_of(header: Sequence[str], own: frozenset[str]) -> dict[str, str]:
-    """Canonical names of the devices by their columns, which are all columns but the format's `own`."""
-    return {column: canonical_name(column) for column in header if column and column not in own}
+def device_of(text: str, path: Path, tally: Tally) -> str | None:
+    """The device's canonical name; None if the text, counted, names none."""
+    try:
+        return canonical_name(text)
+    except UsageError:
+        tally.drop(path, "the device's name has no letter and no digit, or too many")
+        return None
+
+
+def devices_of(path: Path, own: frozenset[str], tally: Tally) -> dict[str, str]:
+    """Canonical names of a table's devices by their columns, which are all columns but the format's `own`."""
+    columns = (column for column in header_of(path) if column and column not in own)
+    return {column: name for column in columns if (name := device_of(column, path, tally)) is not None}
 
 
 def seconds(text: str, unit_s: float, path: Path, tally: Tally) -> float | None:

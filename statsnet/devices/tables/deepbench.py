@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from statsnet.devices.names import canonical_name
-from statsnet.devices.tables.csv_file import MICRO, Format, Tally, integers, records, seconds
+from statsnet.devices.tables.csv_file import MICRO, Format, Tally, device_of, integers, records, seconds
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.devices.tables.words import dtype_word, named
@@ -58,10 +57,9 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
             continue
         if operator in ("rnn", "lstm", "gru") and record["suite"] != "train":
             variant = record["suite"]
-        time_s = seconds(record["latency_us"], MICRO, path, tally)
-        if time_s is not None:
-            key = (SOURCE, operator, dtype_word(record["dtype"]), dims, variant, direction)
-            merged.add_time(key, canonical_name(record["device"]), time_s)
+        device, time_s = device_of(record["device"], path, tally), seconds(record["latency_us"], MICRO, path, tally)
+        if device is not None and time_s is not None:
+            merged.add_time((SOURCE, operator, dtype_word(record["dtype"]), dims, variant, direction), device, time_s)
     yield from merged.rows()
 
 

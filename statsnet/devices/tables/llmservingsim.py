@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from statsnet.devices.tables.csv_file import MICRO, Format, Tally, devices_of, header_of, integers, records, seconds
+from statsnet.devices.tables.csv_file import MICRO, Format, Tally, devices_of, integers, records, seconds
 from statsnet.devices.tables.row import TableRow
 
 SOURCE = "llmservingsim"
@@ -17,7 +17,7 @@ COLUMNS = frozenset({"profiler", "model", "tp", "layer", "num_tokens"})
 
 def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     """Its layers, each an operator of its own name."""
-    devices = devices_of(header_of(path), COLUMNS)
+    devices = devices_of(path, COLUMNS, tally)
     for record in records(path, tally, needed=("profiler", "model", "layer")):
         try:
             tokens, tp = integers((record["num_tokens"], record["tp"]))

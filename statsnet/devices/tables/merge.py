@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median
 
-from statsnet.devices.tables.row import Direction, TableRow
-
-Key = tuple[str, str, str, tuple[tuple[str, int], ...], str, Direction]
+from statsnet.devices.tables.row import Key, TableRow
 
 
 class Merged:
@@ -18,7 +16,7 @@ class Merged:
 
     def add(self, row: TableRow) -> None:
         for device, time_s in row.time_s.items():
-            self.add_time(row.key, device, time_s)  # type: ignore[arg-type]
+            self.add_time(row.key, device, time_s)
 
     def add_time(self, key: Key, device: str, time_s: float) -> None:
         self._times.setdefault(key, {}).setdefault(device, []).append(time_s)

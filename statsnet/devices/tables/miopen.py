@@ -15,7 +15,6 @@ from statsnet.devices.tables.csv_file import (
     Record,
     Tally,
     devices_of,
-    header_of,
     integers,
     records,
     seconds,
@@ -38,7 +37,7 @@ def _dims(record: Record) -> tuple[tuple[str, int], ...]:
 
 def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     """Its convolutions."""
-    devices = devices_of(header_of(path), COLUMNS)
+    devices = devices_of(path, COLUMNS, tally)
     for record in records(path, tally):
         try:
             dims, direction = _dims(record), DIRECTIONS[record["direction"]]

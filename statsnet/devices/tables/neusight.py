@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from statsnet.devices.names import canonical_name
-from statsnet.devices.tables.csv_file import MICRO, Format, Tally, integers, records, seconds
+from statsnet.devices.tables.csv_file import MICRO, Format, Tally, device_of, integers, records, seconds
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
@@ -34,17 +33,15 @@ def dims_of(op: str, text: str) -> tuple[str, tuple[tuple[str, int], ...], str]:
 
 def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     """Its operators."""
-    merged, names = Merged(), dict[str, str]()
+    merged = Merged()
     for record in records(path, tally, needed=("op", "dims", "device")):
         try:
             operator, dims, variant = dims_of(record["op"], record["dims"])
-            spelling = record["device"]
-            device = names.get(spelling) or names.setdefault(spelling, canonical_name(spelling))
         except ValueError:
             tally.drop(path, "the dims are not understood")
             continue
-        time_s = seconds(record["latency_us"], MICRO, path, tally)
-        if time_s is not None:
+        device, time_s = device_of(record["device"], path, tally), seconds(record["latency_us"], MICRO, path, tally)
+        if device is not None and time_s is not None:
             merged.add_time((SOURCE, operator, DTYPE, dims, variant, "forward"), device, time_s)
     yield from merged.rows()
 

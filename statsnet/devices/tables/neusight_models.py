@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from statsnet.devices.names import canonical_name
-from statsnet.devices.tables.csv_file import MICRO, Format, Record, Tally, integers, records, seconds
-from statsnet.devices.tables.merge import Key, Merged
-from statsnet.devices.tables.row import Direction, TableRow
+from statsnet.devices.tables.csv_file import MICRO, Format, Record, Tally, device_of, integers, records, seconds
+from statsnet.devices.tables.model_steps import ModelKey, ModelTables, WholeStep
+from statsnet.devices.tables.row import Direction
 
 SOURCE = "neusight_model"
 OPERATORS = frozenset({"model", "mode", "seq", "batch", "device", "op", "input_shapes", "output_shape", "dtype",
@@ -26,77 +23,6 @@ LAUNCHES_NOTHING = frozenset(
     {"size", "view", "getitem", "getattr", "dim", "permute", "transpose", "expand", "unsqueeze", "split", "finfo"}
 )
 """Rows that run no kernel: their times are those of a call from Python."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelKey:
-    """A model's step; `seq` in tokens. `mode` is `inference` or `training`."""
-
-    model: str
-    mode: str
-    seq: int
-    batch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeStep:
-    """A whole model's step as measured on one device. `variant`: how it ran, "" for eager. `layers` is None where the
-    table does not say."""
-
-    step: ModelKey
-    variant: str
-    device: str
-    layers: int | None
-    time_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOperator:
-    """An operator of a model: `calls` in one traced layer (`in_layer`), or in what lies outside of all layers."""
-
-    row: TableRow
-    calls: int
-    in_layer: bool
-
-    def calls_with(self, layers: int) -> int:
-        """Calls in a step of a model of so many layers."""
-        return self.calls * (layers if self.in_layer else 1)
-
-
-@dataclass(slots=True)
-class ModelTables:
-    """Operators of whole models, collected from several tables. A row has the times of those devices on which this
-    model was timed."""
-
-    _merged: dict[ModelKey, dict[tuple[Key, bool], tuple[Merged, dict[str, int]]]]
-
-    @staticmethod
-    def empty() -> ModelTables:
-        return ModelTables({})
-
-    def add(self, step: ModelKey, key: Key, in_layer: bool, calls: int, device: str, time_s: float) -> None:
-        merged, counts = self._merged.setdefault(step, {}).setdefault((key, in_layer), (Merged(), {}))
-        merged.add_time(key, device, time_s)
-        counts[device] = calls
-
-    def operators(self) -> dict[ModelKey, tuple[ModelOperator, ...]]:
-        """The operators of each step. An operator that devices count differently appears once for each count."""
-        out: dict[ModelKey, tuple[ModelOperator, ...]] = {}
-        for step, found in self._merged.items():
-            rows: list[ModelOperator] = []
-            for (_, in_layer), (merged, counts) in found.items():
-                (row,) = merged.rows()
-                for calls in sorted(set(counts.values())):
-                    times = {d: t for d, t in row.time_s.items() if counts[d] == calls}
-                    rows.append(ModelOperator(row=_with_times(row, times), calls=calls, in_layer=in_layer))
-            out[step] = tuple(rows)
-        return out
-
-
-def _with_times(row: TableRow, times: Mapping[str, float]) -> TableRow:
-    source, operator, dtype, dims, variant, direction = row.key
-    return TableRow(source=source, operator=operator, dtype=dtype, dims=dims, variant=variant,
-                    direction=direction, time_s=times)  # type: ignore[arg-type]  # fmt: skip
 
 
 def _step(r: Record) -> ModelKey:
@@ -127,9 +53,10 @@ def read_operators(path: Path, tally: Tally, tables: ModelTables) -> None:
         try:
             step, (count, in_layer) = _step(r), integers((r["count"], r["in_layer"]))
             operator, dims, variant = described(r["op"], r["input_shapes"], r["output_shape"])
-            device = canonical_name(r["device"])
         except (ValueError, TypeError, IndexError):
             tally.drop(path, "the shapes or counts are not understood")
+            continue
+        if (device := device_of(r["device"], path, tally)) is None:
             continue
         directions: tuple[tuple[str, Direction, str], ...] = (
             ("fw_us", "forward", variant), ("bw_us", "backward", variant),
@@ -144,23 +71,22 @@ def read_operators(path: Path, tally: Tally, tables: ModelTables) -> None:
                 tables.add(step, key, bool(in_layer), count, device, time_s)
 
 
-def read_steps(path: Path, tally: Tally) -> Iterator[WholeStep]:
-    """The measured steps of whole models."""
+def read_steps(path: Path, tally: Tally, tables: ModelTables) -> None:
+    """Add the measured steps of whole models."""
     for r in records(path, tally, needed=("model", "device")):
         try:
-            step, device = _step(r), canonical_name(r["device"])
+            step = _step(r)
             layers = integers((r["num_layer"] or "0",))[0] or None
         except ValueError:
             tally.drop(path, "the sizes are not understood")
             continue
-        time_s = seconds(r["e2e_us"], MICRO, path, tally)
-        if time_s is not None:
-            yield WholeStep(step=step, variant=r["variant"], device=device, layers=layers, time_s=time_s)
+        device, time_s = device_of(r["device"], path, tally), seconds(r["e2e_us"], MICRO, path, tally)
+        if device is not None and time_s is not None:
+            whole = WholeStep(step=step, variant=r["variant"], device=device, layers=layers, time_s=time_s)
+            tables.steps.append(whole)
 
 
-def _no_rows(path: Path, tally: Tally) -> Iterator[TableRow]:
-    return iter(())
-
-
-OPERATORS_FORMAT = Format(name="NeuSight's models, operators", columns=OPERATORS, read=_no_rows)
-STEPS_FORMAT = Format(name="NeuSight's models, steps", columns=STEPS, read=_no_rows)
+FORMATS = (
+    Format(name="NeuSight's models, operators", columns=OPERATORS, read_models=read_operators),
+    Format(name="NeuSight's models, steps", columns=STEPS, read_models=read_steps),
+)

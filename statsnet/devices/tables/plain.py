@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from statsnet.devices.names import canonical_name
-from statsnet.devices.tables.csv_file import Format, Record, Tally, header_of, integers, records, seconds
+from statsnet.devices.tables.csv_file import Format, Record, Tally, device_of, header_of, integers, records, seconds
 from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.devices.tables.words import DEFAULTS, OPERATOR_DIMS, dtype_word
@@ -22,6 +21,7 @@ SOURCE = "plain"
 COLUMNS = frozenset({"operator", "dtype", "device"})
 UNITS = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6}
 _WORDS = COLUMNS | UNITS.keys() | {"variant", "direction", "source"}
+"""Columns that are no dims. A `source` is not looked at: whoever wrote the table, its times are not another's."""
 
 
 def _dims(record: Record, columns: list[str]) -> tuple[tuple[str, int], ...]:
@@ -49,17 +49,17 @@ def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     for record in records(path, tally, needed=("operator", "dtype", "device")):
         direction = record.get("direction") or "forward"
         try:
-            dims, device = _dims(record, columns), canonical_name(record["device"])
+            dims = _dims(record, columns)
         except ValueError as error:
-            tally.drop(path, f"the dims or the device are not understood ({record['operator']} {error})")
+            tally.drop(path, f"the dims are not understood ({record['operator']} {error})")
             continue
         if direction not in directions:
             tally.drop(path, f"the direction is none of {', '.join(directions)}")
             continue
+        device = device_of(record["device"], path, tally)
         time_s = seconds(record[units[0]], UNITS[units[0]], path, tally)
-        if time_s is not None:
-            source, variant = record.get("source") or SOURCE, record.get("variant", "")
-            key = (source, record["operator"], dtype_word(record["dtype"]), dims, variant, direction)
+        if device is not None and time_s is not None:
+            key = (SOURCE, record["operator"], dtype_word(record["dtype"]), dims, record.get("variant", ""), direction)
             merged.add_time(key, device, time_s)  # type: ignore[arg-type]
     yield from merged.rows()
 

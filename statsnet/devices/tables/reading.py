@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,16 +16,16 @@ from statsnet.devices.tables import (
     plain,
     vidur,
 )
-from statsnet.devices.tables.checks import without_absurd
+from statsnet.devices.tables.checks import understood, without_absurd
 from statsnet.devices.tables.csv_file import Format, Tally, header_of
 from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.neusight_models import ModelKey, ModelOperator, ModelTables, WholeStep
+from statsnet.devices.tables.model_steps import ModelKey, ModelOperator, ModelTables, WholeStep
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
 
 FORMATS: tuple[Format, ...] = (
-    *neusight.FORMATS, neusight_models.OPERATORS_FORMAT, neusight_models.STEPS_FORMAT, *aiconfigurator.FORMATS,
-    *deepbench.FORMATS, *miopen.FORMATS, *vidur.FORMATS, *llmservingsim.FORMATS, *plain.FORMATS,
+    *neusight.FORMATS, *neusight_models.FORMATS, *aiconfigurator.FORMATS, *deepbench.FORMATS, *miopen.FORMATS,
+    *vidur.FORMATS, *llmservingsim.FORMATS, *plain.FORMATS,
 )  # fmt: skip
 
 ENDINGS = (".csv", ".csv.gz")
@@ -45,9 +45,10 @@ class Tables:
     notes: tuple[str, ...]
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        """All devices of the rows."""
-        return tuple(sorted({device for row in self.rows for device in row.time_s}))
+    def devices(self) -> frozenset[str]:
+        """All devices of rows, models and steps."""
+        rows = (*self.rows, *(o.row for operators in self.models.values() for o in operators))
+        return frozenset({*(d for row in rows for d in row.time_s), *(step.device for step in self.steps)})
 
 
 def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
@@ -56,8 +57,7 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
     Raises UsageError if a path is missing or no table is found, FileFormatError for a damaged table or one whose times
     can not be in the unit that its columns say.
     """
-    tally, merged, models = Tally(), Merged(), ModelTables.empty()
-    steps: list[WholeStep] = []
+    tally, merged, models = Tally(), Merged(), ModelTables()
     skipped: list[str] = []
     found = False
     for path, asked in _files(paths):
@@ -66,14 +66,10 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
             skipped.append(path.name)
             continue
         found = True
-        if form is neusight_models.STEPS_FORMAT:
-            steps += neusight_models.read_steps(path, tally)
-        elif form is neusight_models.OPERATORS_FORMAT:
-            neusight_models.read_operators(path, tally, models)
-        else:
-            rows = (row for row in form.read(path, tally) if keep is None or keep(row))
-            for row in without_absurd(path, rows, tally):
-                merged.add(row)
+        form.read_models(path, tally, models)
+        rows = (row for row in form.read(path, tally) if keep is None or keep(row))
+        for row in without_absurd(path, understood(path, rows, tally), tally):
+            merged.add(row)
     if not found:
         given = ", ".join(f"'{path}'" for path in paths)
         raise UsageError(
@@ -82,7 +78,22 @@ def read_all(paths: Sequence[Path], keep: Keep | None = None) -> Tables:
             hint="name CSV tables, or folders that hold them",
         )
     notes = tally.notes() + ([f"not read, no table of operators: {', '.join(sorted(skipped))}"] if skipped else [])
-    return Tables(rows=tuple(merged.rows()), steps=tuple(steps), models=models.operators(), notes=tuple(notes))
+    return _tables(merged, models, notes)
+
+
+def joined(tables: Sequence[Tables]) -> Tables:
+    """One operator's rows from all of them become one, as if their files had been read together."""
+    merged, models = Merged(), ModelTables()
+    for t in tables:
+        models.add_all(t.models, t.steps)
+        for row in t.rows:
+            merged.add(row)
+    return _tables(merged, models, [note for t in tables for note in t.notes])
+
+
+def _tables(merged: Merged, models: ModelTables, notes: Iterable[str]) -> Tables:
+    rows, steps = tuple(merged.rows()), tuple(models.steps)
+    return Tables(rows=rows, steps=steps, models=models.operators(), notes=tuple(notes))
 
 
 def read_tables(paths: Sequence[Path], keep: Keep | None = None) -> list[TableRow]:

@@ -8,6 +8,9 @@ from typing import Literal
 
 Direction = Literal["forward", "backward_data", "backward_weight", "backward"]
 
+Key = tuple[str, str, str, tuple[tuple[str, int], ...], str, Direction]
+"""Source, operator, dtype, dims, variant, direction."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
@@ -29,6 +32,6 @@ class TableRow:
     time_s: Mapping[str, float]
 
     @property
-    def key(self) -> tuple[str, str, str, tuple[tuple[str, int], ...], str, str]:
+    def key(self) -> Key:
         """What makes it this operator, whatever the device."""
         return (self.source, self.operator, self.dtype, self.dims, self.variant, self.direction)

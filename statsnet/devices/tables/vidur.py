@@ -14,7 +14,6 @@ from statsnet.devices.tables.csv_file import (
     Record,
     Tally,
     devices_of,
-    header_of,
     integers,
     records,
     seconds,
@@ -61,15 +60,13 @@ def _described(r: Record) -> tuple[str, tuple[int, ...], str]:
 
 def read(path: Path, tally: Tally) -> Iterator[TableRow]:
     """Its layers as operators; those of equal sizes in several models are one."""
-    devices = {c: FORMS.get(c.lower(), d) for c, d in devices_of(header_of(path), COLUMNS).items()}
+    devices = {c: FORMS.get(c.lower(), d) for c, d in devices_of(path, COLUMNS, tally).items()}
     merged = Merged()
     layers = list(records(path, tally))
     twice = _adding_twice(layers)
     for record in layers:
         try:
             operator, sizes, variant = _described(record)
-            if 0 in sizes:
-                raise ValueError("a size is zero")
             dims = named(operator, sizes)
         except (ValueError, ZeroDivisionError):
             tally.drop(path, "the layer's sizes are not understood")

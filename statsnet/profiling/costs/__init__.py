@@ -27,7 +27,7 @@ from statsnet.profiling.costs import (  # noqa: F401  (imported for their regist
     sort,
 )
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, SparseSpec, item_bytes
-from statsnet.profiling.costs.registry import cost_of, operator_cost, registered_operators
+from statsnet.profiling.costs.registry import cost_of, operator_cost, registered_operators, work_of_call
 
 __all__ = [
     "Cost",
@@ -38,4 +38,5 @@ __all__ = [
     "item_bytes",
     "operator_cost",
     "registered_operators",
+    "work_of_call",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from statsnet.errors import UsageError
 from statsnet.profiling.costs.call import ZERO, Cost, MisfitError, OperatorCall
 from statsnet.signatures.categories import base_name, is_metadata, namespace
-from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.operators import TensorSpec, bytes_of
 
 Formula = Callable[[OperatorCall], Cost]
 
@@ -54,6 +54,13 @@ def cost_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Cost | None
         return formula(OperatorCall.decode(op, args, outputs))
     except MisfitError:
         return None
+
+
+def work_of_call(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[float, float]:
+    """FLOPs and bytes of one call, read and written together; of an operator without a formula the bytes of all
+    tensors."""
+    cost = cost_of(op, args, outputs)
+    return (cost.flops, cost.bytes_read + cost.bytes_written) if cost else (0.0, float(bytes_of(args, outputs)))
 
 
 def registered_operators() -> tuple[str, ...]:

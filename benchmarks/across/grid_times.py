@@ -16,7 +16,8 @@ import numpy as np
 from statsnet.devices.tables.row import TableRow
 
 NEAREST = (24, 96, 384)
-"""So many rows a plane is laid through: of the numbers the first with which they surround the operator well enough."""
+"""How many of the nearest rows the plane is fitted to. The next number is tried if these rows do not vary in every size
+in which they differ from the operator, or are too few."""
 
 RIDGE = 1e-3
 FARTHEST = math.log(8.0)
@@ -74,7 +75,7 @@ class GridTimes:
             if alike and len(timed) >= len(varied) + 2:
                 break
         else:
-            return None  # too few rows, or all of them differ from it in one size and nothing says what that does
+            return None  # too few rows, or all have one size that the operator has not: nothing says what it does
         distance = np.sqrt((at**2).sum(axis=1))
         root = np.sqrt(1.0 / (distance + 0.05) ** 2)
         plane = np.column_stack([np.ones(len(timed)), at[:, varied]]) * root[:, None]

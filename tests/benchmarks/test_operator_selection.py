@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statsnet.devices.operator_selection import USUAL, Choice, Trait, choose, covariance_of
+from benchmarks.across.operator_selection import USUAL, Choice, Trait, choose, covariance_of
 
 
 def traits(count: int, classes: int) -> list[Trait]:

@@ -112,10 +112,7 @@ def covariance_of(choice: Choice, spread: Spread) -> np.ndarray:
     same_operator = _alike([t.operator for t in traits])
     same_class = _alike([t.kernel_class for t in traits])
     apart = np.zeros(same_class.shape)
-    classes: dict[Hashable, list[int]] = {}
-    for i, trait in enumerate(traits):
-        classes.setdefault(trait.kernel_class, []).append(i)
-    for members in classes.values():
+    for members in by_kernel_class(traits):
         sizes = np.array([traits[i].sizes for i in members])
         apart[np.ix_(members, members)] = ((sizes[:, None] - sizes[None]) ** 2).sum(axis=-1)
     near = same_class * np.exp(-0.5 * apart / spread.octaves**2)
@@ -127,6 +124,14 @@ def covariance_of(choice: Choice, spread: Spread) -> np.ndarray:
         off = relative - 1.0
         covariance += spread.known / len(off) * off.T @ off
     return np.asarray(covariance)
+
+
+def by_kernel_class(traits: Sequence[Trait]) -> list[np.ndarray]:
+    """The places of each class's operators, classes in the order in which they first come."""
+    classes: dict[Hashable, list[int]] = {}
+    for i, trait in enumerate(traits):
+        classes.setdefault(trait.kernel_class, []).append(i)
+    return [np.array(members) for members in classes.values()]
 
 
 def _alike(names: Sequence[Hashable]) -> np.ndarray:

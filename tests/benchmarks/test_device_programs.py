@@ -1,0 +1,99 @@
+"""Programs over tables and records of devices: what they write, and what they refuse."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cli_support import GOLDEN
+from device_tables import gemm_rows, plain_table, write_table
+
+from benchmarks import record_devices
+from benchmarks.diagnostics import cut_risk, left_out_devices
+from statsnet.devices.cut_risk import load_risk
+from statsnet.devices.device_record import build_record, load_record, save_record
+from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.words import named
+from statsnet.errors import StatsNetError
+from statsnet.signatures.storage import load_signature, save_signature
+
+Program = Callable[..., None]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Runs a program's `main` with these arguments."""
+
+    def run(main: Callable[[], None], *arguments: str | Path) -> None:
+        monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
+        main()
+
+    return run
+
+
+def test_a_record_for_each_device_with_clean_tables(
+    tmp_path: Path, call: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = [replace(row, time_s={"acme-few": 1e-3}) for row in gemm_rows(20)]
+    table = write_table(tmp_path, "t.csv", plain_table([*gemm_rows(110), *few]))
+    call(record_devices.main, table, "-o", tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"acme-one.json.gz", "ATTRIBUTION.md"}
+    assert load_record(tmp_path / "out" / "acme-one.json.gz").measured == 110
+    assert "| acme-one | plain | gemm | float32 | forward | 110 |" in capsys.readouterr().out
+    call(record_devices.main, table, "--device", "few", "-o", tmp_path / "out")
+    assert load_record(tmp_path / "out" / "acme-few.json.gz").measured == 20
+    with pytest.raises(StatsNetError, match="'z80' names no measured device"):
+        call(record_devices.main, table, "--device", "z80", "-o", tmp_path / "out")
+
+
+def products(*devices: str) -> list[TableRow]:
+    """On the second device each halving of m makes the factor larger."""
+    return [
+        TableRow(source="plain", operator="gemm", dtype="float32", dims=named("gemm", (1, 2**j, n, 64)), variant="NN",
+                 time_s={device: 1e-4 * (1.0 - 0.1 * i * j) for i, device in enumerate(devices)})
+        for j in range(5, 9)
+        for n in range(64, 84)
+    ]  # fmt: skip
+
+
+def test_risks_of_cut_sizes_are_written(tmp_path: Path, call: Program, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write_table(tmp_path, "t.csv", plain_table(products("acme-one", "acme-two")))
+    call(cut_risk.main, table, "-o", tmp_path / "risk.json")
+    assert {(e.operator, e.axis) for e in load_risk(tmp_path / "risk.json").entries} == {("gemm", "m")}
+    assert "| gemm | m |" in capsys.readouterr().out
+    for arguments, told in (
+        (("--without", "two"), "nothing can be learnt"),
+        (("--without", "z80"), "names no measured device"),
+    ):
+        with pytest.raises(StatsNetError, match=told):
+            call(cut_risk.main, table, "-o", tmp_path / "none.json", *arguments)
+    assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--ways", "1,6"], "'6' is no way"),
+        (["--most", "0"], "at least 1"),
+        (["--device", "z80"], "names no recorded device"),
+        (["--mix", "nothing:1"], "nothing"),
+    ],
+)
+def test_left_out_devices_refuses(call: Program, arguments: list[str], told: str) -> None:
+    with pytest.raises(StatsNetError, match=told):
+        call(left_out_devices.main, *arguments)
+
+
+def test_a_record_alone_has_no_device_that_checks(tmp_path: Path, call: Program) -> None:
+    save_record(tmp_path / "acme-one.json", build_record(gemm_rows(60), "acme-one"))
+    golden = load_signature(GOLDEN)
+    assert golden.workload is not None
+    name, mode = golden.workload, golden.mode
+    counts = tmp_path / "db" / "meta" / name.domain / f"{name.name}.{mode}.json"
+    save_signature(counts, replace(golden, measurements=()))
+    with pytest.raises(StatsNetError, match="no other record knows enough"):
+        call(left_out_devices.main, "--device", tmp_path / "acme-one.json", "--mix", f"{name.domain}:1",
+             "--mode", mode, "--profiles", tmp_path / "db")  # fmt: skip
