@@ -4,8 +4,8 @@ All times of a synthesis are brought to one speed of the machine. What was measu
 (measure/reference_network.py) can be brought to any speed later: profiles, blocks and networks stay of use for other
 mixes and other days.
 
-A GPU keeps its speed. There, the reference network's step would tell how fast the host launches its small kernels: on an
-H100 it made a step of 11.4 ms 19.2. So none runs there.
+A GPU keeps its speed. There, the reference network's step would tell how fast the host launches its small kernels: on
+an H100 it made a step of 11.4 ms 19.2. So none runs there.
 """
 
 from __future__ import annotations
