@@ -113,8 +113,8 @@ def fit_report(fit: Fit) -> Report:
     elif replayed := fit.replayed_members:
         report.append(
             line(
-                "Profiled in another environment, and timed here by replay of their operators, which is "
-                f"weaker evidence than their models: {', '.join(replayed)}."
+                "Timed by replay of their operators, since their models are not at hand, which is weaker evidence: "
+                f"{', '.join(replayed)}."
             )
         )
     if throttled := fit.throttled:
@@ -127,7 +127,7 @@ def fit_report(fit: Fit) -> Report:
     if stored := fit.stored_members:
         report.append(
             line(
-                "Not timed again, since their models are not at hand, could not be run, do other work now, or took "
+                "Not timed again, since their models or operators could not be run, do other work now, or took "
                 "less than half or more than twice as long: their times are those of their signatures: "
                 f"{', '.join(stored)}."
             )

@@ -79,7 +79,7 @@ class LiveMembers:
             if (profiled := self._profile(member, f"profiling {what}")) is not None:
                 members[member.name] = replace(member, signature=profiled)
             elif member.name in foreign:
-                replayed[member.name] = self._replay(member, f"re-timing {what}")
+                replayed[member.name] = self._replay(member.signature, f"re-timing {what}")
             self.setup.stages.advance(1 / len(due))
         return replace(mix, members=tuple(members.values())), replayed
 
@@ -134,11 +134,11 @@ class LiveMembers:
         measurements = tuple(self._scaled(m, profile.reference_latency_s) for m in profile.signature.measurements)
         return replace(profile.signature, measurements=measurements)
 
-    def _replay(self, member: MixMember, stage: str) -> Measurement:
+    def _replay(self, signature: Signature, stage: str) -> Measurement:
         setup = self.setup
         with self.speed.network_folder() as reference:
-            task = ReplayOperators(signature=member.signature, device=setup.device, reference_network=reference)
-            key = setup.key(replay=member.signature.id, reference_network=self.speed.reference_id)
+            task = ReplayOperators(signature=signature, device=setup.device, reference_network=reference)
+            key = setup.key(replay=signature.id, reference_network=self.speed.reference_id)
             replayed = setup.cache.remember(key, Replayed, lambda: setup.run(task, stage))
         return self._scaled(replayed.measurement, replayed.reference_latency_s)
 
@@ -147,13 +147,33 @@ class LiveMembers:
         return measurement.scale_times(1 / self.speed.drift(reference_latency_s))
 
     def time_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
-        """The measurements of the named members whose models are at hand, at this speed.
+        """The measurements of the named members at this speed. Those whose models are not at hand are replayed.
 
         A virtual machine's speed changes by a third from one quarter of an hour to the next, so that a profile's times
         are of another speed. It changes much alike for all members. So with many members only some are timed, and the
         others' times change as those did. A member is left out if it cannot be timed, or if its model does other work
         than its signature says.
         """
+        named = sorted((m for m in target.members if m.name in names), key=lambda m: -m.weight)
+        apart = {m.name: again for m in named if not _at_hand(m.signature) and (again := self._pace_of(m))}
+        return {**self._timed_again(target, names), **apart}
+
+    def _pace_of(self, member: TargetMember) -> Measurement | None:
+        """The member's own measurement, scaled by how much longer its operators take alone now than they took in the
+        step; None if they cannot be replayed, or there is no time for it."""
+        recorded = member.measurement
+        between_s = (recorded.framework_time_s or 0.0) + sum(t or 0.0 for t in recorded.cluster_time_s)
+        if self.setup.deadline.passed or not between_s:
+            return None
+        try:
+            factor = self._replay(member.signature, f"replaying {member.name}").latency_s / between_s
+        except _NOT_MEASURED:
+            return None
+        if not 1 / MOST_DRIFT < factor < MOST_DRIFT:
+            return None
+        return replace(recorded.scale_times(factor), source="replay")
+
+    def _timed_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
         steps = self._time(chosen := list(_worth_timing(due, self._retimed_s())))
         factors: dict[str, float] = {}

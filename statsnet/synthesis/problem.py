@@ -150,7 +150,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         costs=_without_foreign(costs, rows),
         bench=bench,
         speed=speed,
-        replayed=tuple(sorted(replayed)),
+        replayed=tuple(sorted({*replayed, *(name for name, m in retimed.items() if m.source == "replay")})),
         not_retimed=tuple(sorted(not_retimed)) if request.retime and bench.can_time_members else (),
         design=design,
     )
