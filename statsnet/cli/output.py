@@ -158,7 +158,7 @@ def progress() -> Iterator[ReportProgress]:
     On a terminal that is one live line with an estimate; elsewhere a plain line for each new stage, and every
     QUIET_S what is being done. At the end, a note says how much of it was waiting for quiet moments.
     """
-    before_s = PATIENCE.spent_s
+    before_s, measured, disturbed = PATIENCE.spent_s, PATIENCE.measured, PATIENCE.disturbed
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _live_line(before_s) as show:
             yield show
@@ -166,6 +166,18 @@ def progress() -> Iterator[ReportProgress]:
         yield _plain_lines()
     if PATIENCE.spent_s - before_s > NOTED_S:
         print_notes([f"{_waited(PATIENCE.spent_s - before_s)} (never with STATSNET_PATIENCE_S=0)"])
+    measured, disturbed = PATIENCE.measured - measured, PATIENCE.disturbed - disturbed
+    if measured >= FEWEST_COUNTED and disturbed > DISTURBED_SHARE * measured:
+        print_notes(
+            [
+                f"the machine was disturbed in {disturbed} of {measured} measurements, so times may be far off: stop "
+                "other programs and measure again, or allow more waiting with STATSNET_PATIENCE_S=120"
+            ]
+        )
+
+
+FEWEST_COUNTED, DISTURBED_SHARE = 5, 0.5
+"""A disturbed machine is spoken of if so many measurements were made and more than this share of them was disturbed."""
 
 
 def _waited(seconds: float) -> str:

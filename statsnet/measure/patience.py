@@ -1,9 +1,9 @@
 """How long a command may wait for quiet moments: one allowance for all of its processes.
 
 A command may spend SHARE of its run time so far, or the seconds in STATSNET_PATIENCE_S, on waiting and on repeating
-what was disturbed. When that is used up, measurements go on without waiting. The program that the user started keeps
-count: it tells each measuring process when the command began and what has been spent, and the process says what it
-spends.
+what was disturbed. When that is used up, measurements go on without waiting, and count as disturbed. The program that
+the user started keeps count: it tells each measuring process when the command began and what has been spent, and the
+process says what it spends, and of each measurement whether the machine was at its best.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ SHARE = 0.2
 @dataclass(slots=True, kw_only=True)
 class Patience:
     """`begun_s` is on the clock `time.monotonic`, which all processes of a machine share. `tell` gets the seconds of
-    whatever is spent here."""
+    whatever is spent here, `tell_measured` whether the machine was at its best."""
 
     begun_s: float = field(default_factory=time.monotonic)
     spent_s: float = 0.0
+    measured: int = 0
+    disturbed: int = 0
     tell: Callable[[float], None] = silent
+    tell_measured: Callable[[bool], None] = silent
 
     def restart(self) -> None:
         """A new command begins now."""
-        self.begun_s, self.spent_s = time.monotonic(), 0.0
+        self.begun_s, self.spent_s, self.measured, self.disturbed = time.monotonic(), 0.0, 0, 0
 
     def left_s(self, now_s: float) -> float:
         """What may still be spent at this time; negative if the last wait took longer than was allowed."""
@@ -42,6 +45,12 @@ class Patience:
     def spend(self, seconds: float) -> None:
         self.spent_s += seconds
         self.tell(seconds)
+
+    def count(self, *, at_best: bool) -> None:
+        """Of one measurement."""
+        self.measured += 1
+        self.disturbed += not at_best
+        self.tell_measured(at_best)
 
 
 PATIENCE = Patience()

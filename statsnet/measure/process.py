@@ -219,9 +219,11 @@ class MeasuringProcess(Generic[R]):
 
 
 def _heard(line: bytes) -> Event:
-    """What the process has spent on waiting counts for the whole command."""
+    """What the process has spent on waiting counts for the whole command, and so do its measurements."""
     event = msgspec.json.decode(line, type=Event)
     PATIENCE.spend(event.waited_s)
+    if event.at_best is not None:
+        PATIENCE.count(at_best=event.at_best)
     return event
 
 

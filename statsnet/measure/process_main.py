@@ -48,6 +48,7 @@ def _run(message: dict[str, Any], events_fd: int) -> Any:
 
     PATIENCE.begun_s, PATIENCE.spent_s = message["patience"]
     PATIENCE.tell = lambda spent_s: say(Event(waited_s=spent_s))
+    PATIENCE.tell_measured = lambda at_best: say(Event(at_best=at_best))
     return task.run(Context(setting=setting, say=say, turns=_turns() if message["takes_turns"] else None))
 
 

@@ -128,6 +128,7 @@ class QuietMachine:
             self._patience.spend(took_s)
         self._measured += 1
         self._disturbed += not at_best
+        self._patience.count(at_best=at_best)
         return result
 
     def _left_s(self) -> float:

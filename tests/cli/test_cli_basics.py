@@ -136,6 +136,19 @@ def test_waiting_for_quiet_moments_is_said_at_the_end(
     assert capsys.readouterr().err.count("statsnet: waited 12 s for quiet moments") == notes
 
 
+@pytest.mark.parametrize(("disturbed", "notes"), [(5, 0), (6, 1)])
+def test_a_machine_that_was_seldom_at_its_best_is_named(
+    disturbed: int, notes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PATIENCE.restart()
+    PATIENCE.count(at_best=False)  # before
+    with output.progress():
+        for number in range(10):
+            PATIENCE.count(at_best=number >= disturbed)
+    said = capsys.readouterr().err
+    assert said.count(f"the machine was disturbed in {disturbed} of 10 measurements") == notes
+
+
 def test_waiting_is_shown_as_it_is_spent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(output.sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

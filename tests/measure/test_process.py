@@ -18,8 +18,8 @@ from fake_tasks import (
     Environment,
     Hanging,
     Killed,
+    Measuring,
     NotANumber,
-    OnGpu,
     Raising,
     Refusing,
     Waiting,
@@ -67,10 +67,6 @@ def test_what_cannot_be_changed_after_a_fork_makes_a_fresh_process(control: Cont
     assert run(Environment(), control)["parent"] == os.getpid()
 
 
-def test_a_task_on_a_gpu_gets_a_fresh_process() -> None:
-    assert run(OnGpu())["parent"] == os.getpid()
-
-
 @pytest.mark.usefixtures("way")
 def test_returns_the_result_and_passes_progress_on(temporary_files: Path) -> None:
     reported: list[Progress] = []
@@ -109,6 +105,13 @@ def test_two_processes_in_a_row_share_what_a_command_may_wait(
     assert run(Waiting(4.0)) == (0.0, 6.0)
     assert run(Waiting(5.0)) == (4.0, 1.0)
     assert PATIENCE.spent_s == 9.0
+
+
+def test_measurements_of_a_disturbed_machine_are_counted_for_the_command(temporary_files: Path) -> None:
+    PATIENCE.restart()
+    for at_best in (True, False, False):
+        run(Measuring(at_best))
+    assert (PATIENCE.measured, PATIENCE.disturbed) == (3, 2)
 
 
 def test_a_process_knows_when_the_command_began(temporary_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from fake_tasks import (
     InParallel,
     KillingItsParent,
     Placement,
+    Variable,
 )
 from measuring import assert_all_end
 
@@ -28,6 +30,7 @@ from statsnet.measure import forked_process
 from statsnet.measure.control import Control
 from statsnet.measure.forked_process import close_server
 from statsnet.measure.process import MeasuringProcess, run
+from statsnet.measure.process_server import WITHOUT_CUDA, cuda_is_initialized
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
 
@@ -74,6 +77,28 @@ def test_every_process_has_its_own_luck() -> None:
 def test_random_numbers_are_drawn_anew() -> None:
     by_python, by_numpy = zip(run(Drawing()), run(Drawing()), strict=True)
     assert len({*by_python}) == len({*by_numpy}) == 2
+
+
+@pytest.mark.parametrize(("status", "initialized"), [(3, False), (0, True), (201, True)])
+def test_a_server_that_has_initialized_cuda_forks_nothing(
+    status: int, initialized: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver says 3 (CUDA_ERROR_NOT_INITIALIZED) as long as nobody has."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("needs a C compiler for a driver that answers so")
+    source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
+    source.write_text(f"int cuCtxGetCurrent(void **context) {{ return {status}; }}")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    assert cuda_is_initialized(str(library)) == initialized
+    monkeypatch.setattr(forked_process, "_current", current := forked_process._Current())
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert is_forked() != initialized
+    current.close()
+
+
+def test_a_copy_asks_cuda_itself() -> None:
+    assert not cuda_is_initialized(str(Path("no", "such", "driver")))
+    assert not run(Variable(*WITHOUT_CUDA))
 
 
 class TestModules:

@@ -33,11 +33,6 @@ class Environment(CountableTask[dict[str, Any]]):
 
 
 @dataclass(frozen=True)
-class OnGpu(Environment):
-    device: str = "cuda:0"
-
-
-@dataclass(frozen=True)
 class Doubling(Task[tuple[float, ...]]):
     question: float
 
@@ -46,6 +41,26 @@ class Doubling(Task[tuple[float, ...]]):
             context.report(Progress(stage="working", done=done))
         print("noise on stdout")
         return (self.question * 2,)
+
+
+@dataclass(frozen=True)
+class Measuring(Task[None]):
+    """Measures once, while the machine is at its best or not."""
+
+    at_best: bool
+
+    def run(self, context: Context) -> None:
+        PATIENCE.count(at_best=self.at_best)
+
+
+@dataclass(frozen=True)
+class Variable(Task[str]):
+    """A variable of the process's environment, or nothing."""
+
+    name: str
+
+    def run(self, context: Context) -> str:
+        return os.environ.get(self.name, "")
 
 
 @dataclass(frozen=True)
