@@ -13,6 +13,7 @@ from functools import partial
 
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, dimensions, last_dimension
 from statsnet.profiling.costs.registry import operator_cost
+from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec
 
 
@@ -61,22 +62,48 @@ def needed_pairs(queries: int, keys: int, *, causal: bool) -> int:
     return square * (square + 1) // 2 + max(0, queries - keys) * keys
 
 
-def _pairs(call: OperatorCall, schema: _Schema) -> tuple[float, int, int]:
-    """The number of pairs over batch and heads, and the widths D and Dv."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attended:
+    """Sizes of one call: `batch` sequences times heads, each of `queries` times `keys`, of which `pairs` in all are
+    needed; the widths D and Dv."""
+
+    batch: int
+    queries: int
+    keys: int
+    pairs: float
+    width: int
+    value_width: int
+    backward: bool
+
+
+def attended(call: OperatorCall) -> Attended:
+    """Sizes of a call of fused attention. Raises MisfitError for any other operator. Of packed sequences, `queries` and
+    `keys` are all tokens; of nested ones, the longest row's."""
+    name = base_name(call.op)
+    schema = _SCHEMAS.get(name) or _SCHEMAS.get(".".join(call.op.split(".")[1:]))
+    if schema is None:
+        raise MisfitError(f"{call.op} is no fused attention")
+    return _attended(call, schema)
+
+
+def _attended(call: OperatorCall, schema: _Schema) -> Attended:
     query, key, value = (call.tensor(schema.query + i) for i in range(3))
     causal = call.flag(schema.causal)
-    widths = (last_dimension(query), last_dimension(value))
     if schema.offsets is not None and len(query.shape) == 3:
-        return _packed_pairs(call, schema, query, key, causal), *widths
-    if query.squares is not None and len(query.shape) == 4 and schema.heads_first:
-        return _nested_pairs(query, causal=causal), *widths
-    if schema.heads_first:
+        queries, batch, _ = dimensions(query, 3)
+        keys, pairs = dimensions(key, 3)[0], _packed_pairs(call, schema, query, key, causal)
+    elif schema.heads_first:
         *batch_and_heads, queries, _ = _at_least(query, 2)
         batch, keys = math.prod(batch_and_heads), _at_least(key, 2)[-2]
+        pairs = float(batch * needed_pairs(queries, keys, causal=causal))
+        if query.squares is not None and len(query.shape) == 4:
+            pairs = _nested_pairs(query, causal=causal)
     else:
         sequences, queries, heads, _ = dimensions(query, 4)
         batch, keys = sequences * heads, dimensions(key, 4)[1]
-    return batch * needed_pairs(queries, keys, causal=causal), *widths
+        pairs = float(batch * needed_pairs(queries, keys, causal=causal))
+    return Attended(batch=batch, queries=queries, keys=keys, pairs=pairs, width=last_dimension(query),
+                    value_width=last_dimension(value), backward=schema.backward)  # fmt: skip
 
 
 def _at_least(spec: TensorSpec, rank: int) -> tuple[int, ...]:
@@ -103,9 +130,9 @@ def _nested_pairs(query: TensorSpec, *, causal: bool) -> float:
 
 
 def _attention(call: OperatorCall, schema: _Schema) -> Cost:
-    pairs, width, value_width = _pairs(call, schema)
-    per_pair = 3 * width + 2 * value_width if schema.backward else width + value_width
-    return call.cost(2 * pairs * per_pair)
+    sizes = _attended(call, schema)
+    forward, backward = sizes.width + sizes.value_width, 3 * sizes.width + 2 * sizes.value_width
+    return call.cost(2 * sizes.pairs * (backward if schema.backward else forward))
 
 
 for _name, _schema in _SCHEMAS.items():

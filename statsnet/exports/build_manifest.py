@@ -1,0 +1,176 @@
+"""A manifest of all distinct layers at full size, from a signature or from the members of a mix."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from statsnet.errors import MeasurementError, UsageError
+from statsnet.exports.manifest import PRODUCT_CATEGORIES, Layer, Manifest, ManifestMember, Reference, Use
+from statsnet.exports.operands import operand_bytes
+from statsnet.exports.products import products_of
+from statsnet.signatures.mix import Mix
+from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
+
+ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
+"""The default: an accelerator of 100 TFLOP/s and 1 TB/s, on which every operator runs at one of the two rates."""
+
+MEASURED = Reference(kind="measured")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A signature within a manifest, with its steps in the manifest's unit; times of its clusters for one step."""
+
+    name: str
+    weight: float
+    signature: Signature
+    latency_s: float | None
+    steps: float
+    cluster_time_s: tuple[float | None, ...]
+    environment: str | None = None
+
+
+def manifest_of_signature(signature: Signature, title: str, *, reference: Reference = ROOFLINE) -> Manifest:
+    """One step. Raises UsageError for a signature without shapes, MeasurementError if the reference is measured times
+    and it has none."""
+    part = _part(title, 1.0, signature, next(iter(signature.measurements), None), reference)
+    return _manifest([replace(part, steps=1.0)], title, f"one {signature.mode} step", reference)
+
+
+def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE) -> Manifest:
+    """One second of the reference device, shared out by the members' weights. Raises as `manifest_of_signature`."""
+    if reference.kind == "measured" and len(mix.environments) > 1:
+        raise UsageError(
+            "the members were measured in different environments",
+            cause=f"{len(mix.environments)} environments cannot share one device's time",
+            hint="--reference roofline needs no measurements; --environment or --profiles chooses others",
+        )
+    parts = [_part(m.name, m.weight, m.signature, m.measurement, reference) for m in mix.members]
+    return _manifest(parts, mix.title, "one second of the mix on the reference device", reference)
+
+
+def _part(
+    name: str, weight: float, signature: Signature, measurement: Measurement | None, reference: Reference
+) -> Part:
+    if not any(tensors_of((*c.args, *c.outputs)) for c in signature.clusters):
+        raise UsageError(
+            f"'{name}' holds no shapes",
+            cause="its operators were recorded without their arguments, so they are no layers",
+            hint="profile the workload, or record it with record_shapes=True and import it again",
+        )
+    if reference.kind == "roofline":
+        times = tuple(_roofline_s(c, reference) for c in signature.clusters)
+        known = [t for t in times if t is not None]
+        latency_s = math.fsum(known)
+        if not latency_s > 0:
+            raise UsageError(f"no operator of '{name}' has a known cost", hint="export a signature with FLOPs or bytes")
+    elif measurement is None:
+        raise MeasurementError(
+            f"'{name}' was never measured", cause="its signature holds counts only", hint="use --reference roofline"
+        )
+    else:
+        times, latency_s = measurement.cluster_time_s, measurement.latency_s
+    return Part(
+        name=name,
+        weight=weight,
+        signature=signature,
+        latency_s=latency_s,
+        steps=weight / latency_s,
+        cluster_time_s=times,
+        environment=measurement.fingerprint if measurement and reference.kind == "measured" else None,
+    )
+
+
+def _roofline_s(cluster: Cluster, reference: Reference) -> float | None:
+    """Of all its calls in a step, at the reference's peak or at its bandwidth; None where costs are not known."""
+    if cluster.flops is None or cluster.bytes_moved is None:
+        return None
+    assert reference.flops_per_s and reference.bytes_per_s
+    return cluster.calls * max(cluster.flops / reference.flops_per_s, cluster.bytes_moved / reference.bytes_per_s)
+
+
+@dataclass(slots=True)
+class _Found:
+    """A distinct layer while the members are read."""
+
+    index: int
+    cluster: Cluster
+    uses: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    repeats: list[float] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
+    timed_repeats: list[float] = field(default_factory=list)
+    depends_on: set[int] = field(default_factory=set)
+
+
+def _manifest(parts: Sequence[Part], title: str, unit: str, reference: Reference) -> Manifest:
+    found: dict[str, _Found] = {}
+    for part in parts:
+        places = [_add(found, cluster, part, i) for i, cluster in enumerate(part.signature.clusters)]
+        layers = list(found.values())
+        for motif in part.signature.motifs:
+            for before, after in zip(motif.clusters, motif.clusters[1:], strict=False):
+                layers[places[after]].depends_on.add(places[before])
+    if reference.kind == "measured":
+        reference = replace(reference, environment=parts[0].environment)
+    return Manifest(
+        title=title,
+        unit=unit,
+        reference=reference,
+        members=tuple(_member(part) for part in parts),
+        layers=tuple(map(_layer, found.values())),
+    )
+
+
+def _add(found: dict[str, _Found], cluster: Cluster, part: Part, index: int) -> int:
+    """Count a cluster's calls; returns the place of its layer."""
+    key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
+    layer = found.setdefault(key, _Found(len(found), cluster))
+    repeats, time_s = cluster.calls * part.steps, part.cluster_time_s[index]
+    layer.uses[part.name] += cluster.calls
+    layer.repeats.append(repeats)
+    if time_s is not None:
+        layer.times_s.append(time_s * part.steps)
+        layer.timed_repeats.append(repeats)
+    return layer.index
+
+
+def _layer(found: _Found) -> Layer:
+    cluster, index = found.cluster, found.index
+    products = products_of(cluster.op, cluster.args, cluster.outputs)
+    macs: float | None = math.fsum(p.macs for p in products)
+    if not products and cluster.category in PRODUCT_CATEGORIES and cluster.flops != 0:
+        macs = None
+    bytes_input, bytes_weight = operand_bytes(cluster)
+    dtype = dtype_of(cluster.args, cluster.outputs)
+    return Layer(
+        index=index,
+        name=f"l{index:04}_{cluster.category}",
+        operator=cluster.op,
+        phase=cluster.phase,
+        category=cluster.category,
+        args=cluster.args,
+        outputs=cluster.outputs,
+        dtype=dtype,
+        dtype_bits=8 * ITEM_SIZE.get(dtype, 4) if dtype != "none" else 0,
+        uses=tuple(Use(member=name, calls=calls) for name, calls in found.uses.items()),
+        repeats=math.fsum(found.repeats),
+        products=products,
+        macs=macs,
+        flops=cluster.flops,
+        bytes_input=bytes_input,
+        bytes_weight=bytes_weight,
+        bytes_written=cluster.bytes_written,
+        time_s=math.fsum(found.times_s) / math.fsum(found.timed_repeats) if found.timed_repeats else None,
+        depends_on=tuple(sorted(found.depends_on)),
+    )
+
+
+def _member(part: Part) -> ManifestMember:
+    signature = part.signature
+    return ManifestMember(name=part.name, weight=part.weight, signature=signature.id, mode=signature.mode,
+                          batch=signature.batch, latency_s=part.latency_s, steps=part.steps)  # fmt: skip

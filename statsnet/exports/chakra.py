@@ -1,0 +1,199 @@
+"""The format `chakra`: execution traces as PyTorch writes them, which PARAM and Chakra's converter read.
+
+One trace for each member, of one step. Operators hang below a ProfilerStep, those of the backward pass below ranges of
+the autograd engine. A layer stands there as often as the step calls it; where a motif of the signature says that it
+reads another layer's result, it reads the storage that the other wrote last. No times: a signature's counts alone.
+
+A layer is held if `statsnet import` would read the same operator, FLOPs and bytes from its node.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from statsnet.exports.manifest import Layer, Manifest
+from statsnet.exports.registry import Exporter
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.replay import overload
+from statsnet.recordings.arguments import DTYPES, of_execution_trace
+from statsnet.recordings.described import Describer
+from statsnet.recordings.operators import is_composite
+from statsnet.signatures.operators import ITEM_SIZE, flatten_tensor_list, is_tensor
+
+SCHEMA = "1.1.1-chakra.0.0.4"
+NONE = ("<None>", [], "None", [])
+_TYPE_OF = {str(dtype).removeprefix("torch."): name for name, dtype in reversed(DTYPES.items())}
+_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+          "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+          "bool": "bool", "complex64": "c10::complex<float>"}  # fmt: skip
+"""C++ types by dtype, as PyTorch's observer writes them."""
+
+Argument = tuple[Any, Any, str, Any]
+"""Value, sizes, type and strides, as they stand side by side in a node."""
+
+
+class Chakra(Exporter):
+    """trace.json, or trace-MEMBER.json for each member of a mix."""
+
+    name = "chakra"
+    title = "an execution trace"
+
+    def reason_against(self, layer: Layer) -> str | None:
+        name = _dispatched_name(layer.operator)
+        if is_composite(name):
+            return "it only calls other operators, which readers look at in its place"
+        inputs, outputs = _node_arguments(layer, _Storages())
+        sides = [of_execution_trace(*_side(side).values()) for side in (inputs, outputs)]
+        described = Describer().describe_with_results(name, _schema(layer.operator), sides[0], sides[1])
+        cost = cost_of(described.op, described.args, described.outputs) if described.complete else None
+        known = (None, None, None) if cost is None else (cost.flops, cost.bytes_read, cost.bytes_written)
+        if described.op != layer.operator:
+            return "torch does not know the operator"
+        wanted = (layer.flops, layer.bytes_read, layer.bytes_written)
+        return None if _alike(known, wanted) else "its arguments do not fit a node (sparse or nested tensors, or unknown)"
+
+    def files(self, manifest: Manifest) -> dict[str, bytes]:
+        if len(manifest.members) == 1 or manifest.layer_mode == "scaled":
+            return {"trace.json": trace(manifest.layers, [_calls_of(layer, None) for layer in manifest.layers])}
+        return {
+            f"trace-{member.name.replace('/', '-')}.json": trace(
+                *zip(*((layer, _calls_of(layer, member.name)) for layer in manifest.layers), strict=True)
+            )
+            for member in manifest.members
+        }
+
+    def notes(self, manifest: Manifest) -> list[str]:
+        made = ["only `statsnet import` has read these traces here: of other readers, none has been run"]
+        if any(u.calls != round(u.calls) for layer in manifest.layers for u in layer.uses):
+            made.append("calls of layers whose shapes change from step to step are rounded to whole ones")
+        if manifest.layer_mode == "scaled":
+            made.append("a scaled layer stands in the trace once: its repeats are in manifest.json")
+        return made
+
+
+def _alike(one: Sequence[float | None], other: Sequence[float | None]) -> bool:
+    """Equal to the nine digits of files."""
+    return all((a is None) == (b is None) and (a is None or math.isclose(a, b or 0.0, rel_tol=1e-8, abs_tol=1e-6))
+               for a, b in zip(one, other, strict=True))  # fmt: skip
+
+
+def _calls_of(layer: Layer, member: str | None) -> int:
+    """Whole calls in one step of the member (None: of the only one)."""
+    if not layer.uses:
+        return 1
+    calls = math.fsum(u.calls for u in layer.uses if member in (None, u.member))
+    return max(1, round(calls)) if calls > 0 else 0
+
+
+@dataclass(slots=True)
+class _Storages:
+    """Numbers for tensors, and the last output of each layer."""
+
+    last: int = 0
+    outputs: dict[int, list[tuple[tuple[int, ...], int]]] = field(default_factory=dict)
+
+    def new(self) -> int:
+        self.last += 1
+        return self.last
+
+
+def trace(layers: Sequence[Layer], calls: Sequence[int]) -> bytes:
+    """An execution trace of one step in which each layer is called so often."""
+    nodes = [_node(1, "[pytorch|profiler|execution_trace|process]", 1),
+             _node(2, "[pytorch|profiler|execution_trace|thread]", 1), _node(3, "ProfilerStep#0", 2)]  # fmt: skip
+    storages = _Storages()
+    for layer, count in zip(layers, calls, strict=True):
+        for _ in range(count):
+            parent = _around(nodes, layer)
+            inputs, outputs = _node_arguments(layer, storages)
+            name = _dispatched_name(layer.operator)
+            nodes.append(_node(len(nodes) + 1, name, parent, inputs, outputs, _schema(layer.operator)))
+    lines = ",\n".join(json.dumps(node, separators=(",", ":")) for node in nodes)
+    return f'{{"schema":"{SCHEMA}","pid":1,"nodes":[\n{lines}\n]}}\n'.encode("ascii")
+
+
+def _around(nodes: list[dict[str, Any]], layer: Layer) -> int:
+    """The number of the range that a call of this phase runs in; the range is added where it is needed."""
+    if layer.phase == "forward":
+        return 3
+    range_name = {"backward": "autograd::engine::evaluate_function: Backward0", "optimizer": "Optimizer.step#SGD.step",
+                  "input": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"}[layer.phase]  # fmt: skip
+    nodes.append(_node(len(nodes) + 1, range_name, 3))
+    return len(nodes)
+
+
+def _node(
+    number: int, name: str, parent: int, inputs: Iterable[Argument] = (), outputs: Iterable[Argument] = (),
+    schema: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    numbers = (("rf_id", "uint64", number), ("fw_parent", "uint64", 0), ("seq_id", "int64", -1),
+               ("scope", "uint64", 0), ("tid", "uint64", 1), ("fw_tid", "uint64", 0))  # fmt: skip
+    texts = (("op_schema", schema), ("kernel_backend", ""), ("kernel_file", ""), ("tensor_range", ""))
+    attributes = [*numbers, *((key, "string", text) for key, text in texts)]
+    return {
+        "id": number, "name": name, "ctrl_deps": parent, "inputs": _side(inputs), "outputs": _side(outputs),
+        "attrs": [dict(zip(("name", "type", "value"), attribute, strict=True)) for attribute in attributes],
+    }  # fmt: skip
+
+
+def _side(arguments: Iterable[Argument]) -> dict[str, list[Any]]:
+    columns = list(zip(*arguments, strict=True)) or [(), (), (), ()]
+    return {name: list(column) for name, column in zip(("values", "shapes", "types", "strides"), columns, strict=True)}
+
+
+def _node_arguments(layer: Layer, storages: _Storages) -> tuple[list[Argument], list[Argument]]:
+    written = [shape for before in layer.depends_on for shape in storages.outputs.get(before, ())]
+    inputs = [_argument(arg, storages, dict(written)) for arg in layer.args]
+    outputs = [_argument(out, storages, {}) for out in layer.outputs]
+    storages.outputs[layer.index] = [
+        (tuple(shape), value[1]) for value, shape, kind, _ in outputs if kind.startswith("Tensor(")
+    ]
+    return inputs, outputs
+
+
+def _argument(arg: Any, storages: _Storages, written: Mapping[tuple[int, ...], int]) -> Argument:
+    if is_tensor(arg):
+        return _tensor(arg, storages, written)
+    if isinstance(arg, dict):
+        return _list([
+            _argument(entry and {k: v for k, v in entry.items() if k != "times"}, storages, written)
+            for entry in flatten_tensor_list(arg["tensors"])
+            for _ in range(1 if entry is None else entry.get("times", 1))
+        ])  # fmt: skip
+    if isinstance(arg, list):
+        return _list([_argument(part, storages, written) for part in arg])
+    if arg is None:
+        return NONE
+    kind = {bool: "Bool", int: "Int", float: "Double", str: "String"}[type(arg)]
+    return arg, [], kind, []
+
+
+def _list(parts: list[Argument]) -> Argument:
+    values, shapes, types, strides = (list(column) for column in zip(*parts, strict=True)) if parts else ([],) * 4
+    return values, shapes, f"GenericList[{','.join(types)}]", strides
+
+
+def _tensor(arg: Mapping[str, Any], storages: _Storages, written: Mapping[tuple[int, ...], int]) -> Argument:
+    shape, dtype = list(arg["shape"]), arg["dtype"]
+    dense = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    storage = written.get(tuple(shape)) or storages.new()
+    kind = _NAMES.get(dtype) or f"c10::{_TYPE_OF.get(dtype, dtype)}"
+    value = [storage, storage, 0, math.prod(shape), ITEM_SIZE.get(dtype, 4), "cpu"]
+    return value, shape, f"Tensor({kind})", list(arg.get("strides", dense))
+
+
+def _dispatched_name(op: str) -> str:
+    """`aten.add.Tensor` -> `aten::add`."""
+    return "::".join(op.split(".")[:2])
+
+
+def _schema(op: str) -> str:
+    """The operator's schema as torch states it; empty for one that torch does not have."""
+    try:
+        return str(overload(op)._schema)
+    except (AttributeError, ValueError, RuntimeError):
+        return ""

@@ -1,0 +1,195 @@
+"""The manifest: every layer as typed data. All formats are made from it, and it is a format itself.
+
+Amounts of a layer (FLOPs, bytes, multiply-adds) are those of one call; `repeats` says how many calls the manifest's
+unit holds, so that sums weighted by it are the suite's. The unit is a step of a signature or a proxy, and a second of
+the reference device of a mix (docs/exports.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from statsnet.exports.products import Product
+from statsnet.signatures.conversion import IF_KNOWN
+
+PRODUCT_CATEGORIES = ("convolution", "gemm", "attention", "recurrent")
+"""Operators whose FLOPs are multiply-adds, all but the pointwise work of a recurrent layer's gates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The device whose time the weights of a mix share: a roofline with these rates, or the environment in which each
+    member was measured."""
+
+    kind: Literal["roofline", "measured"]
+    flops_per_s: float | None = None
+    bytes_per_s: float | None = None
+    environment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestMember:
+    """A workload: its weight, how long one step takes on the reference device, and how many steps the unit holds."""
+
+    name: str
+    weight: float
+    signature: str
+    mode: str
+    batch: int | None
+    latency_s: float | None
+    steps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """How often one step of a member calls a layer."""
+
+    member: str
+    calls: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """An axis that was made shorter: its size was `unscaled`, `factor` times `size`."""
+
+    axis: Literal["batch", "rows", "columns", "depth"]
+    unscaled: int
+    size: int
+    factor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What an array is predicted to do with a layer at full size and scaled: the mean utilisation over the arrays and
+    dataflows of `systolic.SPREAD`, the furthest that it moves on one of them, FLOP per byte, and the bytes of the
+    operands."""
+
+    utilisation_unscaled: float
+    utilisation: float
+    largest_change: float
+    intensity_unscaled: float
+    intensity: float
+    working_set_bytes_unscaled: float
+    working_set_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """How a scaled layer came from a layer of the suite, and what share of the suite's multiply-adds it stands for."""
+
+    of_operator: str
+    unscaled: Product
+    cuts: tuple[Cut, ...]
+    prediction: Prediction
+    macs_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One distinct operator call. `args` and `outputs` are encoded as signatures/operators.py says. What is not known
+    is None; `macs` is also None where an operator multiplies, but its products are not known. `depends_on` are layers
+    whose results it reads, as far as the signature's motifs tell. `time_s` is that of one call on the reference
+    device."""
+
+    index: int
+    name: str
+    operator: str
+    phase: str
+    category: str
+    args: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    dtype: str
+    dtype_bits: int
+    uses: tuple[Use, ...]
+    repeats: float
+    products: tuple[Product, ...]
+    macs: float | None
+    flops: float | None
+    bytes_input: float | None
+    bytes_weight: float | None
+    bytes_written: float | None
+    time_s: float | None
+    depends_on: tuple[int, ...] = ()
+    scaling: Scaling | None = field(default=None, metadata=IF_KNOWN)
+
+    @property
+    def bytes_read(self) -> float | None:
+        if self.bytes_input is None or self.bytes_weight is None:
+            return None
+        return self.bytes_input + self.bytes_weight
+
+    @property
+    def density(self) -> float:
+        """Share of its dense products' multiply-adds that are needed."""
+        dense = math.fsum(p.macs / p.density for p in self.products)
+        return math.fsum(p.macs for p in self.products) / dense if dense else 1.0
+
+    @property
+    def assumed_macs(self) -> float:
+        """Multiply-adds of one call; half its FLOPs where an operator multiplies but its products are not known."""
+        if self.macs is None:
+            return (self.flops or 0.0) / 2 if self.category in PRODUCT_CATEGORIES else 0.0
+        return self.macs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all layers weighted by their repeats; `simulated_macs` is what one pass over each layer costs, in
+    dense multiply-adds. Calls whose amounts are not known are left out of a sum and counted in `unknown_calls`."""
+
+    calls: float
+    macs: float
+    flops: float
+    bytes_read: float
+    bytes_written: float
+    time_s: float
+    simulated_macs: float
+    unknown_calls: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """`unit` says what the repeats count. `not_preserved` says in words what scaled layers lose."""
+
+    kind: Literal["statsnet.manifest"] = "statsnet.manifest"
+    schema_version: Literal[1] = 1
+    title: str
+    unit: str
+    layer_mode: Literal["distinct", "scaled"] = "distinct"
+    reference: Reference
+    members: tuple[ManifestMember, ...]
+    layers: tuple[Layer, ...]
+    not_preserved: tuple[str, ...] = ()
+
+    @property
+    def totals(self) -> Totals:
+        return totals_of(self.layers)
+
+    def only(self, layers: Iterable[Layer]) -> Manifest:
+        """The same with fewer layers, whose indices stay."""
+        return replace(self, layers=tuple(layers))
+
+
+def totals_of(layers: Iterable[Layer]) -> Totals:
+    """See Totals."""
+    chosen = list(layers)
+
+    def total(amounts: Iterable[tuple[float, float | None]]) -> float:
+        return math.fsum(repeats * amount for repeats, amount in amounts if amount is not None)
+
+    simulated = {p for layer in chosen for p in (replace(q, batch=1, times=1.0, density=1.0) for q in layer.products)}
+    return Totals(
+        calls=math.fsum(layer.repeats for layer in chosen),
+        macs=total((layer.repeats, layer.assumed_macs) for layer in chosen),
+        flops=total((layer.repeats, layer.flops) for layer in chosen),
+        bytes_read=total((layer.repeats, layer.bytes_read) for layer in chosen),
+        bytes_written=total((layer.repeats, layer.bytes_written) for layer in chosen),
+        time_s=total((layer.repeats, layer.time_s) for layer in chosen),
+        simulated_macs=float(sum(p.dense_macs for p in simulated)),
+        unknown_calls=math.fsum(
+            layer.repeats for layer in chosen if layer.flops is None or layer.bytes_read is None
+        ),
+    )

@@ -1,0 +1,157 @@
+"""The formats: how one is added, and what an export holds beside the format's own files.
+
+An exporter is one file in this folder with an `Exporter`, listed in FORMATS; `conformance.check_exporter` checks it.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from statsnet.errors import UsageError
+from statsnet.exports.manifest import Layer, Manifest, totals_of
+from statsnet.signatures.canonical import number_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A layer that a format cannot hold, why, and its share of the manifest's multiply-adds and time; None where the
+    manifest has none."""
+
+    layer: int
+    operator: str
+    reason: str
+    repeats: float
+    macs_share: float | None
+    time_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """Files by their names within the folder, and what they do not hold."""
+
+    format: str
+    files: Mapping[str, bytes]
+    left_out: tuple[LeftOut, ...]
+    held: int
+    notes: tuple[str, ...] = field(default=())
+
+
+class Exporter(ABC):
+    """One format. Stateless: the same manifest gives the same bytes in every process."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    @abstractmethod
+    def reason_against(self, layer: Layer) -> str | None:
+        """Why the format cannot hold this layer; None if it can."""
+
+    @abstractmethod
+    def files(self, manifest: Manifest) -> dict[str, bytes]:
+        """The format's files by their names, of a manifest all of whose layers it can hold. Raises UsageError if what
+        they need is not installed."""
+
+    def notes(self, manifest: Manifest) -> list[str]:
+        """What whoever uses these files should know, a sentence each."""
+        return []
+
+
+def export(exporter: Exporter, manifest: Manifest) -> Export:
+    """A manifest in one format: its files, the manifest itself, and a table of what was left out.
+
+    Raises UsageError if the format can hold none of the layers.
+    """
+    reasons = [(layer, exporter.reason_against(layer)) for layer in manifest.layers]
+    held = [layer for layer, reason in reasons if reason is None]
+    left = _left_out(manifest, [(layer, reason) for layer, reason in reasons if reason is not None])
+    if not held:
+        raise UsageError(
+            f"{exporter.title} can hold none of these layers",
+            cause=left[0].reason if left else "there are none",
+            hint="--format manifest holds every layer",
+        )
+    kept = manifest.only(held)
+    from statsnet.exports.manifest_files import manifest_json
+
+    files = {"manifest.json": manifest_json(manifest), "left-out.csv": _left_out_csv(left), **exporter.files(kept)}
+    return Export(
+        format=exporter.name, files=files, left_out=left, held=len(held),
+        notes=(*exporter.notes(kept), *manifest.not_preserved),
+    )  # fmt: skip
+
+
+def write(made: Export, folder: Path) -> None:
+    """Write all files. Raises StatsNetError if one cannot be written."""
+    from statsnet.signatures.canonical import write_bytes_atomically
+
+    for name, content in made.files.items():
+        write_bytes_atomically(folder / name, content)
+
+
+def _left_out(manifest: Manifest, layers: Sequence[tuple[Layer, str]]) -> tuple[LeftOut, ...]:
+    """The costliest first."""
+    totals = totals_of(manifest.layers)
+
+    def share(amount: float | None, total: float) -> float | None:
+        return None if amount is None or not total else amount / total
+
+    rows = [
+        LeftOut(
+            layer=layer.index, operator=layer.operator, reason=reason, repeats=layer.repeats,
+            macs_share=share(layer.repeats * layer.assumed_macs, totals.macs),
+            time_share=share(None if layer.time_s is None else layer.repeats * layer.time_s, totals.time_s),
+        )
+        for layer, reason in layers
+    ]  # fmt: skip
+    return tuple(sorted(rows, key=lambda r: (-(r.macs_share or 0.0), -(r.time_share or 0.0), r.layer)))
+
+
+def _left_out_csv(rows: Iterable[LeftOut]) -> bytes:
+    head = ("layer", "operator", "reason", "repeats", "macs_share", "time_share")
+    return csv_bytes(head, ([getattr(row, name) for name in head] for row in rows))
+
+
+def csv_bytes(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A table; numbers have nine significant digits, what is not known is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode("utf-8")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else number_text(value)
+
+
+def exporter_of(name: str) -> Exporter:
+    """The format of that name. Raises UsageError for an unknown one."""
+    formats = all_formats()
+    if name in formats:
+        return formats[name]
+    near = difflib.get_close_matches(name, list(formats), n=1)
+    raise UsageError(
+        f"'{name[:40]}' is not a format",
+        cause=f"there are {', '.join(formats)}",
+        hint=f"did you mean {near[0]}?" if near else "docs/exports.md says what each of them is for",
+    )
+
+
+def all_formats() -> dict[str, Exporter]:
+    """By name, in the order in which they are shown."""
+    from statsnet.exports import c_source, chakra, manifest_files, onnx_model, scalesim
+
+    exporters: tuple[Exporter, ...] = (
+        manifest_files.ManifestFiles(), onnx_model.Onnx(), onnx_model.OnnxShapes(), scalesim.ScaleSim(),
+        c_source.CSource(), chakra.Chakra(),
+    )  # fmt: skip
+    return {exporter.name: exporter for exporter in exporters}
