@@ -22,6 +22,20 @@ def parse_duration_s(text: str) -> float:
     return float(parts[1]) * _TIME_UNITS[parts[2]]
 
 
+def parse_count(text: str) -> int:
+    """`"50M"` -> 50_000_000 (decimal prefixes). Raises UsageError unless it is a whole positive number."""
+    parts = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kMGTP]?)\s*", text)
+    scale = next((scale for scale, prefix in _PREFIXES if parts and prefix == parts[2]), 1.0)
+    count = float(parts[1]) * scale if parts else 0.0
+    if not 1 <= count <= 1e18 or count != round(count):
+        raise UsageError(
+            f"'{text}' is not a count",
+            cause="a whole positive number is expected, with k, M, G, T or P behind it or nothing",
+            hint="for example 50M or 50000000",
+        )
+    return round(count)
+
+
 def format_duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"

@@ -21,7 +21,7 @@ LAYERS = (
     {"profiling", "blocks"},
     {"proxy"},
     {"synthesis", "analysis", "recordings"},
-    {"devices", "evaluation"},
+    {"devices", "evaluation", "exports"},
     {"reporting"},
     {"cli"},
 )

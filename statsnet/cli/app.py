@@ -18,6 +18,7 @@ from statsnet.cli import (
     characterize,
     compare,
     device,
+    export,
     import_recording,
     listing,
     map,
@@ -62,6 +63,7 @@ for command in (
     characterize.characterize,
     map.map_,
     device.device,
+    export.export,
     cache.cache,
 ):
     statsnet.add_command(command)

@@ -8,7 +8,7 @@ the reference device of a mix (docs/exports.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -136,6 +136,18 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A layer that is not held, why, and its share of the multiply-adds and time; None where they are not known."""
+
+    layer: int
+    operator: str
+    reason: str
+    repeats: float
+    macs_share: float | None
+    time_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over all layers weighted by their repeats; `simulated_macs` is what one pass over each layer costs, in
     dense multiply-adds. Calls whose amounts are not known are left out of a sum and counted in `unknown_calls`."""
@@ -152,7 +164,8 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """`unit` says what the repeats count. `not_preserved` says in words what scaled layers lose."""
+    """`unit` says what the repeats count. Of scaled layers, `not_preserved` says in words what they lose, and `left_out`
+    which layers they do not stand for."""
 
     kind: Literal["statsnet.manifest"] = "statsnet.manifest"
     schema_version: Literal[1] = 1
@@ -163,6 +176,7 @@ class Manifest:
     members: tuple[ManifestMember, ...]
     layers: tuple[Layer, ...]
     not_preserved: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def totals(self) -> Totals:
@@ -193,3 +207,20 @@ def totals_of(layers: Iterable[Layer]) -> Totals:
             layer.repeats for layer in chosen if layer.flops is None or layer.bytes_read is None
         ),
     )
+
+
+def left_out_of(layers: Sequence[tuple[Layer, str]], totals: Totals) -> tuple[LeftOut, ...]:
+    """Layers, each with the reason why it is not held, as shares of the totals; the costliest first."""
+
+    def share(amount: float | None, total: float) -> float | None:
+        return None if amount is None or not total else amount / total
+
+    rows = [
+        LeftOut(
+            layer=layer.index, operator=layer.operator, reason=reason, repeats=layer.repeats,
+            macs_share=share(layer.repeats * layer.assumed_macs, totals.macs),
+            time_share=share(None if layer.time_s is None else layer.repeats * layer.time_s, totals.time_s),
+        )
+        for layer, reason in layers
+    ]  # fmt: skip
+    return tuple(sorted(rows, key=lambda r: (-(r.macs_share or 0.0), -(r.time_share or 0.0), r.layer)))

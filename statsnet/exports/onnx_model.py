@@ -150,7 +150,7 @@ def _node(node: Node, piece: Piece, bit_widths: bool) -> Any:
     from onnx import helper
 
     attributes = dict(node.attributes)
-    if bit_widths and node.op in ("Conv", "MatMul"):
+    if bit_widths and node.op in ("Conv", "MatMul", "Gemm"):
         attributes |= {"weight_size": piece.layer.dtype_bits, "act_size": piece.layer.dtype_bits}
     return helper.make_node(node.op, node.inputs, node.outputs, name=node.name, **attributes)
 

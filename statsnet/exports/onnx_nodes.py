@@ -1,6 +1,6 @@
 """Layers as ONNX nodes: each layer stands alone, with inputs, weights and outputs of its own.
 
-A convolution of up to three axes is a Conv, every other matrix product a MatMul of its own size; so both halves of
+A convolution of up to three axes is a Conv, every other matrix product a MatMul or Gemm of its own size; so both halves of
 attention, a recurrent layer's products and the gradients of a backward pass are there, without what lies between them.
 Pointwise operators, normalisation, softmax, pooling, reductions, concatenation and look-ups are the nodes of their
 kind.
@@ -111,10 +111,15 @@ def _add_product(piece: Piece, product: Product, planar: bool) -> None:
     if window is not None and not window.transposed and len(window.kernel) <= (2 if planar else 3):
         _add_convolution(piece, product, window)
         return
-    left = piece.value("input", (product.rows, product.depth))
-    right = piece.value("weight", (product.depth, product.columns))
-    out = piece.value("output", (product.rows, product.columns))
-    piece.node("MatMul", (left, right), (out,), repeats=product.repeats, macs=product.dense_macs)
+    batch = (product.batch,) if product.batch > 1 else ()
+    left = piece.value("input", (*batch, product.rows, product.depth))
+    right = piece.value("input" if batch else "weight", (*batch, product.depth, product.columns))
+    inputs = [left, right]
+    if with_bias := base_name(piece.layer.operator) == "addmm":
+        inputs.append(piece.value("weight", (product.columns,)))
+    out = piece.value("output", (*batch, product.rows, product.columns))
+    piece.node("Gemm" if with_bias else "MatMul", inputs, (out,), macs=product.dense_macs * product.batch,
+               repeats=product.times * product.density)  # fmt: skip
 
 
 def _add_convolution(piece: Piece, product: Product, window: Window) -> None:

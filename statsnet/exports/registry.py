@@ -14,22 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from statsnet.errors import UsageError
-from statsnet.exports.manifest import Layer, Manifest, totals_of
-from statsnet.signatures.canonical import number_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A layer that a format cannot hold, why, and its share of the manifest's multiply-adds and time; None where the
-    manifest has none."""
-
-    layer: int
-    operator: str
-    reason: str
-    repeats: float
-    macs_share: float | None
-    time_share: float | None
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.exports.manifest import Layer, LeftOut, Manifest, left_out_of
+from statsnet.signatures.canonical import number_text, write_bytes_atomically
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +57,8 @@ def export(exporter: Exporter, manifest: Manifest) -> Export:
     """
     reasons = [(layer, exporter.reason_against(layer)) for layer in manifest.layers]
     held = [layer for layer, reason in reasons if reason is None]
-    left = _left_out(manifest, [(layer, reason) for layer, reason in reasons if reason is not None])
+    of_format = left_out_of([(layer, reason) for layer, reason in reasons if reason is not None], manifest.totals)
+    left = (*manifest.left_out, *of_format)
     if not held:
         raise UsageError(
             f"{exporter.title} can hold none of these layers",
@@ -88,29 +76,16 @@ def export(exporter: Exporter, manifest: Manifest) -> Export:
 
 
 def write(made: Export, folder: Path) -> None:
-    """Write all files. Raises StatsNetError if one cannot be written."""
-    from statsnet.signatures.canonical import write_bytes_atomically
-
+    """Write all files. Raises StatsNetError if one cannot be written, or if there are others in the folder."""
+    strangers = sorted({p.name for p in folder.iterdir()} - set(made.files)) if folder.is_dir() else []
+    if strangers:
+        raise StatsNetError(
+            f"'{folder}' holds other files",
+            cause=f"'{strangers[0]}' is not of this export",
+            hint="choose an empty or a new folder with -o",
+        )
     for name, content in made.files.items():
         write_bytes_atomically(folder / name, content)
-
-
-def _left_out(manifest: Manifest, layers: Sequence[tuple[Layer, str]]) -> tuple[LeftOut, ...]:
-    """The costliest first."""
-    totals = totals_of(manifest.layers)
-
-    def share(amount: float | None, total: float) -> float | None:
-        return None if amount is None or not total else amount / total
-
-    rows = [
-        LeftOut(
-            layer=layer.index, operator=layer.operator, reason=reason, repeats=layer.repeats,
-            macs_share=share(layer.repeats * layer.assumed_macs, totals.macs),
-            time_share=share(None if layer.time_s is None else layer.repeats * layer.time_s, totals.time_s),
-        )
-        for layer, reason in layers
-    ]  # fmt: skip
-    return tuple(sorted(rows, key=lambda r: (-(r.macs_share or 0.0), -(r.time_share or 0.0), r.layer)))
 
 
 def _left_out_csv(rows: Iterable[LeftOut]) -> bytes:

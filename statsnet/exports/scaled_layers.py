@@ -1,0 +1,121 @@
+"""One scaled layer: the product at its new size as an operator with arguments, and what an array is predicted to do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from statsnet.exports.manifest import Cut, Layer, Prediction, Scaling
+from statsnet.exports.products import Product, Window
+from statsnet.exports.systolic import SPREAD, dims_of, utilisations
+from statsnet.signatures.operators import ITEM_SIZE
+
+Axis = Literal["batch", "rows", "columns", "depth"]
+
+
+def scaled_layer(
+    layer: Layer, original: Product, size: tuple[int, int, int], quantum: int, *, index: int, repeats: float,
+    macs_share: float,
+) -> Layer:  # fmt: skip
+    """`size` is the product's rows, columns and depth. A convolution stays one, of one image without groups."""
+    rows, columns, depth = size
+    window = _window(original.window, rows, columns, depth, quantum)
+    product = Product(rows=rows, columns=columns, depth=depth, window=window)
+    args, outputs = _arguments(product, layer.dtype)
+    item = ITEM_SIZE.get(layer.dtype, 4)
+    elements = _elements(product)
+    macs = float(product.dense_macs)
+    return Layer(
+        index=index,
+        name=f"s{index:04}_{layer.category}",
+        operator="aten.mm.default" if window is None else "aten.convolution.default",
+        phase="forward",
+        category="gemm" if window is None else "convolution",
+        args=args,
+        outputs=outputs,
+        dtype=layer.dtype,
+        dtype_bits=layer.dtype_bits,
+        uses=(),
+        repeats=repeats,
+        products=(product,),
+        macs=macs,
+        flops=2 * macs,
+        bytes_input=float(item * elements[0]),
+        bytes_weight=float(item * elements[1]),
+        bytes_written=float(item * elements[2]),
+        time_s=None,
+        scaling=Scaling(
+            of_operator=layer.operator,
+            unscaled=original,
+            cuts=_cuts(original, product),
+            prediction=_prediction(original, product, item),
+            macs_share=macs_share,
+        ),
+    )
+
+
+def _window(window: Window | None, rows: int, columns: int, depth: int, quantum: int) -> Window | None:
+    """The same kernel over a map of so many positions, as many wide as the quantum if they divide; None for what is a
+    plain product."""
+    if window is None or window.transposed or math.prod(window.kernel) == 1:
+        return None
+    width = quantum if rows % quantum == 0 else rows
+    axes = len(window.kernel)
+    out = (rows,) if axes == 1 else (*(1,) * (axes - 2), rows // width, width)
+    covered = tuple(
+        (o - 1) * s + (k - 1) * d + 1 for o, k, s, d in zip(out, window.kernel, window.stride, window.dilation, strict=True)
+    )
+    return replace(
+        window, images=1, groups=1, in_channels=depth // math.prod(window.kernel), out_channels=columns,
+        in_size=covered, out_size=out, padding=(0,) * axes,
+    )  # fmt: skip
+
+
+def _elements(product: Product) -> tuple[int, int, int]:
+    """Of input, weight and output."""
+    window = product.window
+    if window is None:
+        return product.operand_elements
+    return window.in_channels * math.prod(window.in_size), product.operand_elements[1], product.operand_elements[2]
+
+
+def _arguments(product: Product, dtype: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Encoded as signatures/operators.py says."""
+
+    def tensor(*shape: int) -> dict[str, Any]:
+        return {"shape": list(shape), "dtype": dtype}
+
+    window = product.window
+    if window is None:
+        operands = tensor(product.rows, product.depth), tensor(product.depth, product.columns)
+        return operands, (tensor(product.rows, product.columns),)
+    axes = len(window.kernel)
+    args = (
+        tensor(1, window.in_channels, *window.in_size), tensor(window.out_channels, window.in_channels, *window.kernel),
+        None, list(window.stride), [0] * axes, list(window.dilation), False, [0] * axes, 1,
+    )  # fmt: skip
+    return args, (tensor(1, window.out_channels, *window.out_size),)
+
+
+def _cuts(original: Product, product: Product) -> tuple[Cut, ...]:
+    axes: tuple[Axis, ...] = ("batch", "rows", "columns", "depth")
+    pairs = ((axis, getattr(original, axis), getattr(product, axis)) for axis in axes)
+    return tuple(Cut(axis=axis, unscaled=a, size=b, factor=a / b) for axis, a, b in pairs if a != b)
+
+
+def _prediction(original: Product, product: Product, item_bytes: int) -> Prediction:
+    before, after = (utilisations(dims_of([p]), SPREAD)[0] for p in (original, product))
+    change = after / before - 1
+    sets = [item_bytes * sum(_elements(p) if p is product else p.operand_elements) for p in (original, product)]
+    return Prediction(
+        utilisation_unscaled=float(np.mean(before)),
+        utilisation=float(np.mean(after)),
+        largest_change=float(change[np.argmax(np.abs(change))]),
+        intensity_unscaled=2 * original.dense_macs / sets[0],
+        intensity=2 * product.dense_macs / sets[1],
+        working_set_bytes_unscaled=float(sets[0]),
+        working_set_bytes=float(sets[1]),
+    )

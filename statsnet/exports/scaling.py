@@ -1,0 +1,169 @@
+"""A few small layers in place of all: for simulators whose time grows with every multiply-add.
+
+Each distinct product of the suite is cut to many smaller sizes. Of all these, a few are chosen within the budget, with
+repeats such that sums over them follow the suite's cycles on all arrays and dataflows of `systolic.SPREAD` (pursuit.py).
+A size that several products can be cut to is said to come from the one whose utilisation over the spread, and whose
+intensity, it stays nearest to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from statsnet.errors import UsageError
+from statsnet.exports.manifest import Layer, Manifest, left_out_of
+from statsnet.exports.products import Product
+from statsnet.exports.pursuit import choose
+from statsnet.exports.scaled_layers import scaled_layer
+from statsnet.exports.systolic import SPREAD, cycle_table, dims_of, utilisations
+
+MOST_LAYERS = 16
+COVERED = 0.999
+"""Products with this share of the multiply-adds are cut; the repeats stand for all."""
+
+OPERANDS_COUNT = 0.02
+"""How much the elements of inputs, weights and outputs count beside one design's cycles: a tie-break, as small layers
+move more of them per multiply-add whatever their sizes."""
+
+Size = tuple[int, int, int]
+"""Rows, columns and depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """A distinct product of the suite, the first layer that it is of, and how often its dense product runs."""
+
+    product: Product
+    layer: Layer
+    repeats: float
+
+    @property
+    def macs(self) -> float:
+        return self.repeats * self.product.dense_macs
+
+
+def scaled(manifest: Manifest, *, macs: int, quantum: int) -> Manifest:
+    """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`.
+
+    Dims are multiples of `quantum`, or as they were where they are smaller. Raises UsageError if there are no products,
+    or if the budget is less than the smallest scaled layer takes.
+    """
+    originals = _originals(manifest)
+    if not originals:
+        raise UsageError("there are no matrix products to scale", hint="--layers distinct holds every layer")
+    origins = _origins(originals, quantum, macs)
+    if not origins:
+        raise UsageError(
+            f"no scaled layer takes as little as {macs} multiply-adds",
+            cause=f"dims are multiples of {quantum}, or as they are where they are smaller",
+            hint="give a larger --macs or a smaller --quantum",
+        )
+    sizes = np.array(list(origins), dtype=np.int64)
+    wanted = np.array([o.repeats for o in originals]) @ _features(dims_of([o.product for o in originals]))
+    cost = np.prod(sizes, axis=1, dtype=float)
+    choice = choose((_features(sizes) / wanted * _COUNTS).T, _COUNTS, cost, float(macs), MOST_LAYERS)
+    largest_first = sorted(zip(choice.places, choice.weights, strict=True), key=lambda c: -c[1] * cost[c[0]])
+    layers = []
+    for index, (place, repeats) in enumerate(largest_first):
+        size: Size = tuple(map(int, sizes[place]))  # type: ignore[assignment]
+        original = originals[origins[size]]
+        share = float(repeats * cost[place]) / math.fsum(o.macs for o in originals)
+        layers.append(scaled_layer(original.layer, original.product, size, quantum, index=index,
+                                   repeats=float(repeats), macs_share=share))  # fmt: skip
+    return _with_words(manifest, originals, layers)
+
+
+def _originals(manifest: Manifest) -> list[_Original]:
+    """Distinct in what an array sees, the largest share of the multiply-adds first."""
+    found: dict[object, tuple[Product, Layer, list[float]]] = {}
+    for layer in manifest.layers:
+        for p in layer.products:
+            kernel = (p.window.kernel, p.window.stride, p.window.dilation) if p.window else None
+            key = (p.rows, p.columns, p.depth, kernel)
+            found.setdefault(key, (p, layer, []))[2].append(layer.repeats * p.repeats)
+    made = [_Original(p, layer, math.fsum(repeats)) for p, layer, repeats in found.values()]
+    return sorted(made, key=lambda o: -o.macs)
+
+
+def sizes_of_axis(size: int, quantum: int, together: int = 1) -> list[int]:
+    """Sizes that an axis may have: 1, 2, 3, 4, 6, 8, 12 ... quanta, up to its own size. An axis that is shorter than a
+    quantum stays. `together` is how many of its elements belong together: the taps of a window, for one channel."""
+    units = size // together
+    if units < quantum:
+        return [size]
+    quanta = {2**k for k in range(24)} | {3 * 2**k for k in range(23)} | {units // quantum}
+    return [quantum * n * together for n in sorted(quanta) if quantum * n <= units]
+
+
+def _origins(originals: Sequence[_Original], quantum: int, macs: int) -> dict[Size, int]:
+    """Every size within the budget that one of the originals can be cut to, and the nearest of them."""
+    nearest: dict[Size, tuple[float, int]] = {}
+    left = COVERED * math.fsum(o.macs for o in originals)
+    for number, original in enumerate(originals):
+        if left <= 0:
+            break
+        left -= original.macs
+        p = original.product
+        taps = math.prod(p.window.kernel) if p.window and not p.window.transposed else 1
+        axes = (sizes_of_axis(p.rows, quantum), sizes_of_axis(p.columns, quantum), sizes_of_axis(p.depth, quantum, taps))
+        grid = [(r, c, d) for r in axes[0] for c in axes[1] for d in axes[2] if r * c * d <= macs]
+        away = _distance(np.array(grid, dtype=np.int64).reshape(-1, 3), p)
+        for size, distance in zip(grid, away.tolist(), strict=True):
+            nearest[size] = min(nearest.get(size, (math.inf, 0)), (distance, number))
+    return {size: number for size, (_, number) in sorted(nearest.items())}
+
+
+def _distance(grid: np.ndarray, original: Product) -> np.ndarray:
+    """Root mean square of the powers of two by which utilisation changes over the spread, and intensity does."""
+    before = utilisations(dims_of([original]), SPREAD)
+    utilisation = np.log2(utilisations(grid, SPREAD) / before)
+    intensity = np.log2(_intensity(grid) / _intensity(dims_of([original])))
+    return np.sqrt(np.mean(utilisation**2, axis=1) + intensity**2)
+
+
+def _operands(dims: np.ndarray) -> np.ndarray:
+    """Elements of inputs, weights and outputs [products, 3]."""
+    rows, columns, depth = dims.astype(float).T
+    return np.stack([rows * depth, depth * columns, rows * columns], axis=1)
+
+
+def _intensity(dims: np.ndarray) -> np.ndarray:
+    """Multiply-adds per element of the operands."""
+    return np.prod(dims, axis=1, dtype=float) / _operands(dims).sum(axis=1)
+
+
+def _features(dims: np.ndarray) -> np.ndarray:
+    """What sums over the scaled layers shall follow [products, features]."""
+    return np.concatenate([cycle_table(dims, SPREAD), _operands(dims)], axis=1)
+
+
+_COUNTS = np.array([1.0] * len(SPREAD) + [OPERANDS_COUNT] * 3)
+
+
+def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequence[Layer]) -> Manifest:
+    """The scaled manifest, with what it leaves out, and what it does not preserve in words."""
+    reasons = [(layer, "it is no matrix product" if layer.macs is not None else "its products are not known")
+               for layer in manifest.layers if not layer.products]  # fmt: skip
+    left_out = left_out_of(reasons, manifest.totals)
+    before = np.array([o.repeats for o in originals]) @ cycle_table(dims_of([o.product for o in originals]), SPREAD)
+    products = [layer.products[0] for layer in layers]
+    after = np.array([layer.repeats for layer in layers]) @ cycle_table(dims_of(products), SPREAD)
+    worst = float(np.max(np.abs(after / before - 1)))
+    moved = max((abs(s.prediction.largest_change) for layer in layers if (s := layer.scaling)), default=0.0)
+    macs = math.fsum(layer.repeats * layer.assumed_macs for layer in layers) / math.fsum(o.macs for o in originals)
+    time_share = math.fsum(r.time_share or 0.0 for r in left_out)
+    words = (
+        f"predicted stall-free cycles of all layers are within {worst:.1%} of the suite's on the {len(SPREAD)} arrays "
+        f"and dataflows of the spread; the multiply-adds that they stand for are {macs:.1%} of the suite's",
+        f"not preserved: the utilisation of a single layer, which moves by up to {moved:.0%} on one of these arrays",
+        "not preserved: which operands stay in a buffer or cache, because working sets are smaller; so stalls, "
+        "bandwidth and the energy of memories differ",
+        "not preserved: the order of layers, and what one leaves in memory for the next",
+        f"not preserved: operators that are no matrix products, with {time_share:.0%} of the reference device's time",
+    )
+    return Manifest(title=manifest.title, unit=manifest.unit, layer_mode="scaled", reference=manifest.reference,
+                    members=manifest.members, layers=tuple(layers), not_preserved=words, left_out=left_out)  # fmt: skip

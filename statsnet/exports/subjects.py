@@ -1,0 +1,38 @@
+"""What can be exported: a signature's file, a mix, or a proxy's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from statsnet.exports.build_manifest import ROOFLINE, manifest_of_signature
+from statsnet.exports.manifest import Manifest, Reference
+from statsnet.measure.process import run
+from statsnet.profiling.build_signature import build_signature
+from statsnet.profiling.trace import StepTrace
+from statsnet.progress import Report, silent
+from statsnet.proxy.folder import open_proxy
+from statsnet.signatures.storage import load_signature
+from statsnet.synthesis.capture_tasks import CaptureNetworkOperators, calls_of
+
+
+def manifest_of_proxy(
+    folder: Path, *, trust: bool = False, reference: Reference = ROOFLINE, report: Report = silent
+) -> Manifest:
+    """One step of a proxy, counted on tensors without memory in a process of its own. Raises as `open_proxy`."""
+    proxy = open_proxy(folder, trust=trust)
+    captured = run(CaptureNetworkOperators(folder=str(folder), fake=True), report=report)
+    calls = calls_of(captured.calls)
+    signature = build_signature(
+        [StepTrace(device="meta", calls=calls, implementations=["unknown"] * len(calls))],
+        mode=proxy.spec.mode,
+        dtype=proxy.spec.dtype,
+        memory=captured.memory,
+        environment=None,
+    )
+    return manifest_of_signature(signature, "proxy", reference=reference)
+
+
+def manifest_of_file(path: Path, *, reference: Reference = ROOFLINE) -> Manifest:
+    """One step of a signature in a file. Raises FileFormatError for a damaged one, else as `manifest_of_signature`."""
+    signature = load_signature(path)
+    return manifest_of_signature(signature, signature.name or "signature", reference=reference)
