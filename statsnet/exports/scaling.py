@@ -55,14 +55,15 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int) -> Manifest:
     originals = _originals(manifest)
     if not originals:
         raise UsageError("there are no matrix products to scale", hint="--layers distinct holds every layer")
-    origins = _origins(originals, quantum, macs)
-    if not origins:
+    covered = _covering(originals)
+    cuts = [set(_cuts(o, quantum, macs)) for o in covered]
+    sizes = np.array(sorted(set().union(*cuts)), dtype=np.int64)
+    if not len(sizes):
         raise UsageError(
             f"no scaled layer takes as little as {macs} multiply-adds",
             cause=f"dims are multiples of {quantum}, or as they are where they are smaller",
             hint="give a larger --macs or a smaller --quantum",
         )
-    sizes = np.array(list(origins), dtype=np.int64)
     wanted = np.array([o.repeats for o in originals]) @ _features(dims_of([o.product for o in originals]))
     cost = np.prod(sizes, axis=1, dtype=float)
     choice = choose((_features(sizes) / wanted * _COUNTS).T, _COUNTS, cost, float(macs), MOST_LAYERS)
@@ -70,7 +71,7 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int) -> Manifest:
     layers = []
     for index, (place, repeats) in enumerate(largest_first):
         size: Size = tuple(map(int, sizes[place]))  # type: ignore[assignment]
-        original = originals[origins[size]]
+        original = _nearest(size, covered, cuts)
         share = float(repeats * cost[place]) / math.fsum(o.macs for o in originals)
         layers.append(scaled_layer(original.layer, original.product, size, quantum, index=index,
                                    repeats=float(repeats), macs_share=share))  # fmt: skip
@@ -89,6 +90,17 @@ def _originals(manifest: Manifest) -> list[_Original]:
     return sorted(made, key=lambda o: -o.macs)
 
 
+def _covering(originals: Sequence[_Original]) -> list[_Original]:
+    """The largest, up to COVERED."""
+    left = COVERED * math.fsum(o.macs for o in originals)
+    made = []
+    for original in originals:
+        if left > 0:
+            made.append(original)
+        left -= original.macs
+    return made
+
+
 def sizes_of_axis(size: int, quantum: int, together: int = 1) -> list[int]:
     """Sizes that an axis may have: 1, 2, 3, 4, 6, 8, 12 ... quanta, up to its own size. An axis that is shorter than a
     quantum stays. `together` is how many of its elements belong together: the taps of a window, for one channel."""
@@ -99,30 +111,22 @@ def sizes_of_axis(size: int, quantum: int, together: int = 1) -> list[int]:
     return [quantum * n * together for n in sorted(quanta) if quantum * n <= units]
 
 
-def _origins(originals: Sequence[_Original], quantum: int, macs: int) -> dict[Size, int]:
-    """Every size within the budget that one of the originals can be cut to, and the nearest of them."""
-    nearest: dict[Size, tuple[float, int]] = {}
-    left = COVERED * math.fsum(o.macs for o in originals)
-    for number, original in enumerate(originals):
-        if left <= 0:
-            break
-        left -= original.macs
-        p = original.product
-        taps = math.prod(p.window.kernel) if p.window and not p.window.transposed else 1
-        axes = (sizes_of_axis(p.rows, quantum), sizes_of_axis(p.columns, quantum), sizes_of_axis(p.depth, quantum, taps))
-        grid = [(r, c, d) for r in axes[0] for c in axes[1] for d in axes[2] if r * c * d <= macs]
-        away = _distance(np.array(grid, dtype=np.int64).reshape(-1, 3), p)
-        for size, distance in zip(grid, away.tolist(), strict=True):
-            nearest[size] = min(nearest.get(size, (math.inf, 0)), (distance, number))
-    return {size: number for size, (_, number) in sorted(nearest.items())}
+def _cuts(original: _Original, quantum: int, macs: int) -> list[Size]:
+    """Every size within the budget that a product can be cut to."""
+    p = original.product
+    taps = math.prod(p.window.kernel) if p.window and not p.window.transposed else 1
+    axes = (sizes_of_axis(p.rows, quantum), sizes_of_axis(p.columns, quantum), sizes_of_axis(p.depth, quantum, taps))
+    return [(r, c, d) for r in axes[0] for c in axes[1] for d in axes[2] if r * c * d <= macs]
 
 
-def _distance(grid: np.ndarray, original: Product) -> np.ndarray:
-    """Root mean square of the powers of two by which utilisation changes over the spread, and intensity does."""
-    before = utilisations(dims_of([original]), SPREAD)
-    utilisation = np.log2(utilisations(grid, SPREAD) / before)
-    intensity = np.log2(_intensity(grid) / _intensity(dims_of([original])))
-    return np.sqrt(np.mean(utilisation**2, axis=1) + intensity**2)
+def _nearest(size: Size, originals: Sequence[_Original], cuts: Sequence[set[Size]]) -> _Original:
+    """Of the originals that can be cut to a size, the one that it stays nearest to: by the root mean square of the
+    powers of two by which utilisation changes over the spread, and intensity does."""
+    able = [o for o, of_original in zip(originals, cuts, strict=True) if size in of_original]
+    before, after = dims_of([o.product for o in able]), np.array([size], dtype=np.int64)
+    utilisation = np.log2(utilisations(after, SPREAD) / utilisations(before, SPREAD))
+    intensity = np.log2(_intensity(after) / _intensity(before))
+    return able[int(np.argmin(np.mean(utilisation**2, axis=1) + intensity**2))]
 
 
 def _operands(dims: np.ndarray) -> np.ndarray:
