@@ -127,14 +127,19 @@ def source(rows: list[Row]) -> str:
     """Text of proxy.c."""
     largest = [max(sizes) for sizes in zip(*(_elements(row.numbers) for row in rows), strict=True)]
     table = "\n".join(
-        f"    {{{', '.join(map(str, row.numbers))}, {row.macs}.0, {number_text(row.repeats)}, \"{row.name}\"}},"
-        for row in rows
+        f'    {{{_braced(row.numbers)}, {row.macs}.0, {number_text(row.repeats)}, "{row.name}"}},' for row in rows
     )
     sizes = "\n".join(
         f"#define {name}_ELEMENTS {max(1, count)}ul"
         for name, count in zip(("INPUT", "WEIGHT", "OUTPUT"), largest, strict=True)
     )
     return _TEMPLATE.replace("@SIZES@", sizes).replace("@TABLE@", table)
+
+
+def _braced(numbers: Numbers) -> str:
+    """The numbers with their arrays of three in braces."""
+    parts = [", ".join(map(str, numbers[a:b])) for a, b in ((0, 8), (8, 11), (11, 14), (14, 17))]
+    return f"{parts[0]}, {{{parts[1]}}}, {{{parts[2]}}}, {{{parts[3]}}}, {numbers[17]}"
 
 
 _TEMPLATE = """\

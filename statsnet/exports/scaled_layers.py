@@ -27,13 +27,13 @@ def scaled_layer(
     args, outputs = _arguments(product, layer.dtype)
     item = ITEM_SIZE.get(layer.dtype, 4)
     elements = _elements(product)
-    macs = float(product.dense_macs)
+    macs, category = float(product.dense_macs), "gemm" if window is None else "convolution"
     return Layer(
         index=index,
-        name=f"s{index:04}_{layer.category}",
+        name=f"s{index:04}_{category}",
         operator="aten.mm.default" if window is None else "aten.convolution.default",
         phase="forward",
-        category="gemm" if window is None else "convolution",
+        category=category,
         args=args,
         outputs=outputs,
         dtype=layer.dtype,

@@ -1,0 +1,96 @@
+"""Execution traces: `statsnet import` reads the same counts from them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from exporting import addmm, cluster, mix_of, mm, relu, signature, small_signature, tensor
+
+from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature
+from statsnet.exports.chakra import Chakra
+from statsnet.exports.manifest import Manifest
+from statsnet.exports.registry import Export, export, write
+from statsnet.exports.scaling import scaled
+from statsnet.recordings.execution_trace import read_execution_trace
+from statsnet.recordings.kinds import kind_of
+from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.model import Signature
+
+
+def counts(given: Signature, without: frozenset[str] = frozenset()) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Calls, FLOPs and bytes by operator and phase."""
+    sums: dict[tuple[str, str], Counter[str]] = {}
+    for c in given.clusters:
+        if c.op not in without:
+            found = sums.setdefault((c.op, c.phase), Counter())
+            found["calls"] += c.calls  # type: ignore[assignment]
+            found["flops"] += c.calls * (c.flops or 0)  # type: ignore[assignment]
+            found["bytes"] += c.calls * (c.bytes_moved or 0)  # type: ignore[assignment]
+    return {key: tuple(found.values()) for key, found in sums.items()}
+
+
+def written(manifest: Manifest, folder: Path) -> Export:
+    made = export(Chakra(), manifest)
+    write(made, folder)
+    return made
+
+
+def test_an_import_reads_the_same_counts(tmp_path: Path) -> None:
+    given = small_signature()
+    made = written(manifest_of_signature(given, "small"), tmp_path)
+    assert not made.left_out
+    assert kind_of(tmp_path / "trace.json") == "execution_trace"
+    assert counts(read_execution_trace(tmp_path / "trace.json").signature) == counts(given)
+
+
+@pytest.mark.parametrize(
+    ("workload", "mode"),
+    [("nlp/gpt2", "inference"), ("recsys/dlrm", "training"), ("speech/deepspeech2", "training")],
+)
+def test_an_import_reads_the_counts_of_real_steps(workload: str, mode: str, tmp_path: Path) -> None:
+    given = next(e for e in ProfilesDB().find(workload) if e.mode == mode).load()
+    made = written(manifest_of_signature(given, workload), tmp_path)
+    again = read_execution_trace(tmp_path / "trace.json").signature
+    left = frozenset(row.operator for row in made.left_out)
+    assert sum(row.repeats for row in made.left_out) < 0.05 * given.calls_per_step
+    before, after = counts(given, left), counts(again, left)
+    assert before.keys() == after.keys()
+    for key, values in before.items():
+        assert values == pytest.approx(after[key], rel=1e-8), key
+    assert again.mode == mode
+
+
+def test_each_member_of_a_mix_has_its_own_step(tmp_path: Path) -> None:
+    one, other = signature(mm(8, 16, 4, calls=3), relu(8, 4)), signature(relu(8, 4, calls=2))
+    written(manifest_of_mix(mix_of(one=(1.0, one), other=(3.0, other))), tmp_path)
+    for name, given in (("one", one), ("other", other)):
+        assert counts(read_execution_trace(tmp_path / f"trace-cv-{name}.json").signature) == counts(given)
+
+
+def test_results_are_read_from_the_storage_that_held_them(tmp_path: Path) -> None:
+    written(manifest_of_signature(small_signature(), "small"), tmp_path)
+    nodes = json.loads((tmp_path / "trace.json").read_text())["nodes"]
+    operators = [n for n in nodes if n["name"] in ("aten::convolution", "aten::native_batch_norm")]
+    assert operators[1]["outputs"]["values"][0][1] == operators[2]["inputs"]["values"][0][1]
+    assert {n["ctrl_deps"] for n in operators} == {3}
+
+
+def test_what_a_node_cannot_say_is_left_out() -> None:
+    sparse = cluster("aten._sparse_mm.default", [tensor(8, 8, sparse=4, elements=4, index_bytes=64), tensor(8, 2)],
+                     tensor(8, 2))  # fmt: skip
+    linear = cluster("aten.linear.default", [tensor(2, 8), tensor(4, 8), None], tensor(2, 4))
+    made = export(Chakra(), manifest_of_signature(signature(sparse, linear, relu(3)), "three"))
+    reasons = {row.operator: row.reason for row in made.left_out}
+    assert set(reasons) == {"aten._sparse_mm.default", "aten.linear.default"}
+    assert reasons["aten.linear.default"].startswith("it only calls other operators")
+
+
+def test_scaled_layers_are_operators_too(tmp_path: Path) -> None:
+    manifest = scaled(manifest_of_signature(signature(addmm(64, 64, 64, calls=9)), "one"), macs=40_000, quantum=16)
+    written(manifest, tmp_path)
+    found = read_execution_trace(tmp_path / "trace.json").signature
+    assert found.flops_per_step == 2 * math.fsum(layer.macs or 0 for layer in manifest.layers)

@@ -1,0 +1,52 @@
+"""What all formats have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exporting import relu, signature, small_manifest
+
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.exports.conformance import check_exporter
+from statsnet.exports.registry import all_formats, export, exporter_of, write
+from statsnet.exports.scaling import scaled
+
+
+@pytest.mark.parametrize("name", list(all_formats()))
+def test_every_format_keeps_its_contract(name: str) -> None:
+    manifest = small_manifest()
+    check_exporter(exporter_of(name), manifest)
+    check_exporter(exporter_of(name), scaled(manifest, macs=20_000, quantum=4))
+
+
+def test_an_unknown_format_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="manifest, onnx, onnx-shapes, scalesim, c, chakra") as error:
+        exporter_of("scale-sim")
+    assert "did you mean scalesim?" in str(error.value)
+
+
+def test_a_format_that_can_hold_nothing_says_so() -> None:
+    with pytest.raises(UsageError, match="can hold none"):
+        export(exporter_of("scalesim"), manifest_of_signature(signature(relu(8)), "relu"))
+
+
+def test_what_is_left_out_is_listed_with_its_shares() -> None:
+    manifest = small_manifest()
+    made = export(exporter_of("scalesim"), manifest)
+    shares = {row.operator: row for row in made.left_out}
+    time_s = sum(layer.repeats * (layer.time_s or 0) for layer in manifest.layers if layer.operator == "aten.relu.default")
+    assert shares["aten.relu.default"].time_share == pytest.approx(time_s / manifest.totals.time_s)
+    assert shares["aten.relu.default"].macs_share == 0
+    lines = made.files["left-out.csv"].decode().splitlines()
+    assert len(lines) == 1 + len(made.left_out)
+
+
+def test_files_of_others_are_not_mixed_with_an_export(tmp_path: Path) -> None:
+    made = export(exporter_of("c"), small_manifest())
+    write(made, tmp_path / "new")
+    write(made, tmp_path / "new")  # its own files are replaced
+    (tmp_path / "new" / "notes.txt").write_text("mine")
+    with pytest.raises(StatsNetError, match="holds other files"):
+        write(made, tmp_path / "new")

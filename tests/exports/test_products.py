@@ -1,0 +1,119 @@
+"""Operators as matrix products: closed forms, and the multiply-adds of the cost formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from exporting import addmm, attention, cluster, convolution, mm, tensor
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statsnet.exports.products import Product, products_of
+from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.model import Cluster
+
+
+def products(of: Cluster) -> tuple[Product, ...]:
+    return products_of(of.op, of.args, of.outputs)
+
+
+def macs(of: Cluster) -> float:
+    return math.fsum(p.macs for p in products(of))
+
+
+def sizes(product: Product) -> tuple[int, int, int, int]:
+    return product.batch, product.rows, product.columns, product.depth
+
+
+def test_products_of_matrices() -> None:
+    (plain,) = products(mm(7, 11, 5))
+    (with_bias,) = products(addmm(7, 11, 5))
+    assert sizes(plain) == sizes(with_bias) == (1, 7, 5, 11)
+    batched = cluster("aten.bmm.default", [tensor(3, 7, 11), tensor(3, 11, 5)], tensor(3, 7, 5))
+    assert [sizes(p) for p in products(batched)] == [(3, 7, 5, 11)]
+    vector = cluster("aten.mv.default", [tensor(7, 11), tensor(11)], tensor(7))
+    assert [sizes(p) for p in products(vector)] == [(1, 7, 1, 11)]
+    linear = cluster("aten.linear.default", [tensor(2, 7, 11), tensor(5, 11), None], tensor(2, 7, 5))
+    assert [sizes(p) for p in products(linear)] == [(1, 14, 5, 11)]
+
+
+def test_a_convolution_is_lowered_and_keeps_its_window() -> None:
+    (p,) = products(convolution(tensor(2, 6, 10, 9), tensor(8, 3, 3, 3), stride=2, padding=1, groups=2))
+    assert sizes(p) == (2, 2 * 5 * 5, 4, 3 * 9)
+    assert p.window is not None
+    assert (p.window.images, p.window.groups, p.window.out_size, p.window.padding) == (2, 2, (5, 5), (1, 1))
+
+
+def test_a_transposed_convolution_visits_its_inputs() -> None:
+    (p,) = products(convolution(tensor(2, 6, 5, 5), tensor(6, 4, 2, 2), stride=2, transposed=True))
+    assert sizes(p) == (1, 2 * 25, 4 * 4, 6)
+
+
+def test_attention_is_two_products_for_each_head() -> None:
+    dense, causal = attention(2, 3, 10, 8), attention(2, 3, 10, 8, causal=True)
+    assert [sizes(p) for p in products(dense)] == [(6, 10, 10, 8), (6, 10, 8, 10)]
+    assert [p.density for p in products(causal)] == [pytest.approx(55 / 100)] * 2
+    assert macs(causal) == pytest.approx(0.55 * macs(dense))
+
+
+def test_a_recurrent_layer_is_a_product_for_all_inputs_and_one_for_each_step() -> None:
+    steps, batch, width, hidden = 5, 2, 7, 3
+    args = [tensor(steps, batch, width), tensor(4 * hidden, width), tensor(4 * hidden, hidden), tensor(4 * hidden),
+            tensor(4 * hidden), tensor(1, batch, hidden), tensor(1, batch, hidden), False, [], 2, hidden, 1, True, False,
+            False, False]  # fmt: skip
+    layer = cluster("aten.mkldnn_rnn_layer.default", args, tensor(steps, batch, hidden))
+    inputs, state = products(layer)
+    assert sizes(inputs) == (1, steps * batch, 4 * hidden, width) and inputs.times == 1
+    assert sizes(state) == (1, batch, 4 * hidden, hidden) and state.times == steps
+
+
+def test_the_gradients_of_a_convolution_are_two_products() -> None:
+    forward = convolution(tensor(2, 6, 10, 10), tensor(8, 6, 3, 3), padding=1)
+    grad, x, weight = forward.outputs[0], forward.args[0], forward.args[1]
+    args = [grad, x, weight, [0], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]]
+    backward = cluster("aten.convolution_backward.default", args, x, weight)
+    assert macs(backward) == 2 * macs(forward)
+
+
+@pytest.mark.parametrize("op", ["aten.relu.default", "custom.opaque.default", "aten.mm.default"])
+def test_what_is_no_product_or_not_known_has_none(op: str) -> None:
+    assert products_of(op, [None, None], []) == ()
+
+
+sizes_of_convolutions = st.fixed_dictionaries({
+    "images": st.integers(1, 3), "channels": st.integers(1, 4), "filters": st.integers(1, 4), "groups": st.integers(1, 3),
+    "size": st.integers(4, 9), "kernel": st.integers(1, 3), "axes": st.integers(1, 3), "stride": st.integers(1, 2),
+    "padding": st.integers(0, 1), "dilation": st.integers(1, 2), "transposed": st.booleans(),
+})  # fmt: skip
+
+
+@given(sizes_of_convolutions)
+def test_a_convolution_has_the_multiply_adds_of_its_formula(s: dict[str, Any]) -> None:
+    if s["dilation"] * (s["kernel"] - 1) + 1 > s["size"]:
+        return
+    kernel, g = [s["kernel"]] * s["axes"], s["groups"]
+    first, second = (s["channels"] * g, s["filters"]) if s["transposed"] else (s["filters"] * g, s["channels"])
+    layer = convolution(
+        tensor(s["images"], s["channels"] * g, *[s["size"]] * s["axes"]), tensor(first, second, *kernel),
+        stride=s["stride"], padding=min(s["padding"], s["kernel"] - 1), dilation=s["dilation"], groups=g,
+        transposed=s["transposed"],
+    )  # fmt: skip
+    assert 2 * macs(layer) == layer.flops
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_products_of_profiled_models_have_the_multiply_adds_of_the_formulas(mode: str) -> None:
+    """A convolution's gradient also sums up a bias's, and a recurrent layer has pointwise work."""
+    entries = [e for e in ProfilesDB().entries if e.mode == mode and e.domain in ("speech", "nlp", "cv")]
+    assert len(entries) > 5
+    checked = 0
+    for entry in entries[::4]:
+        for c in entry.load().clusters:
+            if c.category not in ("convolution", "gemm", "attention", "recurrent") or not c.flops:
+                continue
+            checked += 1
+            extra = 0.25 if c.category == "recurrent" else 0.07 if "convolution_backward" in c.op else 1e-8
+            assert (1 - extra) * c.flops <= 2 * macs(c) <= (1 + 1e-8) * c.flops, (entry.name, c.op)
+    assert checked > 50
