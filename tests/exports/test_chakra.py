@@ -49,14 +49,15 @@ def test_an_import_reads_the_same_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("workload", "mode"),
-    [("nlp/gpt2", "inference"), ("recsys/dlrm", "training"), ("speech/deepspeech2", "training")],
+    [("nlp/gpt2", "inference"), ("recsys/dlrm", "training"), ("cv/alexnet", "training")],
 )
 def test_an_import_reads_the_counts_of_real_steps(workload: str, mode: str, tmp_path: Path) -> None:
     given = next(e for e in ProfilesDB().find(workload) if e.mode == mode).load()
     made = written(manifest_of_signature(given, workload), tmp_path)
     again = read_execution_trace(tmp_path / "trace.json").signature
     left = frozenset(row.operator for row in made.left_out)
-    assert sum(row.repeats for row in made.left_out) < 0.05 * given.calls_per_step
+    sparse = {c.op for c in given.clusters if any("sparse" in t for t in (*c.args, *c.outputs) if isinstance(t, dict))}
+    assert left <= sparse  # gradients of embeddings
     before, after = counts(given, left), counts(again, left)
     assert before.keys() == after.keys()
     for key, values in before.items():

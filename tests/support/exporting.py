@@ -88,7 +88,7 @@ def small_signature() -> Signature:
     embedding = cluster("aten.embedding.default", [tensor(50, 16), tensor(12, dtype="int64", high=50), -1, False, False],
                         tensor(12, 16))  # fmt: skip
     return signature(
-        convolution(tensor(2, 3, 30, 31), tensor(8, 3, 3, 3), stride=2, padding=1, bias=True, calls=2),
+        convolution(tensor(2, 3, 29, 30), tensor(8, 3, 3, 3), stride=2, padding=1, bias=True, calls=2),
         batch_norm,
         relu(2, 8, 15, 15, calls=3),
         pooled,
