@@ -1,6 +1,6 @@
 """Layers as ONNX nodes: each layer stands alone, with inputs, weights and outputs of its own.
 
-A convolution of up to three axes is a Conv, every other matrix product a MatMul or Gemm of its own size; so both halves of
+A convolution of up to three axes is a Conv or ConvTranspose, every other matrix product a MatMul or Gemm of its own size; so both halves of
 attention, a recurrent layer's products and the gradients of a backward pass are there, without what lies between them.
 Pointwise operators, normalisation, softmax, pooling, reductions, concatenation and look-ups are the nodes of their
 kind.
@@ -85,8 +85,8 @@ class Piece:
 
 
 def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
-    """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: convolutions of more than two axes of
-    space are matrix products."""
+    """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: transposed convolutions, and those of more
+    than two axes of space, are matrix products."""
     piece = Piece(layer)
     if layer.products:
         for product in layer.products:
@@ -108,8 +108,8 @@ def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
 
 def _add_product(piece: Piece, product: Product, planar: bool) -> None:
     window = product.window
-    if window is not None and not window.transposed and len(window.kernel) <= (2 if planar else 3):
-        _add_convolution(piece, product, window)
+    if window is not None and len(window.kernel) <= (2 if planar else 3) and not (planar and window.transposed):
+        (_add_transposed if window.transposed else _add_convolution)(piece, product, window)
         return
     batch = (product.batch,) if product.batch > 1 else ()
     left = piece.value("input", (*batch, product.rows, product.depth))
@@ -139,6 +139,21 @@ def _add_convolution(piece: Piece, product: Product, window: Window) -> None:
         "Conv", inputs, (out,), macs=product.dense_macs * window.groups, repeats=product.repeats / window.groups,
         kernel_shape=[*one, *window.kernel], strides=[*one, *window.stride], pads=[*pads, *ends],
         dilations=[*one, *window.dilation], group=window.groups,
+    )  # fmt: skip
+
+
+def _add_transposed(piece: Piece, product: Product, w: Window) -> None:
+    x = piece.value("input", (w.images, w.in_channels, *w.in_size))
+    inputs = [x, piece.value("weight", (w.in_channels, w.out_channels // w.groups, *w.kernel))]
+    if len(piece.layer.args) > 2 and is_tensor(piece.layer.args[2]):
+        inputs.append(piece.value("weight", (w.out_channels,)))
+    out = piece.value("output", (w.images, w.out_channels, *w.out_size))
+    axes = zip(w.in_size, w.out_size, w.kernel, w.stride, w.padding, w.dilation, strict=True)
+    more = [o - ((i - 1) * s - 2 * p + d * (k - 1) + 1) for i, o, k, s, p, d in axes]
+    piece.node(
+        "ConvTranspose", inputs, (out,), macs=product.dense_macs * w.groups, repeats=product.repeats / w.groups,
+        kernel_shape=list(w.kernel), strides=list(w.stride), pads=[*w.padding, *w.padding],
+        dilations=list(w.dilation), group=w.groups, output_padding=more,
     )  # fmt: skip
 
 

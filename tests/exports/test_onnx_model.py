@@ -1,0 +1,164 @@
+"""ONNX models: in the checker, in onnxruntime node by node, and in ZigZag."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exporting import addmm, cluster, convolution, mm, signature, simulators_python, small_manifest, tensor
+
+from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.exports.manifest import Manifest
+from statsnet.exports.onnx_model import Onnx, OnnxShapes
+from statsnet.exports.registry import export, write
+from statsnet.exports.scaling import scaled
+from statsnet.recordings.onnx_model import read_onnx
+from statsnet.signatures.database import ProfilesDB
+
+onnx = pytest.importorskip("onnx")
+
+
+def inputs_of(model: Any) -> dict[str, Any]:
+    """Zeros for indices, halves for all others."""
+    import numpy as np
+
+    made = {}
+    for value in model.graph.input:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        made[value.name] = np.full(shape, 0.5 if dtype.kind == "f" else 0, dtype)
+    return made
+
+
+def run(folder: Path) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Outputs, and onnxruntime's record of each node as it stands in the file."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads, options.enable_profiling = 1, True
+    options.add_session_config_entry("session.disable_prepacking", "1")  # the record leaves out packed weights
+    options.profile_file_prefix = str(folder / "profile")
+    session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    outputs = session.run(None, inputs_of(onnx.load(folder / "model.onnx", load_external_data=False)))
+    events = json.loads(Path(session.end_profiling()).read_text())
+    return outputs, [e for e in events if e["name"].endswith("_kernel_time")]
+
+
+def sizes(shapes: list[dict[str, list[int]]]) -> Iterator[tuple[str, int]]:
+    for shape in shapes:
+        for dtype, dims in shape.items():
+            yield dtype, math.prod(dims)
+
+
+BYTES = {"float": 4, "int64": 8}
+
+
+def test_onnxruntime_reads_and_writes_the_manifest_s_bytes_node_by_node(tmp_path: Path) -> None:
+    import numpy as np
+
+    manifest = small_manifest()
+    made = export(Onnx(), manifest)
+    write(made, tmp_path)
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    outputs, events = run(tmp_path)
+    assert all(np.isfinite(o).all() for o in outputs if o.dtype.kind == "f")
+    by_node = {e["name"].removesuffix("_kernel_time"): e["args"] for e in events}
+    left = {row.layer for row in made.left_out}
+    compared = 0
+    for layer in manifest.layers:
+        if layer.index in left or len(layer.products) > 1 or layer.category in ("embedding", "pooling", "reduction"):
+            continue  # a table is read in part; maxima without their places; axes are an input
+        compared += 1
+        node = by_node[layer.name]
+        read = sum(BYTES[dtype] * count for dtype, count in sizes(node["input_type_shape"]))
+        written = sum(BYTES[dtype] * count for dtype, count in sizes(node["output_type_shape"]))
+        if layer.category == "normalization":  # saved statistics are no output in inference
+            written += layer.bytes_written - 4 * math.prod(layer.outputs[0]["shape"])
+        assert (read, written) == (layer.bytes_read, layer.bytes_written), layer.name
+    assert compared >= 10
+
+
+def test_every_shape_is_the_one_that_onnx_infers() -> None:
+    """Pooling and convolutions of odd sizes too: with data_prop and strict_mode, a contradiction is an error."""
+    for name, mode in (("cv/googlenet", "inference"), ("speech/deepspeech2", "inference"), ("nlp/bert_base", "training")):
+        given = next(e for e in ProfilesDB().find(name) if e.mode == mode).load()
+        model = onnx.load_from_string(export(OnnxShapes(), manifest_of_signature(given, name)).files["model.onnx"])
+        onnx.checker.check_model(model)
+        wanted = {v.name: v.type.SerializeToString() for v in model.graph.output}
+        for value in model.graph.output:
+            value.type.tensor_type.ClearField("shape")
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        assert {v.name: v.type.SerializeToString() for v in inferred.graph.output} == wanted
+
+
+def test_an_import_of_the_model_has_the_same_multiply_adds(tmp_path: Path) -> None:
+    layers = signature(mm(7, 24, 5), addmm(4, 8, 6), convolution(tensor(2, 6, 9, 9), tensor(8, 3, 3, 3), groups=2))
+    manifest = manifest_of_signature(layers, "three")
+    write(export(OnnxShapes(), manifest), tmp_path)
+    assert read_onnx(tmp_path / "model.onnx").signature.flops_per_step == 2 * manifest.totals.macs
+
+
+def test_the_model_has_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    code = ("import hashlib; from exporting import small_manifest; from statsnet.exports.onnx_model import Onnx; "
+            "from statsnet.exports.registry import export; "
+            "print(hashlib.sha256(b''.join(export(Onnx(), small_manifest()).files.values())).hexdigest())")  # fmt: skip
+    seen = {
+        subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+                       capture_output=True, text=True, check=True).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(seen) == 1
+
+
+def test_weights_wrap_round_in_a_file_that_is_as_long_as_the_largest() -> None:
+    layers = [mm(1, 4096, 4096 + n) for n in range(4)]
+    files = export(Onnx(), manifest_of_signature(signature(*layers), "four")).files
+    assert len(files["weights-float32.bin"]) == 4 * 4096 * 4099
+    model = onnx.load_from_string(files["model.onnx"])
+    for weight in model.graph.initializer:
+        place = {e.key: e.value for e in weight.external_data}
+        assert int(place["offset"]) % 4096 == 0
+        assert int(place["offset"]) + int(place["length"]) <= len(files["weights-float32.bin"])
+
+
+def test_bit_widths_are_attributes_of_products() -> None:
+    layers = signature(mm(4, 8, 6), cluster("aten.mm.default", [tensor(4, 8, dtype="bfloat16")] * 1
+                                            + [tensor(8, 6, dtype="bfloat16")], tensor(4, 6, dtype="bfloat16")))  # fmt: skip
+    manifest = manifest_of_signature(layers, "two")
+    model = onnx.load_from_string(export(OnnxShapes(bit_widths=True), manifest).files["model.onnx"])
+    widths = [{a.name: a.i for a in node.attribute} for node in model.graph.node]
+    assert widths == [{"weight_size": 32, "act_size": 32}, {"weight_size": 16, "act_size": 16}]
+    plain = onnx.load_from_string(export(OnnxShapes(), manifest).files["model.onnx"])
+    onnx.checker.check_model(plain)
+
+
+ZIGZAG = """
+import sys, zigzag, pathlib
+from math import prod
+from zigzag.parser.onnx.onnx_model_parser import ONNXModelParser
+mapping = pathlib.Path(zigzag.__file__).parent / "inputs/mapping/default.yaml"
+workload = ONNXModelParser(sys.argv[1], str(mapping)).run()
+for node in workload.nodes():
+    if hasattr(node, "layer_dim_sizes"):
+        print(node.name, prod(node.layer_dim_sizes.data.values()))
+"""
+
+
+@pytest.mark.parametrize("bit_widths", [False, True])
+def test_zigzag_finds_the_multiply_adds_of_each_product(bit_widths: bool, tmp_path: Path) -> None:
+    python = simulators_python("zigzag")
+    manifests: tuple[Manifest, ...] = (small_manifest(), scaled(small_manifest(), macs=20_000, quantum=4))
+    for number, manifest in enumerate(manifests):
+        folder = tmp_path / str(number)
+        made = export(OnnxShapes(bit_widths=bit_widths), manifest)
+        write(made, folder)
+        done = subprocess.run([python, "-c", ZIGZAG, folder / "model.onnx"], capture_output=True, text=True, check=True)
+        found = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines()}
+        rows = [line.split(",") for line in made.files["nodes.csv"].decode().splitlines()[1:]]
+        assert found == {row[0]: int(row[5]) for row in rows if row[5] != "0"}
