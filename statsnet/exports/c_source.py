@@ -24,8 +24,8 @@ STREAMED = frozenset({"activation", "elementwise", "normalization", "softmax", "
 LARGEST_ELEMENTS = 2**31 - 1
 ELEMENT_BYTES = 4
 FIELDS = 18
-"""Numbers of a row: kind, rows, columns, depth, groups, images, channels, filters, out[3], kernel[3], stride[3], and the
-dilation, which is alike on all axes; a stream has the elements that it reads and writes in rows and columns."""
+"""Numbers of a row: kind, rows, columns, depth, groups, images, channels, filters, out[3], kernel[3], stride[3], and
+the dilation, which is alike on all axes; a stream has the elements that it reads and writes in rows and columns."""
 
 Numbers = tuple[int, ...]
 
@@ -109,7 +109,11 @@ def _elements(numbers: Numbers) -> tuple[int, int, int]:
         return rows * depth, depth * columns, rows * columns
     out, kernel, stride, dilation = axes[:3], axes[3:6], axes[6:9], axes[9]
     covered = math.prod((o - 1) * s + (k - 1) * dilation + 1 for o, k, s in zip(out, kernel, stride, strict=True))
-    return images * channels * covered, filters * (channels // groups) * math.prod(kernel), images * filters * math.prod(out)
+    return (
+        images * channels * covered,
+        filters * (channels // groups) * math.prod(kernel),
+        images * filters * math.prod(out),
+    )
 
 
 def rows_of(manifest: Manifest) -> list[Row]:

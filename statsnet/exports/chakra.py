@@ -25,7 +25,6 @@ from statsnet.recordings.operators import is_composite
 from statsnet.signatures.operators import ITEM_SIZE, flatten_tensor_list, is_tensor
 
 SCHEMA = "1.1.1-chakra.0.0.4"
-NONE = ("<None>", [], "None", [])
 _TYPE_OF = {str(dtype).removeprefix("torch."): name for name, dtype in reversed(DTYPES.items())}
 _NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
           "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
@@ -34,6 +33,8 @@ _NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bflo
 
 Argument = tuple[Any, Any, str, Any]
 """Value, sizes, type and strides, as they stand side by side in a node."""
+
+NONE: Argument = ("<None>", [], "None", [])
 
 
 class Chakra(Exporter):
@@ -54,7 +55,9 @@ class Chakra(Exporter):
         if described.op != layer.operator:
             return "torch does not know the operator"
         wanted = (layer.flops, layer.bytes_read, layer.bytes_written)
-        return None if _alike(known, wanted) else "its arguments do not fit a node (sparse or nested tensors, or unknown)"
+        return (
+            None if _alike(known, wanted) else "its arguments do not fit a node (sparse or nested tensors, or unknown)"
+        )
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         if len(manifest.members) == 1 or manifest.layer_mode == "scaled":

@@ -164,8 +164,8 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """`unit` says what the repeats count. Of scaled layers, `not_preserved` says in words what they lose, and `left_out`
-    which layers they do not stand for."""
+    """`unit` says what the repeats count. Of scaled layers, `not_preserved` says in words what they lose, and
+    `left_out` which layers they do not stand for."""
 
     kind: Literal["statsnet.manifest"] = "statsnet.manifest"
     schema_version: Literal[1] = 1
@@ -203,9 +203,7 @@ def totals_of(layers: Iterable[Layer]) -> Totals:
         bytes_written=total((layer.repeats, layer.bytes_written) for layer in chosen),
         time_s=total((layer.repeats, layer.time_s) for layer in chosen),
         simulated_macs=float(sum(p.dense_macs for p in simulated)),
-        unknown_calls=math.fsum(
-            layer.repeats for layer in chosen if layer.flops is None or layer.bytes_read is None
-        ),
+        unknown_calls=math.fsum(layer.repeats for layer in chosen if layer.flops is None or layer.bytes_read is None),
     )
 
 

@@ -41,7 +41,9 @@ class Onnx(Exporter):
         return files | {_WEIGHTS.format(dtype): pool.content(dtype) for dtype, pool in pools.items()}
 
     def notes(self, manifest: Manifest) -> list[str]:
-        return [f"opset {OPSET}; each layer has inputs and outputs of its own and stands once: nodes.csv has its repeats"]
+        return [
+            f"opset {OPSET}; each layer has inputs and outputs of its own and stands once: nodes.csv has its repeats"
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Layers as ONNX nodes: each layer stands alone, with inputs, weights and outputs of its own.
 
-A convolution of up to three axes is a Conv or ConvTranspose, every other matrix product a MatMul or Gemm of its own size; so both halves of
-attention, a recurrent layer's products and the gradients of a backward pass are there, without what lies between them.
-Pointwise operators, normalisation, softmax, pooling, reductions, concatenation and look-ups are the nodes of their
-kind.
+A convolution of up to three axes is a Conv or ConvTranspose, every other matrix product a MatMul or Gemm of its own
+size. So both halves of attention, a recurrent layer's products and the gradients of a backward pass are there, without
+what lies between them. Pointwise operators, normalisation, softmax, pooling, reductions, concatenation and look-ups are
+the nodes of their kind.
 """
 
 from __future__ import annotations
@@ -77,7 +77,14 @@ class Piece:
         return name
 
     def node(
-        self, op: str, inputs: Sequence[str], outputs: Sequence[str], *, repeats: float = 1.0, macs: int = 0, **attrs: Any
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        repeats: float = 1.0,
+        macs: int = 0,
+        **attrs: Any,
     ) -> None:
         name = self.layer.name if not self.nodes else f"{self.layer.name}_{len(self.nodes)}"
         self.nodes.append(Node(name=name, op=op, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attrs,
@@ -85,8 +92,8 @@ class Piece:
 
 
 def piece_of(layer: Layer, *, planar: bool = False) -> Piece:
-    """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: transposed convolutions, and those of more
-    than two axes of space, are matrix products."""
+    """The nodes of a layer. Raises CannotHoldError with the reason. `planar`: transposed convolutions, and those of
+    more than two axes of space, are matrix products."""
     piece = Piece(layer)
     if layer.products:
         for product in layer.products:
@@ -246,7 +253,7 @@ def _pool(op: str) -> Callable[[Piece], None]:
         padding, stride, dilation = (p * space if len(p) == 1 else p for p in (padding, stride, dilation))
         ends = [_end_padding(*sizes) for sizes in zip(x.shape[2:], out.shape[2:], kernel, stride, padding, dilation,
                                                       strict=True)]  # fmt: skip
-        more = {"dilations": dilation} if op == "MaxPool" else {}
+        more: dict[str, Any] = {"dilations": dilation} if op == "MaxPool" else {}
         piece.node(op, (_of(piece, "input", x),), (_of(piece, "output", out),), kernel_shape=kernel, strides=stride,
                    pads=[*padding, *ends], **more)  # fmt: skip
 

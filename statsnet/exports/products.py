@@ -245,9 +245,7 @@ def _attention(call: OperatorCall) -> list[Product]:
             *_gradients(a.queries, a.keys, a.width, True, True, **more)]  # fmt: skip
 
 
-def _recurrent(
-    x: TensorSpec, weights: Sequence[TensorSpec], steps: int, *, backward: bool = False
-) -> list[Product]:
+def _recurrent(x: TensorSpec, weights: Sequence[TensorSpec], steps: int, *, backward: bool = False) -> list[Product]:
     """Weights in pairs: of the input, for all tokens at once, and of the state, step by step; more are projections."""
     tokens = x.numel // max(1, last_dimension(x))
     rows = max(1, tokens // max(1, steps))

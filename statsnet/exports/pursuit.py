@@ -57,7 +57,8 @@ def _fitted(columns: np.ndarray, target: np.ndarray, places: tuple[int, ...]) ->
 def _greedy(
     columns: np.ndarray, target: np.ndarray, cost: np.ndarray, budget: float, most: int, price: float
 ) -> tuple[int, ...]:
-    norms, places, residual = np.linalg.norm(columns, axis=0), (), target
+    norms, residual = np.linalg.norm(columns, axis=0), target
+    places: tuple[int, ...] = ()
     while len(places) < most:
         gain = np.maximum(residual @ columns / norms, 0.0) ** 2 / cost**price
         gain[cost > budget - cost[list(places)].sum()] = 0.0

@@ -66,7 +66,8 @@ def _window(window: Window | None, rows: int, columns: int, depth: int, quantum:
     axes = len(window.kernel)
     out = (rows,) if axes == 1 else (*(1,) * (axes - 2), rows // width, width)
     covered = tuple(
-        (o - 1) * s + (k - 1) * d + 1 for o, k, s, d in zip(out, window.kernel, window.stride, window.dilation, strict=True)
+        (o - 1) * s + (k - 1) * d + 1
+        for o, k, s, d in zip(out, window.kernel, window.stride, window.dilation, strict=True)
     )
     return replace(
         window, images=1, groups=1, in_channels=depth // math.prod(window.kernel), out_channels=columns,

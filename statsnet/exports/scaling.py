@@ -1,9 +1,9 @@
 """A few small layers in place of all: for simulators whose time grows with every multiply-add.
 
 Each distinct product of the suite is cut to many smaller sizes. Of all these, a few are chosen within the budget, with
-repeats such that sums over them follow the suite's cycles on all arrays and dataflows of `systolic.SPREAD` (pursuit.py).
-A size that several products can be cut to is said to come from the one whose utilisation over the spread, and whose
-intensity, it stays nearest to.
+repeats such that sums over them follow the suite's cycles on all arrays and dataflows of `systolic.SPREAD`
+(pursuit.py). A size that several products can be cut to is said to come from the one whose utilisation over the
+spread, and whose intensity, it stays nearest to.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _operands(dims: np.ndarray) -> np.ndarray:
 
 def _intensity(dims: np.ndarray) -> np.ndarray:
     """Multiply-adds per element of the operands."""
-    return np.prod(dims, axis=1, dtype=float) / _operands(dims).sum(axis=1)
+    return np.asarray(np.prod(dims, axis=1, dtype=float) / _operands(dims).sum(axis=1))
 
 
 def _features(dims: np.ndarray) -> np.ndarray:

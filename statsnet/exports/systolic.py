@@ -43,6 +43,7 @@ SPREAD = tuple(
     for rows, columns in (
         (8, 8), (12, 12), (24, 24), (48, 48), (64, 64), (96, 96),
         (8, 32), (32, 8), (16, 64), (64, 16), (24, 96), (96, 24), (32, 128), (128, 32), (64, 128), (128, 64),
+        (128, 160), (160, 128), (128, 256), (256, 128),
     )
     for dataflow in DATAFLOWS
 )  # fmt: skip
@@ -51,7 +52,7 @@ benchmarks/presilicon.py checks scaled layers on."""
 
 
 def cycle_table(dims: np.ndarray, designs: Sequence[Design]) -> np.ndarray:
-    """Stall-free cycles [products, designs] of dense products whose rows, columns and depth are `dims` [products, 3]."""
+    """Stall-free cycles [products, designs] of dense products with rows, columns and depth `dims` [products, 3]."""
     rows, columns, depth = dims.astype(np.int64).T
     table = np.empty((len(dims), len(designs)), dtype=np.int64)
     for place, design in enumerate(designs):
@@ -74,13 +75,13 @@ def dims_of(products: Sequence[Product]) -> np.ndarray:
 
 def total_cycles(products: Sequence[tuple[Product, float]], designs: Sequence[Design]) -> np.ndarray:
     """Of products, each with how often its dense product runs; one sum for each design."""
-    return np.array([r for _, r in products]) @ cycle_table(dims_of([p for p, _ in products]), designs)
+    return np.asarray(np.array([r for _, r in products]) @ cycle_table(dims_of([p for p, _ in products]), designs))
 
 
 def utilisations(dims: np.ndarray, designs: Sequence[Design]) -> np.ndarray:
     """Multiply-adds per multiplier and cycle [products, designs]."""
     multipliers = np.array([d.rows * d.columns for d in designs])
-    return np.prod(dims, axis=1, dtype=float)[:, None] / (cycle_table(dims, designs) * multipliers)
+    return np.asarray(np.prod(dims, axis=1, dtype=float)[:, None] / (cycle_table(dims, designs) * multipliers))
 
 
 def _mapped(rows: np.ndarray, columns: np.ndarray, depth: np.ndarray) -> dict[Dataflow, tuple[np.ndarray, ...]]:

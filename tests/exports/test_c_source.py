@@ -87,7 +87,9 @@ def test_streams_read_and_write_the_layer_s_bytes() -> None:
 
 
 def test_what_reads_at_places_that_depend_on_data_is_left_out() -> None:
-    rows = cluster("aten.embedding.default", [tensor(50, 16), tensor(12, dtype="int64"), -1, False, False], tensor(12, 16))
+    rows = cluster(
+        "aten.embedding.default", [tensor(50, 16), tensor(12, dtype="int64"), -1, False, False], tensor(12, 16)
+    )
     made = export(CSource(), manifest_of_signature(signature(rows, relu(4)), "two"))
     assert [(r.operator, r.reason) for r in made.left_out] == [
         ("aten.embedding.default", "it reads or writes at places that depend on data")

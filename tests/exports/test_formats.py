@@ -36,7 +36,9 @@ def test_what_is_left_out_is_listed_with_its_shares() -> None:
     manifest = small_manifest()
     made = export(exporter_of("scalesim"), manifest)
     shares = {row.operator: row for row in made.left_out}
-    time_s = sum(layer.repeats * (layer.time_s or 0) for layer in manifest.layers if layer.operator == "aten.relu.default")
+    time_s = sum(
+        layer.repeats * (layer.time_s or 0) for layer in manifest.layers if layer.operator == "aten.relu.default"
+    )
     assert shares["aten.relu.default"].time_share == pytest.approx(time_s / manifest.totals.time_s)
     assert shares["aten.relu.default"].macs_share == 0
     lines = made.files["left-out.csv"].decode().splitlines()

@@ -86,7 +86,11 @@ def test_onnxruntime_reads_and_writes_the_manifest_s_bytes_node_by_node(tmp_path
 
 def test_every_shape_is_the_one_that_onnx_infers() -> None:
     """Pooling and convolutions of odd sizes too: with data_prop and strict_mode, a contradiction is an error."""
-    for name, mode in (("cv/googlenet", "inference"), ("speech/deepspeech2", "inference"), ("nlp/bert_base", "training")):
+    for name, mode in (
+        ("cv/googlenet", "inference"),
+        ("speech/deepspeech2", "inference"),
+        ("nlp/bert_base", "training"),
+    ):
         given = next(e for e in ProfilesDB().find(name) if e.mode == mode).load()
         model = onnx.load_from_string(export(OnnxShapes(), manifest_of_signature(given, name)).files["model.onnx"])
         onnx.checker.check_model(model)
@@ -128,8 +132,8 @@ def test_weights_wrap_round_in_a_file_that_is_as_long_as_the_largest() -> None:
 
 
 def test_bit_widths_are_attributes_of_products() -> None:
-    layers = signature(mm(4, 8, 6), cluster("aten.mm.default", [tensor(4, 8, dtype="bfloat16")] * 1
-                                            + [tensor(8, 6, dtype="bfloat16")], tensor(4, 6, dtype="bfloat16")))  # fmt: skip
+    x, w, out = (tensor(*shape, dtype="bfloat16") for shape in ((4, 8), (8, 6), (4, 6)))
+    layers = signature(mm(4, 8, 6), cluster("aten.mm.default", [x, w], out))
     manifest = manifest_of_signature(layers, "two")
     model = onnx.load_from_string(export(OnnxShapes(bit_widths=True), manifest).files["model.onnx"])
     widths = [{a.name: a.i for a in node.attribute} for node in model.graph.node]

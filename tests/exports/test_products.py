@@ -60,9 +60,9 @@ def test_attention_is_two_products_for_each_head() -> None:
 
 def test_a_recurrent_layer_is_a_product_for_all_inputs_and_one_for_each_step() -> None:
     steps, batch, width, hidden = 5, 2, 7, 3
-    args = [tensor(steps, batch, width), tensor(4 * hidden, width), tensor(4 * hidden, hidden), tensor(4 * hidden),
-            tensor(4 * hidden), tensor(1, batch, hidden), tensor(1, batch, hidden), False, [], 2, hidden, 1, True, False,
-            False, False]  # fmt: skip
+    weights = [tensor(4 * hidden, width), tensor(4 * hidden, hidden), tensor(4 * hidden), tensor(4 * hidden)]
+    settings = [False, [], 2, hidden, 1, True, False, False, False]
+    args = [tensor(steps, batch, width), *weights, *[tensor(1, batch, hidden)] * 2, *settings]
     layer = cluster("aten.mkldnn_rnn_layer.default", args, tensor(steps, batch, hidden))
     inputs, state = products(layer)
     assert sizes(inputs) == (1, steps * batch, 4 * hidden, width) and inputs.times == 1
@@ -82,11 +82,11 @@ def test_what_is_no_product_or_not_known_has_none(op: str) -> None:
     assert products_of(op, [None, None], []) == ()
 
 
-sizes_of_convolutions = st.fixed_dictionaries({
-    "images": st.integers(1, 3), "channels": st.integers(1, 4), "filters": st.integers(1, 4), "groups": st.integers(1, 3),
-    "size": st.integers(4, 9), "kernel": st.integers(1, 3), "axes": st.integers(1, 3), "stride": st.integers(1, 2),
-    "padding": st.integers(0, 1), "dilation": st.integers(1, 2), "transposed": st.booleans(),
-})  # fmt: skip
+RANGES = {
+    "images": (1, 3), "channels": (1, 4), "filters": (1, 4), "groups": (1, 3), "size": (4, 9), "kernel": (1, 3),
+    "axes": (1, 3), "stride": (1, 2), "padding": (0, 1), "dilation": (1, 2), "transposed": (0, 1),
+}  # fmt: skip
+sizes_of_convolutions = st.fixed_dictionaries({name: st.integers(*ends) for name, ends in RANGES.items()})
 
 
 @given(sizes_of_convolutions)
@@ -98,7 +98,7 @@ def test_a_convolution_has_the_multiply_adds_of_its_formula(s: dict[str, Any]) -
     layer = convolution(
         tensor(s["images"], s["channels"] * g, *[s["size"]] * s["axes"]), tensor(first, second, *kernel),
         stride=s["stride"], padding=min(s["padding"], s["kernel"] - 1), dilation=s["dilation"], groups=g,
-        transposed=s["transposed"],
+        transposed=bool(s["transposed"]),
     )  # fmt: skip
     assert 2 * macs(layer) == layer.flops
 

@@ -29,7 +29,9 @@ def cycles_of(manifest: Manifest, designs: list[Design]) -> np.ndarray:
 
 
 def mixed() -> Manifest:
-    return manifest_of_mix(resolve_mix("recsys/dlrm:0.3,cv/mobilenet_v2:0.4,cv/resnet50:0.3", "inference", ProfilesDB()))
+    return manifest_of_mix(
+        resolve_mix("recsys/dlrm:0.3,cv/mobilenet_v2:0.4,cv/resnet50:0.3", "inference", ProfilesDB())
+    )
 
 
 def test_cycles_follow_the_suite_on_designs_that_were_not_looked_at() -> None:
@@ -98,7 +100,9 @@ def test_what_is_not_preserved_is_said_and_listed() -> None:
 
 
 def test_the_same_request_gives_the_same_bytes() -> None:
-    assert manifest_json(scaled(mixed(), macs=10**6, quantum=32)) == manifest_json(scaled(mixed(), macs=10**6, quantum=32))
+    assert manifest_json(scaled(mixed(), macs=10**6, quantum=32)) == manifest_json(
+        scaled(mixed(), macs=10**6, quantum=32)
+    )
 
 
 def test_requests_that_cannot_be_met() -> None:

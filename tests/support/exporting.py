@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from statsnet.exports.manifest import Manifest
 from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.exports.manifest import Manifest
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.mix import Mix, MixMember
@@ -85,8 +85,8 @@ def small_signature() -> Signature:
         "aten.native_batch_norm.default", [tensor(2, 8, 15, 15), *[tensor(8)] * 4, False, 0.1, 1e-5],
         tensor(2, 8, 15, 15), tensor(0), tensor(0),
     )  # fmt: skip
-    embedding = cluster("aten.embedding.default", [tensor(50, 16), tensor(12, dtype="int64", high=50), -1, False, False],
-                        tensor(12, 16))  # fmt: skip
+    indices = tensor(12, dtype="int64", high=50)
+    embedding = cluster("aten.embedding.default", [tensor(50, 16), indices, -1, False, False], tensor(12, 16))
     return signature(
         convolution(tensor(2, 3, 29, 30), tensor(8, 3, 3, 3), stride=2, padding=1, bias=True, calls=2),
         batch_norm,

@@ -1,0 +1,147 @@
+"""Do a few exported layers rank accelerators as the whole suite does?
+
+    python benchmarks/presilicon.py [--mixes MIX ...] [--modes inference,training] [--macs 50M] [--quantum 32]
+                                    [--scalesim PYTHON] [-o FILE]
+    python benchmarks/presilicon.py --kept FILE ...
+
+Arrays of 16, 32 and 128 squared with three dataflows; scaled layers were chosen without them. Cycles are SCALE-Sim's
+without stalls, in closed form (statsnet/exports/systolic.py): simulating a suite itself would take days. With
+--scalesim, the Python of an environment with SCALE-Sim, the scaled layers are simulated for real and compared with it.
+Beside StatsNet's layers stand every dim halved, as many layers drawn at random, and as many of the most expensive.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks import csv_tables
+from benchmarks.console import parser, start
+from benchmarks.simulators import scalesim_cycles
+from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
+from benchmarks.ways.small_layers import Layers, halved, layers_of, most_expensive, randomly_chosen, ranking
+from statsnet.exports.build_manifest import manifest_of_mix
+from statsnet.exports.manifest import Manifest
+from statsnet.exports.registry import export, write
+from statsnet.exports.scalesim import ScaleSim, rows_of
+from statsnet.exports.scaling import scaled
+from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, cycles
+from statsnet.signatures.database import MODES, ProfilesDB
+from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.units import format_quantity, parse_count
+
+DESIGNS = tuple(Design(size, size, dataflow) for size in (16, 32, 128) for dataflow in DATAFLOWS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresiliconRow:
+    """One way to stand for one mix. `macs` are multiply-adds to simulate, `suite_macs` those of one step of each
+    member; the rest is of `ranking`. `simulated_error` is the largest relative difference between SCALE-Sim's cycles of
+    a layer and the closed form; None where nothing was simulated."""
+
+    mix: str
+    mode: str
+    way: str
+    layers: int
+    macs: float
+    suite_macs: float
+    pairs: int
+    misordered: int
+    relative_error: float
+    factor: float
+    simulated_error: float | None
+
+
+def main() -> int:
+    options = parser(__doc__)
+    options.add_argument("--mixes", nargs="+", default=list(MIXES), metavar="MIX")
+    options.add_argument("--modes", default="inference", help="inference, training or both, with a comma")
+    options.add_argument("--macs", default="50M")
+    options.add_argument("--quantum", type=int, default=32)
+    options.add_argument("--scalesim", metavar="PYTHON")
+    options.add_argument("-o", "--output", type=Path)
+    options.add_argument("--kept", type=Path, nargs="+", default=[])
+    given = options.parse_args()
+    rows = [row for path in given.kept for row in csv_tables.read(path, PresiliconRow)]
+    if not given.kept:
+        assert not set(DESIGNS) & set(SPREAD)
+        database = ProfilesDB()
+        for mode in given.modes.split(","):
+            assert mode in MODES
+            for text in given.mixes:
+                mix = resolve_mix(spelled_out(mix_text(text)), mode, database)
+                rows += rows_of_mix(mix_name(text), mix, parse_count(given.macs), given.quantum, given.scalesim)
+    if given.output:
+        csv_tables.write(given.output, PresiliconRow, rows, one_machine=False)
+    print(table(rows))
+    return 0
+
+
+def rows_of_mix(name: str, mix: Mix, macs: int, quantum: int, scalesim: str | None) -> list[PresiliconRow]:
+    """All ways for one mix."""
+    manifest = manifest_of_mix(mix)
+    small = scaled(manifest, macs=macs, quantum=quantum)
+    distinct, few = layers_of(manifest), layers_of(small)
+    count = len(few.products)
+    ways: dict[str, Layers] = {
+        "distinct": distinct,
+        "scaled": few,
+        "every dim halved": halved(distinct),
+        "random layers": randomly_chosen(distinct, count, DESIGNS),
+        "most expensive layers": most_expensive(distinct, count),
+    }
+    steps = {m.name: m.steps for m in manifest.members}
+    suite_macs = sum(layer.assumed_macs * u.calls for layer in manifest.layers for u in layer.uses if steps[u.member])
+    suite, error = suite_cycles(manifest), simulated_error(small, scalesim) if scalesim else None
+    return [
+        PresiliconRow(
+            mix=name, mode=mix.mode, way=way, layers=len(layers.products), macs=layers.macs, suite_macs=suite_macs,
+            simulated_error=error if way == "scaled" else None, **asdict(ranking(suite, layers.cycles(DESIGNS))),
+        )
+        for way, layers in ways.items()
+    ]  # fmt: skip
+
+
+def suite_cycles(manifest: Manifest):
+    """Of every call of every member, one by one: not from the distinct rows."""
+    steps = {m.name: m.steps for m in manifest.members}
+    calls = [
+        (p, use.calls * steps[use.member] * p.repeats)
+        for layer in manifest.layers for use in layer.uses for p in layer.products
+    ]  # fmt: skip
+    return Layers(tuple(calls)).cycles(DESIGNS)
+
+
+def simulated_error(manifest: Manifest, python: str) -> float:
+    """Of the scaled layers, on all designs."""
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(export(ScaleSim(), manifest), folder)
+        for kind in ("conv", "gemm"):
+            rows = [row for row in rows_of(manifest) if row.is_convolution == (kind == "conv")]
+            for design in DESIGNS if rows else ():
+                found = scalesim_cycles(python, folder, kind, design)
+                for row, counted in zip(rows, found, strict=True):
+                    worst = max(worst, abs(counted / cycles(row.product, design) - 1))
+    return worst
+
+
+def table(rows: Sequence[PresiliconRow]) -> str:
+    """Markdown."""
+    head = ("mix", "mode", "way", "layers", "MACs to simulate", "times fewer", "misordered pairs",
+            "relative speeds within", "cycles", "SCALE-Sim")  # fmt: skip
+    lines = [head, ("---",) * len(head)]
+    for r in rows:
+        simulated = "" if r.simulated_error is None else f"{100 * r.simulated_error:.2g} % off"
+        lines.append((
+            r.mix, r.mode, r.way, str(r.layers), format_quantity(r.macs), f"{r.suite_macs / r.macs:,.3g}",
+            f"{r.misordered} of {r.pairs}", f"{100 * r.relative_error:.2g} %", f"{r.factor:.2f} times", simulated,
+        ))  # fmt: skip
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    start(main)
