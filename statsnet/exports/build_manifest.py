@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from statsnet.errors import MeasurementError, UsageError
+from statsnet.exports.lowering import products_of
 from statsnet.exports.manifest import PRODUCT_CATEGORIES, Layer, Manifest, ManifestMember, Reference, Use
 from statsnet.exports.operands import operand_bytes
-from statsnet.exports.products import products_of
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of

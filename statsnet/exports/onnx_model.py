@@ -14,7 +14,8 @@ from typing import Any
 
 from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest
-from statsnet.exports.onnx_nodes import DTYPES, CannotHoldError, Node, Piece, Value, piece_of
+from statsnet.exports.onnx_nodes import piece_of
+from statsnet.exports.onnx_piece import DTYPES, CannotHoldError, Node, Piece, Value
 from statsnet.exports.registry import Exporter, csv_bytes
 from statsnet.signatures.operators import ITEM_SIZE
 

@@ -10,7 +10,8 @@ from exporting import addmm, attention, cluster, convolution, mm, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statsnet.exports.products import Product, products_of
+from statsnet.exports.lowering import products_of
+from statsnet.exports.products import Product
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.model import Cluster
 

@@ -1,0 +1,266 @@
+"""Operators as dense matrix products: what an array of multipliers computes when it runs them.
+
+A convolution is the product that lowering it (im2col) gives, and keeps its window beside it. Attention is two products
+for each head, a recurrent layer one product for all inputs and one for each step. The multiply-adds are those of the
+cost formulas (statsnet/profiling/costs), to which tests compare them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statsnet.exports.products import Product, Window
+from statsnet.profiling.costs.attention import attended
+from statsnet.profiling.costs.call import MisfitError, OperatorCall, SparseSpec, dimensions, last_dimension
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.operators import TensorSpec
+
+
+def products_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Product, ...]:
+    """The products of one call, from its encoded arguments and outputs (see `signatures.operators`).
+
+    Empty for an operator that is none, for one whose products are not known, and for one without work.
+    """
+    rule = _RULES.get(base_name(op).rstrip("_"))
+    if rule is None and "attention" in op:
+        rule = _attention
+    if rule is None:
+        return ()
+    try:
+        made = rule(OperatorCall.decode(op, args, outputs))
+    except (MisfitError, ZeroDivisionError, IndexError):
+        return ()
+    return tuple(p for p in made if p.macs > 0)
+
+
+def _gemm(call: OperatorCall) -> list[Product]:
+    left, right, out = call.tensor(0), call.maybe_tensor(1), call.output()
+    return [_product(left, right, out)]
+
+
+def _gemm_with_bias(call: OperatorCall) -> list[Product]:
+    return [_product(call.tensor(1), call.tensor(2), call.output())]
+
+
+def _product(left: TensorSpec, right: TensorSpec | None, out: TensorSpec) -> Product:
+    """[..., M, K] x [..., K, N]; leading axes are rows if the right side has none, else a batch."""
+    if left.squares is not None or isinstance(right, SparseSpec):
+        raise MisfitError("rows of their own lengths, or a sparse right side")
+    depth = last_dimension(left)
+    columns = 1 if right is not None and len(right.shape) == 1 else max(1, out.shape[-1] if out.shape else 1)
+    rows, batch = math.prod(out.shape) // columns, 1
+    if right is not None and len(right.shape) > 2 and len(out.shape) > 2:
+        batch = math.prod(out.shape[:-2])
+        rows //= batch
+    density = 1.0
+    if isinstance(left, SparseSpec):
+        stored = left.entries if left.elements is None else left.elements
+        density = stored / math.prod(left.shape)
+    return Product(rows=rows, columns=columns, depth=depth, batch=batch, density=density)
+
+
+def _batch_summed(call: OperatorCall) -> list[Product]:
+    """`addbmm`: the products of a batch are added up, which makes one product of them."""
+    batch, rows, depth = dimensions(call.tensor(1), 3)
+    return [Product(rows=rows, columns=last_dimension(call.output()), depth=batch * depth)]
+
+
+def _outer(call: OperatorCall) -> list[Product]:
+    rows, columns = dimensions(call.output(), 2)
+    return [Product(rows=rows, columns=columns, depth=1)]
+
+
+def _grouped(call: OperatorCall) -> list[Product]:
+    """Rows of all experts as one product; which expert takes how many is not recorded."""
+    left, right, out = call.tensor(0), call.tensor(1), call.output()
+    if len(left.shape) == len(right.shape) == 2:
+        return [Product(rows=left.shape[0], columns=right.shape[1], depth=left.shape[1])]
+    return [Product(rows=out.numel // out.shape[-1], columns=out.shape[-1], depth=last_dimension(left))]
+
+
+def _linear_backward(call: OperatorCall) -> list[Product]:
+    x, grad = call.tensor(0), call.tensor(1)
+    wants_input, wants_weight, _ = call.mask(3, 3)
+    inputs, outputs = last_dimension(x), last_dimension(grad)
+    return _gradients(x.numel // inputs, outputs, inputs, wants_input, wants_weight)
+
+
+def _gradients(rows: int, columns: int, depth: int, wants_left: bool, wants_right: bool, **more: Any) -> list[Product]:
+    """Of [rows, depth] x [depth, columns]: with respect to the left side and to the right side."""
+    made = []
+    if wants_left:
+        made.append(Product(rows=rows, columns=depth, depth=columns, **more))
+    if wants_right:
+        made.append(Product(rows=depth, columns=columns, depth=rows, **more))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where a convolution's settings stand among its arguments; `flag` is where it says whether it is transposed."""
+
+    stride: int
+    padding: int
+    dilation: int
+    groups: int
+    transposed: bool = False
+    flag: int | None = None
+
+
+_PLAIN, _TRANSPOSED = _Places(3, 4, 5, 6), _Places(3, 4, 7, 6, transposed=True)
+_CONVOLUTIONS = {
+    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"), _Places(3, 4, 5, 8, flag=6)),
+    "conv1d": _PLAIN, "conv2d": _PLAIN, "conv3d": _PLAIN, "cudnn_convolution_relu": _PLAIN,
+    "conv_transpose1d": _TRANSPOSED, "conv_transpose2d": _TRANSPOSED, "conv_transpose3d": _TRANSPOSED,
+    "cudnn_convolution": _Places(3, 2, 4, 5), "cudnn_convolution_transpose": _Places(4, 2, 5, 6, transposed=True),
+    "mkldnn_convolution": _Places(4, 3, 5, 6), "miopen_convolution": _Places(4, 3, 5, 6),
+    "miopen_depthwise_convolution": _Places(4, 3, 5, 6), "cudnn_convolution_add_relu": _Places(5, 6, 7, 8),
+}  # fmt: skip
+
+
+def _convolution(call: OperatorCall, places: _Places) -> list[Product]:
+    transposed = places.transposed if places.flag is None else call.flag(places.flag)
+    return [_of_window(_window(call, places, call.tensor(0), call.output(), transposed))]
+
+
+def _window(call: OperatorCall, places: _Places, x: TensorSpec, out: TensorSpec, transposed: bool) -> Window:
+    weight = call.tensor(2 if "backward" in call.op else 1)
+    space = len(weight.shape) - 2
+    if space < 1 or len(x.shape) < space + 1 or len(out.shape) < space + 1:
+        raise MisfitError("a feature map and its weight do not match")
+    in_channels, out_channels = x.shape[-space - 1], out.shape[-space - 1]
+
+    def per_axis(place: int) -> tuple[int, ...]:
+        given = call.integers(place)
+        return given if len(given) == space else given[:1] * space
+
+    return Window(
+        images=x.shape[0] if len(x.shape) == space + 2 else 1,
+        groups=max(1, (out_channels if transposed else in_channels) // max(1, weight.shape[1])),
+        in_channels=in_channels, out_channels=out_channels, in_size=x.shape[-space:], out_size=out.shape[-space:],
+        kernel=weight.shape[2:], stride=per_axis(places.stride), padding=per_axis(places.padding),
+        dilation=per_axis(places.dilation), transposed=transposed,
+    )  # fmt: skip
+
+
+def lowered(window: Window) -> Product:
+    """A convolution as the product that an array of multipliers runs; groups are independent products."""
+    g, taps = window.groups, math.prod(window.kernel)
+    if window.transposed:
+        rows = window.images * math.prod(window.in_size)
+        return Product(rows=rows, columns=window.out_channels // g * taps, depth=window.in_channels // g, batch=g)
+    rows = window.images * math.prod(window.out_size)
+    return Product(rows=rows, columns=window.out_channels // g, depth=window.in_channels // g * taps, batch=g)
+
+
+def _of_window(window: Window) -> Product:
+    return replace(lowered(window), window=window)
+
+
+def _convolution_backward(call: OperatorCall) -> list[Product]:
+    """grad, x, weight, bias sizes, stride, padding, dilation, transposed, output padding, groups, mask."""
+    grad, x, transposed = call.tensor(0), call.tensor(1), call.flag(7)
+    forward = lowered(_window(call, _Places(4, 5, 6, 9), x, grad, transposed))
+    wants_input, wants_weight, _ = call.mask(10, 3)
+    return _gradients(forward.rows, forward.columns, forward.depth, wants_input, wants_weight, batch=forward.batch)
+
+
+def _simple_convolution(call: OperatorCall) -> list[Product]:
+    """One whose settings are not kept: shapes alone give the product."""
+    weight, x, out = call.tensor(1), call.tensor(0), call.output()
+    space = len(weight.shape) - 2
+    if space < 1 or len(x.shape) < space + 1 or len(out.shape) < space + 1:
+        raise MisfitError("a feature map and its weight do not match")
+    groups = max(1, x.shape[-space - 1] // max(1, weight.shape[1]))
+    positions = math.prod(out.shape) // out.shape[-space - 1]
+    return [Product(rows=positions, columns=weight.shape[0] // groups, depth=math.prod(weight.shape[1:]), batch=groups)]
+
+
+def _attention(call: OperatorCall) -> list[Product]:
+    """Queries times keys, then weights times values; backward also the three gradients, with the scores again."""
+    a = attended(call)
+    density = a.pairs / (a.batch * a.queries * a.keys)
+    scores = Product(rows=a.queries, columns=a.keys, depth=a.width, batch=a.batch, density=density)
+    mixed = Product(rows=a.queries, columns=a.value_width, depth=a.keys, batch=a.batch, density=density)
+    if not a.backward:
+        return [scores, mixed]
+    more = {"batch": a.batch, "density": density}
+    return [scores, *_gradients(a.queries, a.value_width, a.keys, True, True, **more),
+            *_gradients(a.queries, a.keys, a.width, True, True, **more)]  # fmt: skip
+
+
+def _recurrent(x: TensorSpec, weights: Sequence[TensorSpec], steps: int, *, backward: bool = False) -> list[Product]:
+    """Weights in pairs: of the input, for all tokens at once, and of the state, step by step; more are projections."""
+    tokens = x.numel // max(1, last_dimension(x))
+    rows = max(1, tokens // max(1, steps))
+    made: list[Product] = []
+    for number, weight in enumerate(weights):
+        gates, depth = dimensions(weight, 2)
+        is_state = number % 2 == 1
+        size, times = (rows, tokens / rows) if is_state else (tokens, 1.0)
+        if backward:
+            made += _gradients(size, gates, depth, True, True, times=times)
+        else:
+            made.append(Product(rows=size, columns=gates, depth=depth, times=times))
+    return made
+
+
+def _matrices(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    return [w for w in specs if len(w.shape) == 2]
+
+
+def _onednn_rnn(call: OperatorCall) -> list[Product]:
+    x = call.tensor(0)
+    return _recurrent(x, _matrices(call.inputs[1:3]), x.shape[0], backward="backward" in call.op)
+
+
+def _composite_rnn(call: OperatorCall) -> list[Product]:
+    packed = call.op.endswith(".data")
+    x, weights = call.tensor(0), _matrices(call.tensors(3 if packed else 2))
+    if packed:
+        return _recurrent(x, weights, call.tensor(1).numel)
+    return _recurrent(x, weights, x.shape[1 if call.flag(8) else 0] if len(x.shape) == 3 else x.shape[0])
+
+
+def _cudnn_rnn(call: OperatorCall) -> list[Product]:
+    x = call.tensor(0)
+    steps = x.shape[0] if len(x.shape) == 3 else max(1, x.shape[0])
+    return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
+
+
+def _cell(call: OperatorCall) -> list[Product]:
+    return _recurrent(call.tensor(0), [call.tensor(2), call.tensor(3)], 1)
+
+
+_Rule = Callable[[OperatorCall], list[Product]]
+
+
+def _convolution_rule(places: _Places) -> _Rule:
+    def rule(call: OperatorCall) -> list[Product]:
+        try:
+            return _convolution(call, places)
+        except MisfitError:  # a setting that was not recorded
+            return _simple_convolution(call)
+
+    return rule
+
+
+_RULES: dict[str, _Rule] = {
+    **dict.fromkeys(("mm", "bmm", "mv", "linalg_matmul", "dot", "vdot", "matmul", "mkldnn_linear", "_int_mm",
+                     "_scaled_mm", "_scaled_mm_v2"), _gemm),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm"), _gemm_with_bias),
+    "linear": _gemm, "_sparse_mm": _gemm, "addbmm": _batch_summed, "addr": _outer,
+    "_grouped_mm": _grouped, "_scaled_grouped_mm": _grouped, "linear_backward": _linear_backward,
+    **{name: _convolution_rule(places) for name, places in _CONVOLUTIONS.items()},
+    **dict.fromkeys(("thnn_conv2d", "_slow_conv2d_forward", "slow_conv3d", "slow_conv3d_forward", "slow_conv_dilated2d",
+                     "slow_conv_dilated3d", "_conv_depthwise2d", "conv_depthwise3d", "deform_conv2d"),
+                    _simple_convolution),
+    "convolution_backward": _convolution_backward,
+    "mkldnn_rnn_layer": _onednn_rnn, "mkldnn_rnn_layer_backward": _onednn_rnn,
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _composite_rnn),
+    "_cudnn_rnn": _cudnn_rnn, "_cudnn_rnn_backward": _cudnn_rnn,
+    **dict.fromkeys(("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"), _cell),
+}  # fmt: skip

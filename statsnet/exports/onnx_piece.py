@@ -1,0 +1,82 @@
+"""The nodes and tensors of one layer within an ONNX graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from statsnet.exports.manifest import Layer
+
+Role = Literal["input", "weight", "hidden", "output", "constant"]
+
+DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
+          "float64": 11, "bfloat16": 16}  # fmt: skip
+"""dtype -> onnx.TensorProto.DataType."""
+
+LARGEST_WEIGHT_BYTES = 2**31 - 1
+
+
+class CannotHoldError(Exception):
+    """Why ONNX cannot hold a layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A tensor of the graph; a constant has `numbers`. Indices are below `high`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+    numbers: tuple[int | float, ...] = ()
+    high: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """`repeats` is how often the node counts in the manifest's unit; `macs` are those of one run."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    layer: int
+    repeats: float
+    macs: int
+
+
+@dataclass(slots=True)
+class Piece:
+    """The nodes and values of one layer while they are made."""
+
+    layer: Layer
+    nodes: list[Node] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+
+    def value(self, role: Role, shape: Sequence[int], dtype: str | None = None, **more: Any) -> str:
+        dtype = dtype or self.layer.dtype
+        if dtype not in DTYPES:
+            raise CannotHoldError(f"ONNX has no elements of {dtype}")
+        name = f"{self.layer.name}_{role[0]}{len(self.values)}"
+        made = Value(name=name, shape=tuple(shape), dtype=dtype, role=role, **more)
+        if role == "weight" and math.prod(made.shape) * 8 > 4 * LARGEST_WEIGHT_BYTES:
+            raise CannotHoldError("a weight is larger than 4 GB")
+        self.values.append(made)
+        return name
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        repeats: float = 1.0,
+        macs: int = 0,
+        **attrs: Any,
+    ) -> None:
+        name = self.layer.name if not self.nodes else f"{self.layer.name}_{len(self.nodes)}"
+        self.nodes.append(Node(name=name, op=op, inputs=tuple(inputs), outputs=tuple(outputs), attributes=attrs,
+                               layer=self.layer.index, repeats=self.layer.repeats * repeats, macs=macs))  # fmt: skip
