@@ -10,6 +10,7 @@ factors.svg      every mix and setting: the proxy's factor against the suite's
 flow.svg         how data flow, and what leaves the customer's site
 workloads.svg    which of the profiled reference workloads are alike
 across_gpus.svg  every suite and pair of GPUs: the proxy's factor against the suite's
+presilicon.svg   layers for simulators: how far relative speeds of accelerators are off
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from benchmarks.console import parser, start
 from benchmarks.factor_pictures import factors_svg, hero_svg
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.flow_picture import flow_svg
+from benchmarks.presilicon import PresiliconRow
+from benchmarks.presilicon_picture import presilicon_svg
 from benchmarks.suites import MACHINES, MIXES, mix_text
 from statsnet.analysis.database import measured_signatures
 from statsnet.analysis.similarity import similarity
@@ -45,6 +48,7 @@ def main() -> None:
         "flow.svg": flow_svg(),
         "workloads.svg": map_svg(similarity(signatures)),
         "across_gpus.svg": across_svg(csv_tables.read(options.across, AcrossRow)),
+        "presilicon.svg": presilicon_svg(csv_tables.read(options.presilicon, PresiliconRow)),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     for name, text in pictures.items():
@@ -77,6 +81,9 @@ def _options() -> argparse.Namespace:
     known.add_argument("--results", type=Path, default=results, help="a folder with fidelity_<mode>.csv")
     known.add_argument(
         "--across", type=Path, default=Path("benchmarks/results/across_gpus.csv"), help="of across_gpus.svg"
+    )
+    known.add_argument(
+        "--presilicon", type=Path, default=Path("benchmarks/results/presilicon.csv"), help="of presilicon.svg"
     )
     known.add_argument("--compression", type=float, default=100.0, help="draw proxies that were made for this one")
     known.add_argument("--mix", default=next(iter(MIXES)), help="of hero.svg")

@@ -21,7 +21,7 @@ from benchmarks.factor_pictures import factors_svg, hero_svg
 from benchmarks.flow_picture import flow_svg
 
 ROOT = Path(__file__).parents[2]
-PICTURES = {"hero.svg", "factors.svg", "flow.svg", "workloads.svg", "across_gpus.svg"}
+PICTURES = {"hero.svg", "factors.svg", "flow.svg", "workloads.svg", "across_gpus.svg", "presilicon.svg"}
 SVG = "{http://www.w3.org/2000/svg}"
 
 

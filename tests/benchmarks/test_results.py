@@ -16,6 +16,7 @@ from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
+from benchmarks.presilicon import PresiliconRow
 from benchmarks.profile_references import SecondProfile
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
@@ -27,6 +28,7 @@ ROWS = {
     "across_gpus.py": AcrossRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
+    "presilicon.py": PresiliconRow,
     "profile_references.py": SecondProfile,
     "synthesis_time.py": SynthesisRow,
     "diagnostics/block_size.py": BlockRow,
