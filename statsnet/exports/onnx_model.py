@@ -73,10 +73,49 @@ class OnnxShapes(Exporter):
 
 def _reason(layer: Layer, *, planar: bool) -> str | None:
     try:
-        piece_of(layer, planar=planar)
+        piece = piece_of(layer, planar=planar)
     except CannotHoldError as error:
         return str(error)
+    return _against(piece)
+
+
+def _against(piece: Piece) -> str | None:
+    """What ONNX itself says against a piece: element types that an operator does not take, or another result."""
+    _require_onnx()
+    from onnx import defs, load_from_string, shape_inference
+
+    types = {value.name: _TYPES[value.dtype] for value in piece.values}
+    for node in piece.nodes:
+        formal = defs.get_schema(node.op, OPSET).inputs
+        for place, name in enumerate(node.inputs):  # the last input of a Concat stands for all that follow
+            if types[name] not in formal[min(place, len(formal) - 1)].types:
+                return f"ONNX's {node.op} takes no elements of this type"
+    model = load_from_string(_model([piece]))
+    declared = [value.type.SerializeToString() for value in model.graph.output]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except shape_inference.InferenceError:
+        return "ONNX infers results of another type or size"
+    if [value.type.SerializeToString() for value in inferred.graph.output] != declared:
+        return "ONNX infers results of another type or size"
     return None
+
+
+_TYPES = {dtype: f"tensor({name})" for dtype, name in
+          {**{dtype: dtype for dtype in DTYPES}, "float32": "float", "float64": "double"}.items()}  # fmt: skip
+"""dtype -> how ONNX's schemas call a tensor of it."""
+
+
+def _require_onnx() -> None:
+    """Raises UsageError where it is not installed."""
+    if find_spec("onnx") is None:
+        raise UsageError(
+            "the package onnx is not installed",
+            cause="ONNX models are written with it",
+            hint="pip install 'statsnet[onnx]'",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +164,6 @@ def _aligned(size: int) -> int:
 
 def _model(pieces: list[Piece], *, offsets: dict[str, int] | None = None, bit_widths: bool = False) -> bytes:
     """The serialised model; with offsets, weights are in files beside it, else they are inputs."""
-    if find_spec("onnx") is None:
-        raise UsageError(
-            "the package onnx is not installed",
-            cause="ONNX models are written with it",
-            hint="pip install 'statsnet[onnx]'",
-        )
     from onnx import helper
 
     values = [v for piece in pieces for v in piece.values]

@@ -54,6 +54,8 @@ def _binary(op: str) -> Callable[[Piece], None]:
         names = []
         for side in (left, right):
             if is_tensor(side):
+                if side["dtype"] != dtype and side["shape"]:  # a number that became a tensor is as good as a number
+                    raise CannotHoldError("its operands have elements of different types")
                 names.append(piece.value("input", tuple(side["shape"]), dtype))
             else:
                 names.append(piece.value("constant", (), dtype, numbers=(side if side is not None else 1,)))

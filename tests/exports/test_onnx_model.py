@@ -101,6 +101,23 @@ def test_every_shape_is_the_one_that_onnx_infers() -> None:
         assert {v.name: v.type.SerializeToString() for v in inferred.graph.output} == wanted
 
 
+def test_what_onnx_cannot_compute_is_left_out() -> None:
+    """A sum over booleans is of integers in torch; several types need casts; a sigmoid takes floats."""
+    flags, numbers = tensor(4, 6, dtype="bool"), tensor(4, 6, dtype="int64")
+    layers = [
+        cluster("aten.sum.dim_IntList", [flags, [1], False, None], tensor(4, dtype="int64")),
+        cluster("aten.add.Tensor", [tensor(4, 6), numbers, 1], tensor(4, 6)),
+        cluster("aten.add.Tensor", [tensor(4, 6), tensor(dtype="float64"), 1], tensor(4, 6)),
+        cluster("aten.sigmoid.default", [numbers], tensor(4, 6)),
+    ]
+    made = export(OnnxShapes(), manifest_of_signature(signature(*layers), "four"))
+    assert {row.layer: row.reason for row in made.left_out} == {
+        0: "ONNX's ReduceSum takes no elements of this type",
+        1: "its operands have elements of different types",
+        3: "ONNX's Sigmoid takes no elements of this type",
+    }
+
+
 def test_an_import_of_the_model_has_the_same_multiply_adds(tmp_path: Path) -> None:
     layers = signature(mm(7, 24, 5), addmm(4, 8, 6), convolution(tensor(2, 6, 9, 9), tensor(8, 3, 3, 3), groups=2))
     manifest = manifest_of_signature(layers, "three")
