@@ -38,8 +38,8 @@ class Part:
 def manifest_of_signature(signature: Signature, title: str, *, reference: Reference = ROOFLINE) -> Manifest:
     """One step. Raises UsageError for a signature without shapes, MeasurementError if the reference is measured times
     and it has none."""
-    part = _part(title, 1.0, signature, next(iter(signature.measurements), None), reference)
-    return _manifest([replace(part, steps=1.0)], title, f"one {signature.mode} step", reference)
+    part = _part(title, 1.0, signature, next(iter(signature.measurements), None), reference, alone=True)
+    return _manifest([part], title, f"one {signature.mode} step", reference)
 
 
 def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE) -> Manifest:
@@ -55,7 +55,13 @@ def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE) -> Manifest:
 
 
 def _part(
-    name: str, weight: float, signature: Signature, measurement: Measurement | None, reference: Reference
+    name: str,
+    weight: float,
+    signature: Signature,
+    measurement: Measurement | None,
+    reference: Reference,
+    *,
+    alone: bool = False,
 ) -> Part:
     if not any(tensors_of((*c.args, *c.outputs)) for c in signature.clusters):
         raise UsageError(
@@ -67,8 +73,12 @@ def _part(
         times = tuple(_roofline_s(c, reference) for c in signature.clusters)
         known = [t for t in times if t is not None]
         latency_s = math.fsum(known)
-        if not latency_s > 0:
-            raise UsageError(f"no operator of '{name}' has a known cost", hint="export a signature with FLOPs or bytes")
+        if not latency_s > 0 and not alone:
+            raise UsageError(
+                f"no operator of '{name}' has a known cost",
+                cause="its share of the reference device's time is not known",
+                hint="leave it out of the mix, or use --reference measured",
+            )
     elif measurement is None:
         raise MeasurementError(
             f"'{name}' was never measured", cause="its signature holds counts only", hint="use --reference roofline"
@@ -79,8 +89,8 @@ def _part(
         name=name,
         weight=weight,
         signature=signature,
-        latency_s=latency_s,
-        steps=weight / latency_s,
+        latency_s=latency_s or None,
+        steps=1.0 if alone else weight / latency_s,
         cluster_time_s=times,
         environment=measurement.fingerprint if measurement and reference.kind == "measured" else None,
     )

@@ -122,3 +122,11 @@ def test_work_without_known_products_counts_by_its_flops() -> None:
     manifest = manifest_of_signature(signature(packed, relu(4)), "one")
     assert (manifest.layers[0].category, manifest.layers[0].macs, manifest.layers[0].assumed_macs) == ("gemm", None, 64)
     assert manifest.totals.macs == 64
+
+
+def test_a_signature_whose_costs_are_not_known_is_still_exported() -> None:
+    unknown = replace(relu(4), flops=None, bytes_read=None, bytes_written=None)
+    manifest = manifest_of_signature(signature(unknown), "one")
+    assert manifest.members[0].latency_s is None and manifest.totals.unknown_calls == 1
+    with pytest.raises(UsageError, match="known cost"):
+        manifest_of_mix(mix_of(one=(1.0, signature(unknown))))
