@@ -84,6 +84,18 @@ def test_onnxruntime_reads_and_writes_the_manifest_s_bytes_node_by_node(tmp_path
     assert compared >= 10
 
 
+def test_openvino_computes_what_onnxruntime_does(tmp_path: Path) -> None:
+    import numpy as np
+
+    openvino = pytest.importorskip("openvino")
+    write(export(Onnx(), small_manifest()), tmp_path)
+    expected, _ = run(tmp_path)
+    compiled = openvino.Core().compile_model(str(tmp_path / "model.onnx"), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    found = compiled(inputs_of(onnx.load(tmp_path / "model.onnx", load_external_data=False)))
+    for place, values in enumerate(expected):
+        np.testing.assert_allclose(found[place], values, rtol=1e-2, atol=1e-5)
+
+
 def test_every_shape_is_the_one_that_onnx_infers() -> None:
     """Pooling and convolutions of odd sizes too: with data_prop and strict_mode, a contradiction is an error."""
     for name, mode in (
