@@ -48,7 +48,7 @@ def main() -> None:
     for setting in settings:
         if setting.in_process:
             raise SystemExit(f"{setting.name}: only what is set before a process starts can be explained")
-    trace = TraceNetwork(folder=str(proxy.path.resolve()), dtype=proxy.spec.dtype)
+    trace = TraceNetwork(folder=str(proxy.network_folder.resolve()), dtype=proxy.spec.dtype)
     subjects: list[Job[Any]] = [
         *(m.profile_job(proxy.spec, "cpu") for m in members),
         Job(trace, Control(label="the proxy")),

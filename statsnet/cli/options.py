@@ -27,7 +27,9 @@ environment = click.option(
 seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )
-trust = click.option("--trust", is_flag=True, help="Run a network.py that was changed after it was generated.")
+trust = click.option(
+    "--trust", is_flag=True, help="Run the folder's network.py whatever it holds, not the network in spec.json."
+)
 
 
 def device(*, meta: bool = False, recorded: bool = False) -> Callable[[Any], Any]:

@@ -59,6 +59,7 @@ def run(
     )
     opened = open_proxy(proxy, trust=trust)
     fit = None if trust else opened.fit()
+    output.print_notes([opened.note] if opened.note else [])
     options.require_device(device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)

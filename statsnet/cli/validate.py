@@ -58,6 +58,7 @@ def validate(
     """
     from statsnet.evaluation.validate import ValidateOptions, validate_proxy
     from statsnet.measure.timing_tasks import Limits
+    from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import parse_settings
 
     json_option.check_no_input(json_path, [Path(proxy, "spec.json"), Path(proxy, "fit.json")])
@@ -79,6 +80,8 @@ def validate(
         limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
         log_path=Path(log_path) if log_path is not None else None,
     )
+    note = open_proxy(proxy, trust=trust).note
+    output.print_notes([note] if note else [])
     options.require_device(device)
     try:
         with output.progress() as show:

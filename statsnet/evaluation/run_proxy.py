@@ -13,7 +13,7 @@ from statsnet.measure.control import Control, Job
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.measure.timing_tasks import Limits, StepOutcome, TimedStep, TimeNetwork
 from statsnet.progress import Report, silent
-from statsnet.proxy.folder import ProxyFolder, open_proxy
+from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.documents import Result, Subject
 from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
@@ -22,7 +22,7 @@ STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a proxy is run. With `trust`, a changed network.py is run too."""
+    """How a proxy is run. With `trust`, its network.py is run as it stands."""
 
     device: str = "cpu"
     threads: int | None = None
@@ -35,15 +35,16 @@ class RunOptions:
 def run_proxy(folder: str | Path, options: RunOptions, *, report: Report = silent) -> Result:
     """Time the proxy in a folder under one setting.
 
-    Raises UsageError if the folder holds no proxy, FileFormatError for a malformed spec.json or a changed network.py
-    (see open_proxy), MeasurementError with the process's last output if network.py fails.
+    What runs is the network that spec.json describes (see open_proxy). Raises UsageError if the folder holds no proxy,
+    FileFormatError for a malformed spec.json, MeasurementError with the process's last output if the network fails.
     """
     if options.processes < 1:
         raise UsageError(f"{options.processes} is not a number of processes", hint="3 or more show how well runs agree")
     proxy = open_proxy(folder, trust=options.trust)
     setting = with_threads(options.setting, options.threads)
-    job = proxy_job(proxy, device=options.device, setting=setting, limits=options.limits)
-    (outcomes,) = run_in_rounds([job], options.processes, report=report)
+    with runnable(proxy) as ready:
+        job = proxy_job(ready, device=options.device, setting=setting, limits=options.limits)
+        (outcomes,) = run_in_rounds([job], options.processes, report=report)
     return proxy_result(proxy, outcomes)
 
 
@@ -55,8 +56,8 @@ def proxy_job(
     limits: Limits = STEP_LIMITS,
     label: str = "the proxy",
 ) -> Job[TimedStep]:
-    """The job that times a proxy once."""
-    folder = str(proxy.path.resolve())
+    """The job that times a proxy once. It refuses a network.py that is not the proxy's `source`."""
+    folder = str(proxy.network_folder.resolve())
     task = TimeNetwork(folder=folder, network_sha256=proxy.network_sha256, device=device, limits=limits)
     return Job(task, Control(setting=setting, label=label))
 
@@ -64,7 +65,7 @@ def proxy_job(
 def proxy_result(proxy: ProxyFolder, outcomes: Sequence[StepOutcome]) -> Result:
     """One result from the outcomes of several processes of the same job."""
     return Result(
-        subject=Subject(type="proxy", id=proxy.spec.id, mode=proxy.spec.mode),
+        subject=Subject(type="proxy", id=proxy.subject_id, mode=proxy.spec.mode),
         environment=common_environment([o.environment for o in outcomes]),
         processes=tuple(o.timing for o in outcomes),
     )

@@ -19,7 +19,7 @@ from statsnet.measure.rounds_log import RoundsLog
 from statsnet.measure.timing_tasks import Limits
 from statsnet.profiling.tasks import Profile, Replayed
 from statsnet.progress import Report, silent
-from statsnet.proxy.folder import ProxyFolder, open_proxy
+from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.comparison import characteristics, same_work, summary
 from statsnet.signatures.documents import (
     CharacteristicAgain,
@@ -63,10 +63,14 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
     """
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
-    proxy = open_proxy(folder, trust=options.trust)
+    with runnable(open_proxy(folder, trust=options.trust)) as proxy:
+        return _validated(proxy, options, report)
+
+
+def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> Result:
     members = suite_of(proxy.spec, options.profiles)
     log = RoundsLog(options.log_path, here=fingerprint(measuring_environment(options.device)))
-    notes = _notes(members)
+    notes = [*([proxy.note] if proxy.note else []), *_notes(members)]
     fit, fidelity, moved = None, None, None
     if options.fit or not options.settings:
         result, fit, fit_notes = _measure_fit(proxy, members, options, report)
@@ -118,7 +122,8 @@ def _measure_fit(
     spec, device, rounds = proxy.spec, options.device, options.rounds or Rounds().fewest
     min_time_s = options.limits.min_time_s
     trace = TraceNetwork(
-        folder=str(proxy.path.resolve()),
+        folder=str(proxy.network_folder.resolve()),
+        network_sha256=proxy.network_sha256,
         dtype=spec.dtype,
         device=device,
         min_time_s=TraceNetwork.min_time_s if min_time_s is None else min_time_s,

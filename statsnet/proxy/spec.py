@@ -150,7 +150,7 @@ def source_of(spec: ProxySpec) -> str:
     title = f"A proxy for {plural(len(spec.mix), 'workload')}, one {spec.mode} step."
     try:
         return network_source(towers, title=title, spec_id=spec.id, mode=spec.mode, dtype=spec.dtype, seed=spec.seed)
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error

@@ -192,10 +192,11 @@ class NetworkTrace(WithSignature):
 @dataclass(frozen=True, kw_only=True)
 class TraceNetwork(CountableTask[NetworkTrace]):
     """Measures the network in a folder in the same way as workloads; if a reference network's folder is given, beside
-    that network."""
+    that network. With `network_sha256`, it refuses any other source."""
 
     folder: str
     dtype: str
+    network_sha256: str | None = None
     device: str = "cpu"
     min_time_s: float = 1.0
     reference_network: str | None = None
@@ -203,7 +204,7 @@ class TraceNetwork(CountableTask[NetworkTrace]):
     def run(self, context: Context) -> NetworkTrace:
         device = environment.select(self.device)
         begin = time.perf_counter()
-        network = load_network(self.folder)
+        network = load_network(self.folder, sha256=self.network_sha256)
         proxy = network.build(device)
         step = network.make_step(proxy, device)
         build_s = time.perf_counter() - begin
@@ -240,7 +241,7 @@ class TraceNetwork(CountableTask[NetworkTrace]):
 
     def launch(self, context: Context) -> None:
         device = environment.select(self.device)
-        network = load_network(self.folder)
+        network = load_network(self.folder, sha256=self.network_sha256)
         run_in_range(network.make_step(network.build(device), device), device)
 
 

@@ -62,9 +62,22 @@ def test_a_network_that_fails(failing: Callable[..., str], here: Path) -> None:
     write_proxy(here / "p")
     with open(here / "p" / "network.py", "a") as file:
         file.write("\nraise MemoryError('no room')\n")
-    message = failing("run", "p", code=1)
+    message = failing("run", "p", "--trust", code=1)
+    assert "runs as a program of whoever wrote it" in message
     assert "measuring the proxy failed" in message
     assert "no room" in message
+
+
+@pytest.mark.parametrize("command", [["run", "--processes", "1"], ["validate", "--rounds", "1"]])
+def test_code_that_was_put_into_a_network_does_not_run(cli: Cli, here: Path, command: list[str]) -> None:
+    write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
+    network = here / "p" / "network.py"
+    network.write_text(f"open({str(here / 'executed')!r}, 'w')\n{network.read_text()}")
+    name, *options = command
+    done = cli(name, "p", *options, "--min-time", "20ms", "--max-time", "100ms")
+    assert done.returncode == 0, done.stderr
+    assert "is not what spec.json describes, so it is not run" in done.stderr
+    assert not (here / "executed").exists()
 
 
 def test_validate_a_model_and_a_replay(cli: Cli, here: Path, model: str) -> None:
@@ -120,8 +133,8 @@ def test_a_setting_in_which_something_does_not_run_is_left_out(
 ) -> None:
     write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
     with open(here / "p" / "network.py", "a") as file:
-        file.write("\nif os.environ.get('ATEN_CPU_CAPABILITY'):\n    raise MemoryError('no room for it')\n")
-    options = ("--rounds", "1", "--json", "v.json", *QUICK)
+        file.write("\nimport os\nif os.environ.get('ATEN_CPU_CAPABILITY'):\n    raise MemoryError('no room for it')\n")
+    options = ("--rounds", "1", "--trust", "--json", "v.json", *QUICK)
     done = cli("validate", "p", "--settings", "aten=default,threads=1", *options)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())

@@ -20,8 +20,9 @@ from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeNetwork, TimeWorkload
 from statsnet.progress import Progress
 from statsnet.proxy.folder import open_proxy
+from statsnet.proxy.spec import source_of
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.storage import save_document, validate
+from statsnet.signatures.storage import load_document, save_document, validate
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import parse_settings
 
@@ -56,30 +57,63 @@ class TestOpenProxy:
         with pytest.raises(FileFormatError):
             open_proxy(proxy_folder)
 
-    def test_a_changed_network_is_refused_unless_trusted(self, proxy_folder: Path) -> None:
-        write_fit(proxy_folder, network_sha256=open_proxy(proxy_folder).network_sha256)
-        open_proxy(proxy_folder)
-        with open(proxy_folder / "network.py", "a") as file:
-            file.write("\n# one more line\n")
-        with pytest.raises(FileFormatError, match="--trust"):
-            open_proxy(proxy_folder)
-        open_proxy(proxy_folder, trust=True)
+    def test_the_fit_of_another_proxy(self, proxy_folder: Path) -> None:
+        write_fit(proxy_folder, spec="sha256:" + "1" * 64)
+        with pytest.raises(FileFormatError, match="fit of another proxy"):
+            open_proxy(proxy_folder).fit()
 
-    def test_a_fit_without_a_hash_says_nothing(self, proxy_folder: Path) -> None:
-        write_fit(proxy_folder)
-        before = open_proxy(proxy_folder).network_sha256
-        with open(proxy_folder / "network.py", "a") as file:
-            file.write("\n# one more line\n")
-        after = open_proxy(proxy_folder).network_sha256
-        assert after == hashlib.sha256((proxy_folder / "network.py").read_bytes()).hexdigest()
-        assert after != before
+
+LEAVES_A_TRACE = "from pathlib import Path; Path(__file__).with_name('executed').touch()\n"
+
+
+@pytest.fixture
+def changed_folder(proxy_folder: Path) -> Path:
+    """A proxy whose network.py leaves a file beside itself, and is otherwise the generated one."""
+    network = proxy_folder / "network.py"
+    network.write_text(network.read_text().replace("\nclass Block", f"\n{LEAVES_A_TRACE}\nclass Block", 1))
+    return proxy_folder
+
+
+class TestChangedNetwork:
+    def test_what_runs_is_generated_from_the_spec(self, changed_folder: Path) -> None:
+        before = source_of(open_proxy(changed_folder).spec)
+        proxy = open_proxy(changed_folder)
+        assert proxy.source == before
+        assert proxy.note is not None and "is not run" in proxy.note
+        result = run_proxy(changed_folder, RunOptions(processes=1, limits=QUICK))
+        assert result.subject.id == proxy.spec.id
+        assert not (changed_folder / "executed").exists()
+
+    def test_a_hash_in_the_fit_makes_no_difference(self, changed_folder: Path) -> None:
+        stranger = hashlib.sha256((changed_folder / "network.py").read_bytes()).hexdigest()
+        write_fit(changed_folder, network_sha256=stranger)
+        assert LEAVES_A_TRACE not in open_proxy(changed_folder).source
+
+    def test_with_trust_the_file_runs_and_is_another_subject(self, changed_folder: Path) -> None:
+        proxy = open_proxy(changed_folder, trust=True)
+        assert LEAVES_A_TRACE in proxy.source
+        assert proxy.note is not None and "program of whoever wrote it" in proxy.note
+        assert proxy.subject_id == f"sha256:{proxy.network_sha256}" != proxy.spec.id
+
+    def test_a_spec_that_is_no_network_needs_trust(self, proxy_folder: Path) -> None:
+        spec = load_document(proxy_folder / "spec.json", "statsnet.proxy")
+        spec["towers"][0]["blocks"][0]["kind"] = "no_such_block"
+        save_document(proxy_folder / "spec.json", spec)
+        with pytest.raises(FileFormatError, match="describes no network"):
+            open_proxy(proxy_folder)
+        assert not open_proxy(proxy_folder, trust=True).is_generated
+
+    def test_a_network_that_is_no_text(self, proxy_folder: Path) -> None:
+        (proxy_folder / "network.py").write_bytes(b"\xff\xfe")
+        with pytest.raises(FileFormatError, match="not a text file"):
+            open_proxy(proxy_folder)
 
 
 class TestLoadNetwork:
     def test_gives_what_the_contract_asks_for(self, proxy_folder: Path) -> None:
         network = load_network(proxy_folder)
         assert network.MODE == "inference"
-        assert network.make_step(network.build("cpu"), "cpu")().shape == (1, 8, 6, 6)
+        assert network.make_step(network.build("cpu"), "cpu")()[0].shape == (1, 8, 6, 6)
 
     def test_only_the_text_that_was_checked_is_executed(self, proxy_folder: Path) -> None:
         checked = open_proxy(proxy_folder).network_sha256
@@ -112,7 +146,7 @@ class TestRunProxy:
         with open(proxy_folder / "network.py", "a") as file:
             file.write("\ndef build(device):\n    raise RuntimeError('no such block')\n")
         with pytest.raises(MeasurementError) as failed:
-            run_proxy(proxy_folder, RunOptions(processes=1))
+            run_proxy(proxy_folder, RunOptions(processes=1, trust=True))
         assert failed.value.message == "measuring the proxy failed"
         assert failed.value.cause.endswith("RuntimeError: no such block")
 
@@ -179,7 +213,7 @@ def test_a_workload(tmp_path: Path, mode: str) -> None:
 def test_under_a_compiler_the_share_of_generated_code_is_known(proxy_folder: Path) -> None:
     """A convolution stays the library's; what a compiler fuses around it, here relu and a product, is generated."""
     text = (proxy_folder / "network.py").read_text()
-    (proxy_folder / "network.py").write_text(text.replace("self.layer(x)", "self.layer(x).relu() * 2"))
+    (proxy_folder / "network.py").write_text(text.replace("return proxy(next(rotation))", "return [x.relu() * 2 for x in proxy(next(rotation))]"))
     (setting,) = parse_settings("compile=inductor")
     step = run(TimeNetwork(folder=str(proxy_folder), limits=QUICK), Control(setting=setting))
     assert 0.0 < (step.timing.generated_share or 0.0) < 1.0

@@ -10,47 +10,11 @@ from typing import Any
 import pytest
 
 from statsnet.proxy.run_file import run_source
-from statsnet.signatures.storage import save_document
+from statsnet.proxy.spec import source_of
+from statsnet.signatures.storage import load_spec, save_document
 
-NETWORK = """
-import os, runpy, sys
-from pathlib import Path
-
-import torch
-import torch.nn as nn
-
-MODE = "inference"
-SPEC_ID = "{spec_id}"
-
-
-class Proxy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Conv2d(3, 8, 3)
-
-    def forward(self, x):
-        return self.layer(x)
-
-
-def build(device="cpu"):
-    torch.manual_seed(0)
-    return Proxy().to(device)
-
-
-def make_step(proxy, device):
-    x = torch.randn(1, 3, 8, 8, device=device)
-
-    def step():
-        with torch.no_grad():
-            return proxy(x)
-
-    return step
-
-
-if __name__ == "__main__":
-    run = runpy.run_path(str(Path(__file__).with_name("run.py")))
-    sys.exit(run["main"](lambda device: make_step(build(device), device), SPEC_ID, MODE))
-"""
+CONV = {"batch": 1, "channels": 3, "size": [8, 8], "filters": 8, "kernel": [3, 3], "stride": [1, 1], "padding": [0, 0]}
+"""One small convolution, the network of `write_proxy`."""
 
 
 def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **changes: Any) -> dict[str, Any]:
@@ -59,7 +23,6 @@ def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **ch
 
 def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
     """A proxy's folder as the generator lays it out: network.py, run.py and spec.json."""
-    kinds = ("conv", "conv", "relu")
     spec = {
         "kind": "statsnet.proxy",
         "schema_version": 2,
@@ -71,10 +34,10 @@ def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
         "budget_s": 0.01,
         "reference_environment": {"device": "cpu", "device_name": "Z80", "threads": 1},
         "mix": list(members) or [member("cv/x", 1.0)],
-        "towers": [{"outputs": 1, "blocks": [{"kind": kind, "config": {}, "optimizer": None} for kind in kinds]}],
+        "towers": [{"blocks": [{"kind": "conv", "config": CONV, "optimizer": None}]}],
     }
-    spec_id = save_document(folder / "spec.json", spec)["id"]
-    (folder / "network.py").write_text(NETWORK.format(spec_id=spec_id))
+    save_document(folder / "spec.json", spec)
+    (folder / "network.py").write_text(source_of(load_spec(folder / "spec.json")))
     (folder / "run.py").write_text(run_source())
     return folder
 
