@@ -1,5 +1,7 @@
 """The blocks that a proxy is made of."""
 
+from collections.abc import Callable
+
 from statsnet.blocks.attention import AttentionKind
 from statsnet.blocks.base import BlockKind, Config
 from statsnet.blocks.conv import ConvKind
@@ -16,6 +18,7 @@ from statsnet.blocks.recurrent import RecurrentKind
 from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
 from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
+from statsnet.errors import FileFormatError
 from statsnet.signatures.model import Cluster
 
 KINDS: dict[str, BlockKind] = {
@@ -33,14 +36,27 @@ KINDS: dict[str, BlockKind] = {
 def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
     """Kind and full-size configuration of the block that stands for a motif, None if no kind knows it."""
     for name, kind in KINDS.items():
-        config = kind.from_motif(motif)
+        config = asked(kind.from_motif, motif)
         if config is not None:
             return name, config
     return None
 
 
+def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
+    """What a block's rule says of a motif. Rules count on arguments that torch could have been called with; a file from
+    elsewhere may hold others. Raises FileFormatError for these."""
+    try:
+        return rule(motif)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"a signature holds a call of {motif[0].op} that can not be",
+            cause=f"its arguments or outputs are not those of this operator ({type(error).__name__})",
+            hint="leave that signature out of the mix, or take it again from where it came",
+        ) from error
+
+
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:
     """All blocks that may stand for a motif: first the one that `recognise` finds; then, if the motif may be a step of
     a recurrent layer, such a layer."""
-    read = [recognise(motif), *((name, kind.from_step(motif)) for name, kind in KINDS.items())]
+    read = [recognise(motif), *((name, asked(kind.from_step, motif)) for name, kind in KINDS.items())]
     return [(name, config) for name, config in filter(None, read) if config is not None]

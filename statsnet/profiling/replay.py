@@ -17,6 +17,8 @@ from statsnet.profiling.capture import capture_step
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.operator_schemas import is_replayable, misfit, overload
+from statsnet.profiling.replay_limits import TimeLimit, memory_limit, needed_bytes, require_memory
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import flatten_tensor_list, is_tensor
@@ -25,12 +27,6 @@ INFINITE = ("inf", "-inf")
 """Orders of norms; JSON has no such number."""
 CHUNK_BYTES = 2**30
 REPEATS = 3
-
-
-def overload(op: str) -> Any:
-    """`aten.add.Tensor` -> torch.ops.aten.add.Tensor. Raises AttributeError for an unknown one."""
-    namespace, name, variant = op.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), name), variant)
 
 
 def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
@@ -47,12 +43,14 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = -math.inf  # infinities (masks) are not JSON
         if argument.name == "offsets" and value is not None:
             value = _bag_offsets(value, cluster)
-        if argument.name == "device" and value is None and "?" in str(argument.type):
+        if argument.name == "device" and value is None:
             value = torch.device(device)
         if argument.kwarg_only:
             keyword[argument.name] = value if value is not None else argument.default_value
         else:
             positional.append(value if value is not None else argument.default_value)
+    if any(argument.name == "device" and argument.kwarg_only for argument in schema[len(cluster.args) :]):
+        keyword["device"] = torch.device(device)
     return positional, keyword
 
 
@@ -155,14 +153,52 @@ class Replay:
     failures: list[list[str]] = field(default_factory=list)
 
 
+def why_not_run(cluster: Cluster) -> str | None:
+    """Why this call is not run again; None where it may be."""
+    if not is_replayable(cluster.op):
+        return "not an operator whose work is known"
+    return misfit(cluster.op, cluster.args)
+
+
+def call_of(cluster: Cluster, device: str) -> Callable[[], Any]:
+    """The call of a cluster, with made-up arguments."""
+    positional, keyword = arguments(cluster, device)
+    return torch.no_grad()(partial(overload(cluster.op), *positional, **keyword))
+
+
 def replay_clusters(clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]) -> Replay:
-    """Run a call of each cluster several times, with the caches flushed before each time."""
+    """Run a call of each cluster several times, with the caches flushed before each time.
+
+    Raises MeasurementError for a call that needs more memory than there is. The process ends if an operator takes
+    longer than `replay_limits.OPERATOR_LIMIT_S`.
+    """
+    limit = TimeLimit()
+    try:
+        with memory_limit(device):
+            return _replayed(clusters, device, progress, limit)
+    finally:
+        limit.stop()
+
+
+def _replayed(
+    clusters: tuple[Cluster, ...], device: str, progress: Callable[[float], None], limit: TimeLimit
+) -> Replay:
     replay = Replay([None] * len(clusters), [None] * len(clusters))
+    refused = [why_not_run(cluster) for cluster in clusters]
+    needed = [
+        0 if why else needed_bytes(c, lambda c=c: call_of(c, "meta")())  # type: ignore[misc]
+        for c, why in zip(clusters, refused, strict=True)
+    ]
+    require_memory(clusters, needed, device)
     overhead_s = event_overhead_s()
     flush = cache_flush(device)
     chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
     held = 0
     for index, cluster in enumerate(clusters):
+        if (why := refused[index]) is not None:
+            replay.failures.append([cluster.op, why])
+            continue
+        limit.begin(cluster.op)
         try:
             positional, keyword = arguments(cluster, device)
             function = overload(cluster.op)
@@ -185,15 +221,14 @@ def replay_clusters(clusters: tuple[Cluster, ...], *, device: str, progress: Cal
 def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
     """Run one call of each cluster that can be run, within ncu.RANGE. The kernels are those of `Replay.launches`."""
     for cluster in clusters:
+        if why_not_run(cluster) is not None:
+            continue
         try:
-            positional, keyword = arguments(cluster, device)
-            call = partial(overload(cluster.op), *positional, **keyword)
-            with torch.no_grad():
-                call()
+            call = call_of(cluster, device)
+            call()
         except Exception:  # an operator that could not be timed either
             continue
-        with torch.no_grad():
-            run_in_range(call, device)
+        run_in_range(call, device)
 
 
 def _time_chunk(

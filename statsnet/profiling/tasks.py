@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from statsnet import environment
+from statsnet.errors import MeasurementError
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.reference_network import ReferenceNetwork
@@ -271,6 +272,9 @@ class ReplayOperators(CountableTask[Replayed]):
         )
         if reference:
             reference.look()
+        if replay.failures and all(time_s is None for time_s in replay.times):
+            op, why = replay.failures[0]
+            raise MeasurementError("no operator of the signature can be replayed here", cause=f"{op}: {why}")
         recorded = signature.measurements[0] if signature.measurements else None
         slower = _slower(signature, replay.times, recorded)
         per_step = _fill_gaps(signature, replay.times, recorded, slower)

@@ -8,16 +8,23 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from statsnet.signatures.conversion import IF_KNOWN
+from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
-from statsnet.signatures.model import Mode
+from statsnet.signatures.model import Environment, Mode
 from statsnet.signatures.timing import Processes, Timing
 
 Weight = Annotated[float, Meta(gt=0, le=1)]
 MemberName = Annotated[str, Meta(min_length=1, max_length=200)]
 Name = Annotated[str, Meta(max_length=60)]
 EffortName = Literal["quick", "normal", "thorough"]
+
+
+def _check_environment(environment: Mapping[str, Any], name: str) -> None:
+    """Raises ValueError for what is no environment record."""
+    if missing := {"device", "device_name"} - environment.keys():
+        raise ValueError(f"{name}: '{min(missing)}' is missing")
+    typed(dict(environment), Environment, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,10 @@ class ProxySpec:
     reference_environment: Mapping[str, Any]
     mix: Annotated[tuple[SpecMember, ...], Meta(min_length=1, max_length=10_000)]
     towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
+
+    def __post_init__(self) -> None:
+        if self.reference_environment:
+            _check_environment(self.reference_environment, "reference_environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +167,10 @@ class Fit:
     stored_members: tuple[str, ...] = ()
     throttled: tuple[str, ...] = ()
     recorded: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.environment:
+            _check_environment(self.environment, "environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +291,7 @@ class Result:
     subject: Subject
     environment: Mapping[str, Any]
     processes: Processes | None = field(default=None, metadata=IF_KNOWN)
-    members: Annotated[tuple[ResultMember, ...], Meta(max_length=10_000)] | None = field(
+    members: Annotated[tuple[ResultMember, ...], Meta(min_length=1, max_length=10_000)] | None = field(
         default=None, metadata=IF_KNOWN
     )
     proxy: ProxyTimes | None = field(default=None, metadata=IF_KNOWN)
@@ -285,8 +300,7 @@ class Result:
     def __post_init__(self) -> None:
         if self.processes is None and self.members is None:
             raise ValueError("it has neither 'processes' nor 'members'")
-        if missing := {"device", "device_name"} - self.environment.keys():
-            raise ValueError(f"environment: '{min(missing)}' is missing")
+        _check_environment(self.environment, "environment")
 
     @property
     def of_subject(self) -> tuple[Timing, ...]:

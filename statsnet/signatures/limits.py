@@ -33,6 +33,6 @@ Samples = Annotated[tuple[PositiveSeconds, ...], Meta(max_length=100_000)]
 
 # Large integers are written in full, large floats with nine digits, so each stays what it was.
 Number = Annotated[int, Meta(ge=-LARGEST_INT, le=LARGEST_INT)] | Finite
-Quantity = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0, le=1e30)]
-Count = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0, le=1e12)]
+Quantity = Annotated[int, Meta(ge=0, le=LARGEST_INT)] | Annotated[float, Meta(ge=0, le=1e30)]
+Count = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=1e12)]
 """How often something happens in a mean step."""

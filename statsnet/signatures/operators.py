@@ -158,10 +158,13 @@ def dtype_of(args: Iterable[Any], outputs: Iterable[Any]) -> str:
 MAX_LIST_TENSORS = 100_000
 """Longest tensor list that is accepted: a few bytes in a file must not ask for gigabytes of memory."""
 
+MAX_FILE_TENSORS = 200_000
+"""Most tensors that the lists of one file may stand for, all together. The largest models of a suite list 20,000."""
+
 
 Dims = Annotated[tuple[Size, ...], Meta(max_length=16)]
 Times = Annotated[int, Meta(ge=1, le=MAX_LIST_TENSORS)]
-Scalar = None | bool | int | Finite | Annotated[str, Meta(max_length=40)]
+Scalar = None | bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Finite | Annotated[str, Meta(max_length=40)]
 
 
 class EncodedTensor(Struct, forbid_unknown_fields=True):
@@ -196,13 +199,35 @@ def check_argument(arg: Any, place: str) -> None:
     if isinstance(arg, list):
         for i, part in enumerate(arg):
             check_argument(part, f"{place}[{i}]")
+    elif isinstance(arg, str):
+        if arg not in SAFE_STRINGS:
+            raise ValueError(f"at {place}: this text is not one that an operator's argument may have")
     elif isinstance(arg, dict) and "tensors" in arg:
         typed(arg, EncodedList, place)
         for i, entry in enumerate(arg["tensors"]):
             if entry is not None:
                 typed(entry, EncodedGroup if "tensors" in entry else EncodedTensor, f"{place}.tensors[{i}]")
+                for tensor in entry["tensors"] if "tensors" in entry else [entry]:
+                    _check_tensor(tensor, f"{place}.tensors[{i}]")
     else:
         typed(arg, EncodedTensor if isinstance(arg, dict) else Scalar, place)
+        _check_tensor(arg, place)
+
+
+def _check_tensor(arg: Any, place: str) -> None:
+    """What the types do not say: torch must have such a dtype, and each axis its stride."""
+    if not isinstance(arg, dict):
+        return
+    if arg["dtype"] not in ITEM_SIZE:
+        raise ValueError(f"at {place}: there is no such dtype")
+    if "strides" in arg and len(arg["strides"]) != len(arg["shape"]):
+        raise ValueError(f"at {place}: the strides are not as many as the sizes")
+
+
+def listed_tensors(args: Iterable[Any]) -> int:
+    """How many tensors the lists among encoded arguments stand for."""
+    lists = (arg["tensors"] for arg in args if isinstance(arg, dict) and "tensors" in arg)
+    return sum(_stands_for(entry) for entries in lists for entry in entries)
 
 
 def flatten_arguments(args: Iterable[Any]) -> list[Any]:
@@ -282,6 +307,8 @@ def _compact_tensor_list(entries: Sequence[Any], longest: int = 64) -> list[Any]
 
 def _repeats(keys: list[str], start: int, length: int) -> int:
     times = 1
+    if start + length >= len(keys) or keys[start] != keys[start + length]:
+        return times
     block = keys[start : start + length]
     while keys[start + times * length : start + (times + 1) * length] == block:
         times += 1

@@ -31,6 +31,7 @@ from statsnet.signatures.vocabulary import (
     OP_WORDS,
     OPAQUE_KERNEL,
     OPAQUE_OP,
+    OPS_WITH_EFFECTS,
     OPTIMIZERS,
     SHORT_KERNEL_WORDS,
     words,
@@ -42,7 +43,12 @@ Rule = Callable[[str], bool]
 def safe_op(op: str) -> str:
     """The operator's name if it is of torch's or a public library's namespace and made of public words, else
     `custom.opaque.default`."""
-    return op if _is_public_op(op) else OPAQUE_OP
+    return op if may_be_read(op) else OPAQUE_OP
+
+
+def may_be_read(op: str) -> bool:
+    """Whether a file may name this operator: a public one that acts on tensors alone."""
+    return _is_public_op(op) and op.split(".")[1] not in OPS_WITH_EFFECTS and op.split(".")[0] != "prim"
 
 
 def safe_optimizer(name: str) -> str:
@@ -132,7 +138,7 @@ def _rules(of_ops: frozenset[str]) -> dict[str, Rule]:
         "mode": get_args(Mode).__contains__,
         "dtype": {*ITEM_SIZE, "mixed"}.__contains__,
         "optimizer": _is_public_optimizer,
-        "counts.clusters.op": _is_public_op,
+        "counts.clusters.op": may_be_read,
         "counts.clusters.phase": get_args(Phase).__contains__,
         "counts.clusters.category": frozenset(CATEGORIES).__contains__,
         "measurements.kernels": is_kernel,

@@ -13,8 +13,8 @@ from statsnet.signatures.conversion import check_keys, plain, typed
 from statsnet.signatures.documents import Fit, ProxySpec, Result
 from statsnet.signatures.kinds import KINDS, SIGNATURE_MAX_WRITTEN_BYTES
 from statsnet.signatures.model import KIND, Signature, SignatureFile
-from statsnet.signatures.operators import check_argument
-from statsnet.signatures.privacy import assert_clean
+from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument, listed_tensors
+from statsnet.signatures.privacy import assert_clean, may_be_read
 
 Path = str | os.PathLike[str]
 
@@ -63,13 +63,19 @@ def validate(data: Mapping[str, Any], kind: str, path: object = "data") -> Any:
 
 def _signature(file: SignatureFile, data: Mapping[str, Any]) -> Signature:
     check_keys(data, file.to_dict())
+    listed = 0
     for i, cluster in enumerate(file.counts.clusters):
+        if not may_be_read(cluster.op):
+            raise ValueError(f"at counts.clusters[{i}].op: no signature holds this operator")
         for name, arguments in (("args", cluster.args), ("outputs", cluster.outputs)):
             for j, argument in enumerate(arguments):
                 place = f"counts.clusters[{i}].{name}[{j}]"
                 check_argument(argument, place)
                 if name == "outputs" and not isinstance(argument, dict | None):
                     raise ValueError(f"at {place}: an output is a tensor, a list of tensors or null")
+            listed += listed_tensors(arguments)
+            if listed > MAX_FILE_TENSORS:
+                raise ValueError(f"its lists stand for more than {MAX_FILE_TENSORS} tensors")
     return file.signature()
 
 

@@ -27,6 +27,7 @@ class ProcessPower:
 
 
 Times = Annotated[tuple[PositiveSeconds, ...], Meta(max_length=1_000_000)]
+SomeTimes = Annotated[tuple[PositiveSeconds, ...], Meta(min_length=1, max_length=1_000_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Timing:
     compiler generated. Unknown values are None here and left out of a file.
     """
 
-    latency_s: Times
+    latency_s: SomeTimes
     warmup_latency_s: Times = ()
     stable: bool = True
     warnings: tuple[str, ...] = ()
@@ -50,4 +51,4 @@ class Timing:
     power: ProcessPower | None = field(default=None, metadata=IF_KNOWN)
 
 
-Processes = Annotated[tuple[Timing, ...], Meta(max_length=100_000)]
+Processes = Annotated[tuple[Timing, ...], Meta(min_length=1, max_length=100_000)]

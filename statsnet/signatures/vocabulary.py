@@ -15,6 +15,9 @@ OP_NAMESPACES = frozenset(
 OPAQUE_OP = "custom.opaque.default"
 """Stands for every operator of another namespace: a customer's own."""
 
+OPS_WITH_EFFECTS = frozenset({"from_file", "save", "load", "load_tensor", "warn", "_print", "print", "annotate"})
+"""Operators that reach beyond tensors, to files or the terminal. No signature holds them."""
+
 OPTIMIZERS = frozenset(
     {"adadelta", "adafactor", "adagrad", "adam", "adamw", "adamax", "asgd", "lamb", "lars", "lbfgs", "lion",
      "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "sgdmomentum", "sparseadam",

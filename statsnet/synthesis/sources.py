@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from statsnet.blocks import KINDS, Config, readings, recognise
+from statsnet.blocks import KINDS, Config, asked, readings, recognise
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.operators import TensorSpec, is_tensor
@@ -70,7 +70,7 @@ def _parameters(target: Target) -> list[Source]:
     rows_read = _rows_read(target)
     optimizers = _optimizers(target)
     for cluster in target.clusters:
-        config, optimizer = PARAMETERS.from_motif([cluster]), optimizers[cluster.member]  # type: ignore[list-item]
+        config, optimizer = asked(PARAMETERS.from_motif, [cluster]), optimizers[cluster.member]  # type: ignore[list-item]
         if config is None or optimizer is None:
             continue
         rows = rows_read.get((cluster.member, _output_shape(cluster)), 0)

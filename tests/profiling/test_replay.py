@@ -11,7 +11,8 @@ from profiling_helpers import captured, tiny_signature
 
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.replay import arguments, index_bound, overload, replay_clusters
+from statsnet.profiling.operator_schemas import overload
+from statsnet.profiling.replay import arguments, index_bound, replay_clusters
 from statsnet.profiling.tasks import ReplayOperators
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import compact_arguments, flatten_arguments

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from statsnet.environment import describe, quota_env, record
+from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.measure.process import child_environment, measuring_environment
 
 GIB = 1 << 30
@@ -129,3 +130,19 @@ def test_the_record_names_what_the_container_has(machine: Machine) -> None:
     machine.shows("0::/\n", [V2], **{"cpu.max": "200000 100000\n", "memory.max": f"{4 * GIB}\n"})
     here = describe()
     assert (here["cores"], here["memory_bytes"]) == (2, 4 * GIB)
+
+
+def test_memory_at_hand_is_what_the_tightest_group_has_left(machine: Machine) -> None:
+    machine.files["/proc/meminfo"] = f"MemTotal: 1 kB\nMemAvailable: {100 * GIB // 1024} kB\n"
+    assert memory_at_hand_bytes() == 100 * GIB
+    limits = {"memory.max": f"{4 * GIB}\n", "memory.current": f"{3 * GIB}\n"}
+    machine.shows("0::/\n", [V2], **limits, **{"memory.stat": f"anon 5\ninactive_file {GIB}\n"})
+    assert memory_at_hand_bytes() == 2 * GIB
+    machine.shows("0::/\n", [V2], **limits | {"memory.max": "max\n"})
+    assert memory_at_hand_bytes() == 100 * GIB
+
+
+def test_memory_at_hand_in_a_group_of_version_1(machine: Machine) -> None:
+    limits = {"memory/memory.limit_in_bytes": f"{8 * GIB}\n", "memory/memory.usage_in_bytes": f"{9 * GIB}\n"}
+    machine.shows(V1_GROUPS, [V1_MEMORY], root="/docker/4f", **limits)
+    assert memory_at_hand_bytes() == 0

@@ -270,7 +270,7 @@ def test_a_few_bytes_do_not_become_gigabytes(tmp_path: Path, dense_signature: Si
     damage(path, put(*FIRST, "args", [{"tensors": [{"tensors": [tensor], "times": 100_000}]}]))
     with pytest.raises(FileFormatError) as caught:
         load_signature(path)
-    assert "more than 100000 tensors" in caught.value.cause
+    assert "stand for more than" in caught.value.cause
 
 
 def test_unknown_kinds_are_not_written(tmp_path: Path) -> None:

@@ -185,7 +185,9 @@ def test_operators_of_torch_keep_their_names() -> None:
     ours = [f"{library}.{op if '.' in op else f'{op}.default'}" for library, _, op in full
             if library in OP_NAMESPACES and "test" not in op and "foobar" not in op]  # fmt: skip
     assert len(ours) > 3000
-    assert [op for op in ours if safe_op(op) != op] == []
+    assert {op for op in ours if safe_op(op) != op} == {
+        "aten.from_file.default", "aten.from_file.out", "aten._print.default"
+    }, "these reach beyond tensors"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""Signatures from people whom nobody knows: what they may name, how much they may stand for, how long a look takes."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statsnet.errors import FileFormatError
+from statsnet.signatures.canonical import canonical_json, content_id
+from statsnet.signatures.model import Signature
+from statsnet.signatures.storage import load_signature
+
+TENSOR: dict[str, Any] = {"shape": [2], "dtype": "float32"}
+
+
+@pytest.fixture
+def changed(dense_signature: Signature, tmp_path: Path) -> Callable[..., Path]:
+    """A file whose first cluster has these fields; its id is right."""
+
+    def write(**fields: Any) -> Path:
+        data = json.loads(canonical_json(dense_signature.to_dict()))
+        data["counts"]["clusters"][0].update(fields)
+        data["id"] = content_id(data)
+        path = tmp_path / "stranger.json"
+        path.write_text(canonical_json(data))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "aten.from_file.default", "aten.from_file.out", "aten.save.default", "aten.warn.default", "aten._print.default",
+        "prim.RaiseException.default", "debugprims.load_tensor.default", "profiler._record_function_enter.default",
+        "acme.secret_attention.default", "aten.acme_ranker.default", "aten.mm", "aten.mm.default.more",
+    ],
+)  # fmt: skip
+def test_an_operator_that_no_signature_names(changed: Callable[..., Path], op: str) -> None:
+    with pytest.raises(FileFormatError) as refused:
+        load_signature(changed(op=op))
+    assert "counts.clusters[0].op" in refused.value.cause
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (["/etc/passwd"], "this text"),
+        ([["mean", "../x"]], "this text"),
+        ([{"shape": [2], "dtype": "load"}], "no such dtype"),
+        ([{"tensors": [{"shape": [2], "dtype": "no"}]}], "no such dtype"),
+        ([{"shape": [2, 2], "dtype": "float32", "strides": [1]}], "strides"),
+        ([{"tensors": [{"tensors": [{**TENSOR, "strides": [1, 1]}], "times": 2}]}], "strides"),
+        ([10**400], "args[0]"),
+        ([2**63], "args[0]"),
+    ],
+)
+def test_an_argument_that_no_operator_has(changed: Callable[..., Path], args: list[Any], what: str) -> None:
+    with pytest.raises(FileFormatError) as refused:
+        load_signature(changed(args=args))
+    assert what in refused.value.cause
+
+
+@pytest.mark.parametrize("name", ["flops", "bytes_read", "calls"])
+def test_a_count_beyond_all_counts(changed: Callable[..., Path], name: str) -> None:
+    with pytest.raises(FileFormatError):
+        load_signature(changed(**{name: 10**400}))
+
+
+def test_lists_within_a_file_have_one_budget(changed: Callable[..., Path]) -> None:
+    """Each of them alone would be short enough."""
+    pair = [TENSOR, {**TENSOR, "dtype": "float64"}]
+    args = [{"tensors": [{"tensors": pair, "times": 40_000}]}] * 3
+    path = changed(args=args)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(FileFormatError, match="not a valid") as refused:
+        load_signature(path)
+    assert "stand for more than" in refused.value.cause
+
+
+LOADED = """
+import resource, sys
+from statsnet.errors import FileFormatError
+from statsnet.signatures.storage import load_signature
+try:
+    load_signature(sys.argv[1])
+except FileFormatError as error:
+    print(error.cause)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("kind", ["keys", "lists"])
+def test_a_small_file_takes_little_memory_and_time(changed: Callable[..., Path], tmp_path: Path, kind: str) -> None:
+    """Keys that stand twice are found in linear time; the process may take 20 s of a processor, which it never needs."""
+    path = tmp_path / "keys.json"
+    if kind == "keys":
+        path.write_text("{" + ",".join(f'"{n}":0' for n in range(130_000)) + ',"7":1}')
+    else:
+        path = changed(args=[{"tensors": [{"tensors": [TENSOR, None], "times": 99_999}]}] * 100)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, str(path)], capture_output=True, text=True, check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (20, 20)),
+    )  # fmt: skip
+    cause, peak_kib = done.stdout.splitlines()
+    assert ("stands twice" if kind == "keys" else "more than") in cause
+    assert int(peak_kib) < 500_000
