@@ -39,6 +39,17 @@ SETTINGS = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )
+# Words and numbers that their values may be made of; any other value is recorded as `other`, since it can hold anything.
+SETTING_WORDS = frozenset(
+    """
+    true false yes no on off default all none auto dynamic static guided active passive close spread master primary threads
+    cores sockets ll caches numa domains strict any bf16 f16 tf32 compatible branch prefer ymm hints compact scatter balanced
+    explicit disabled logical physical fine core tile verbose noverbose granularity respect norespect warnings nowarnings
+    reset noreset expandable segments max split size mb backend native cudamallocasync garbage collection threshold roundup
+    power2 divisions pinned use cuda host register infinite e1 sse2 sse3 ssse3 sse4 sse41 sse42 avx avx2 avx512 avx10 vnni amx fp16 int8 vsx
+    zvector sve sve2
+    """.split()
+)
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # torch's own switches and their defaults; only those that differ enter a record.
 TORCH_SETTINGS = {
@@ -98,16 +109,14 @@ def describe_machine() -> dict[str, Any]:
     for library in ALLOCATOR_LIBRARIES:
         if library in os.environ.get("LD_PRELOAD", ""):
             allocator["library"] = library
-    # No known setting needs a path or free text: such a value is not kept.
-    harmless = re.compile(r"[A-Za-z0-9_=,.:;{}()+\- ]{1,80}")
-    settings = {k: v if harmless.fullmatch(v) else "other" for k, v in variables if v and k in SETTINGS}
+    settings = {k: v if is_known_value(v) else "other" for k, v in variables if v and k in SETTINGS}
     return {
         "device": "cpu",
         "device_name": name,
         "cpu_model": " ".join([name, *numbers]),
         "isa": sorted(ISA_FLAGS.intersection(flags)),
         "cores": usable_cores(),
-        "memory_bytes": usable_memory_bytes(),
+        "memory_bytes": two_digits(usable_memory_bytes()),
         "os": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "cuda": None,
@@ -115,6 +124,22 @@ def describe_machine() -> dict[str, Any]:
         "allocator": allocator,
         "settings": settings,
     }
+
+
+def is_known_value(text: str) -> bool:
+    """Whether a setting's value is made of SETTING_WORDS and numbers alone."""
+    if not re.fullmatch(r"[A-Za-z0-9_=,.:;{}()+\- ]{1,80}", text):
+        return False
+    parts = re.findall(r"[A-Za-z0-9.]+", text.lower())
+    return all(part in SETTING_WORDS or re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,6})?", part) for part in parts)
+
+
+def two_digits(size: int) -> int:
+    """A size in whole GiB with two digits: the exact one tells a machine apart from all others of its kind. Less than
+    one GiB is given as 1."""
+    gib = max(1, round(size / 2**30))
+    step = 10 ** max(0, len(str(gib)) - 2)
+    return round(gib / step) * step * 2**30
 
 
 def usable_cores() -> int:
@@ -179,7 +204,7 @@ def _gpu(index: int) -> dict[str, Any]:
     return {
         "device": "cuda",
         "device_name": gpu.name,
-        "memory_bytes": gpu.total_memory,
+        "memory_bytes": two_digits(gpu.total_memory),
         "cuda": torch.version.cuda,
         "driver": limits.pop("driver") or (loaded and loaded[1]),
         "gpu": {

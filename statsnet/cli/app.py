@@ -31,7 +31,10 @@ from statsnet.cli import (
 from statsnet.errors import StatsNetError
 from statsnet.measure.patience import PATIENCE
 
-INTERRUPTED, TERMINATED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE))
+INTERRUPTED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGPIPE))
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Requests to end, the second from a terminal that was closed."""
+
 _DEBUG = "STATSNET_DEBUG"
 
 
@@ -72,11 +75,13 @@ for command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: that of this process) and return its exit code.
 
-    0: done; 1: it failed; 2: the request itself is wrong; 130 and 143: ended by Ctrl-C or SIGTERM.
+    0: done; 1: it failed; 2: the request itself is wrong; 130, 143 and 129: ended by Ctrl-C,
+    SIGTERM or a closed terminal.
     """
     _prepare_streams()
     PATIENCE.restart()
-    previous = signal.signal(signal.SIGTERM, _terminate)
+    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
+    previous = {number: signal.signal(number, _terminate) for number in heeded}
     try:
         given = sys.argv[1:] if arguments is None else arguments
         # Not statsnet.main(), which has an exit code of its own for a broken pipe.
@@ -100,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _report(error)
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _report(error: Exception) -> int:
@@ -133,8 +139,8 @@ def _debugging() -> bool:
     return os.environ.get(_DEBUG, "") not in ("", "0")
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)  # so that child processes end and temporary files go
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)  # so that child processes end and temporary files go
 
 
 def _prepare_streams() -> None:

@@ -36,7 +36,7 @@ from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Measurement, Signature
-from statsnet.signatures.privacy import safe_optimizer
+from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 
 WARMUPS = 2

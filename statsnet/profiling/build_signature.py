@@ -21,6 +21,7 @@ from statsnet.signatures.categories import categorize
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.order import canonical_order, in_canonical_order
 from statsnet.workloads.dtypes import MIXED
 
 
@@ -91,7 +92,12 @@ def build_signature(
     }
     if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
         data["measurements"][0]["gpu"] = gpu
-    return Signature.from_dict(data)
+    signature = Signature.from_dict(data)
+    place = {old: new for new, old in enumerate(canonical_order(signature.clusters))}
+    for trace in traces:
+        for call in trace.calls:
+            call.cluster = None if call.cluster is None else place[call.cluster]
+    return in_canonical_order(signature)
 
 
 def mode_of(calls: Iterable[OpCall]) -> str:

@@ -18,7 +18,7 @@ from statsnet.profiling.encode import encode_arguments, encode_outputs
 from statsnet.profiling.kernel_log import KernelLog
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
-from statsnet.signatures.privacy import safe_op
+from statsnet.signatures.public_names import safe_op
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,6 +2,9 @@
 
 ATen and its libraries look at some scalars to choose a kernel, or to skip work: exponents, orders of norms, factors of
 0 and 1, probabilities of 0 and 1. Such values stay as they are, and no other value becomes one of them.
+
+Integers are sizes, axes and choices in most places of an operator's schema, and stay. In the others they are values: a
+token's id, a vocabulary's end, a zero point. There only their size is kept.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from statsnet.profiling.costs.registry import find_formula
+from statsnet.profiling.operator_schemas import parameters_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import tensors_of
 
@@ -26,13 +31,35 @@ GENERIC_EXPONENT = 0.75
 NEAR_ONE = ((0.5, 0.4), (1.0, 0.7), (2.0, 1.5), (math.inf, 2.5))
 """What stands for values whose order of magnitude is 1: below each bound, a value that chooses nothing."""
 
+KEPT_INTEGERS = (0, 1, 2)
+"""Integers that may choose a kernel, or skip work, with either sign."""
+
+VALUES = frozenset(
+    {"padding_idx", "ignore_index", "blank", "zero_point", "output_zero_point", "quant_min", "quant_max", "fill_value",
+     "value", "low", "high", "from", "to", "seed", "initial_seed"}
+)  # fmt: skip
+"""Parameters of operators that take an integer which is a value, not a size. So do all that take any number."""
+
+CHOICES = frozenset({"ord", "p", "norm", "exponent"})
+"""Parameters that take a number and choose a kernel by it."""
+
+RANGES = frozenset({"arange", "range"})
+
 POWERS = frozenset({"pow", "float_power", "_foreach_pow"})
 
 
 def coarse_arguments(op: str, args: Sequence[Any]) -> list[Any]:
-    """Encoded arguments of an operator ("aten.pow.Tensor_Scalar"), with every floating-point scalar made coarse.
-    Integers and flags stay, because they are sizes, axes and choices; but not as exponents."""
+    """Encoded arguments of an operator ("aten.pow.Tensor_Scalar"), with every floating-point scalar made coarse, and
+    every integer that is a value. Sizes, axes and choices stay. Of an operator that nobody knows, no integer stays."""
     coarse = [_coarse(arg) for arg in args]
+    parameters = parameters_of(op)
+    if parameters is None and find_formula(op) is None:
+        return [_coarse_integers(arg) for arg in coarse]
+    for place, (name, kind) in enumerate(parameters or ()):
+        if place < len(coarse) and name not in CHOICES and (name in VALUES or "number" in kind or kind == "Tensor"):
+            coarse[place] = _coarse_integers(coarse[place], name)
+    if base_name(op) in RANGES:
+        coarse = _from_zero(parameters or (), args, coarse)
     if base_name(op).rstrip("_") in POWERS and len(args) > 1 and _is_floating(args[0]):
         coarse[1] = [*map(coarse_exponent, args[1])] if isinstance(args[1], list) else coarse_exponent(args[1])
     return coarse
@@ -52,6 +79,36 @@ def coarse_number(value: float) -> float:
     if size == 1.0:
         size = next(stand_in for bound, stand_in in NEAR_ONE if abs(value) < bound)
     return math.copysign(size, value)
+
+
+def coarse_integer(value: int, name: str = "") -> int:
+    """A value's sign and order of magnitude. A row that is left out becomes the first one, so that a table has it."""
+    if name == "padding_idx":
+        return min(value, 0)
+    if abs(value) in KEPT_INTEGERS:
+        return value
+    size = 10 ** min(max(1, round(math.log10(abs(value)))), 18)
+    return size if value > 0 else -size
+
+
+def _coarse_integers(value: Any, name: str = "") -> Any:
+    if isinstance(value, list):
+        return [_coarse_integers(v, name) for v in value]
+    return coarse_integer(value, name) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _from_zero(
+    parameters: Sequence[tuple[str, str]], args: Sequence[Any], coarse: list[Any]
+) -> list[Any]:
+    """A range as long as the one asked for, that begins at 0. Where it begins is a value, and how long it is a size."""
+    place = {name: i for i, (name, _) in enumerate(parameters) if i < len(args)}
+    given = {name: args[place[name]] for name in ("start", "end", "step") if name in place}
+    if not all(isinstance(v, int) and not isinstance(v, bool) for v in given.values()):
+        return coarse
+    begin = given.get("start", 0)
+    exact = {"start": 0, "end": given.get("end", 0) - begin, "step": given.get("step", 1)}
+    return [exact[parameters[i][0]] if i < len(parameters) and parameters[i][0] in given else c
+            for i, c in enumerate(coarse)]  # fmt: skip
 
 
 def coarse_exponent(value: Any) -> Any:

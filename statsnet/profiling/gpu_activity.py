@@ -19,7 +19,8 @@ from statsnet.signatures.gpu import (
     Reason,
     log2_histogram,
 )
-from statsnet.signatures.privacy import safe_kernel
+from statsnet.signatures.public_names import safe_kernel
+from statsnet.signatures.vocabulary import OPAQUE_KERNEL
 
 _Key = tuple[int | None, str, Dims | None, Dims | None]
 """Cluster, family, grid and block."""
@@ -47,7 +48,9 @@ def activity_of(
     gaps: Counter[float] = Counter()
     for trace, weight in zip(traces, weights, strict=True):
         for place, kernel in trace.on_device:
-            key = (_cluster(trace, place), safe_kernel(kernel_family(kernel.name)), kernel.grid, kernel.block)
+            family = safe_kernel(kernel_family(kernel.name))
+            size = (None, None) if family == OPAQUE_KERNEL else (kernel.grid, kernel.block)
+            key = (_cluster(trace, place), family, *size)
             launches.append((key, weight, kernel.elapsed_s))
         for gap_s in gaps_s(kernel for _, kernel in trace.on_device):
             gaps[gap_s] += weight  # type: ignore[assignment]

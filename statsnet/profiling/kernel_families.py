@@ -147,7 +147,7 @@ def _owned(parts: KernelName) -> str:
     owner = _owner(parts)
     if owner is None:
         return OPAQUE_KERNEL
-    kernel = owner.kernel or public_words(parts.base)
+    kernel = owner.kernel or public_words(parts.base, owner.words)
     if kernel == "other" and owner.path_tells and parts.path:
         kernel = public_words("_".join(parts.path[1:]))
     return family_name(owner.library, kernel, dtype_in(parts.template))

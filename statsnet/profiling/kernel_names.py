@@ -103,12 +103,13 @@ _SAY_NOTHING = frozenset({"kernel", "kernels", "krnl", "kern", "void", "impl", "
 MOST_WORDS = 8
 
 
-def public_words(identifier: str) -> str:
+def public_words(identifier: str, among: frozenset[str] | None = None) -> str:
     """The words of an identifier that signatures may hold, joined by `_`; `other` if there is none.
 
-    Of single letters, only a product's N and T are kept.
+    Of single letters, only a product's N and T are kept; with `among`, only the words in it.
     """
     known = [w for w in words(identifier) if w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS]
+    known = [w for w in known if among is None or w in among]
     telling = [w for w in dict.fromkeys(known) if w not in _SAY_NOTHING and (len(w) > 1 or w in "nt")][:MOST_WORDS]
     return "_".join(telling) or "other"
 

@@ -11,18 +11,21 @@ import re
 from dataclasses import dataclass
 
 from statsnet.profiling.kernel_functions import FUNCTIONS
+from statsnet.signatures.vocabulary import words
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The library, and the name of the kernel if the function's own words would not tell it. `path_tells`: if they tell
     nothing, the namespaces do. `only_known_words`: a name with a longer word that is not in the vocabulary is somebody
-    else's, as the pattern alone is not the library's mark."""
+    else's, as the pattern alone is not the library's mark. Of a function without a namespace only `words` are kept:
+    anybody may write more of them into a name that a pattern fits. None: all of the vocabulary."""
 
     library: str
     kernel: str | None = None
     path_tells: bool = False
     only_known_words: bool = False
+    words: frozenset[str] | None = None
 
 
 _NAMESPACES: dict[str, str] = {
@@ -119,7 +122,22 @@ NAMESPACES: tuple[tuple[re.Pattern[str], Owner], ...] = (
     *((_any_of(patterns), Owner(library, path_tells=True)) for library, patterns in _NAMESPACES.items()),
 )
 
+_COMMON = frozenset(
+    """
+    adagrad adam backward bf bwd cta dgemm fast final float forward fp fused fwd half in indice indices input int kvcache
+    masked mean mfma n nn nt off out output pack per qkv reduce scalar scatter sgd sgemm small spatial strided t tn train
+    transposed tt unweighted update val variance vec vectorized warp weight weighted weights with
+    """.split()  # noqa: SIM905
+)
+"""Words that say how any library's kernel is written, not what a model is made of."""
+
+
+def _words_of(patterns: str) -> frozenset[str]:
+    """The words that stand in patterns as they are, and COMMON ones."""
+    return frozenset(words(re.sub(r"\\[wd]|\(\?:|[()?*+|\[\]]", " ", patterns))) | _COMMON
+
+
 BASES: tuple[tuple[re.Pattern[str], Owner], ...] = tuple(
-    (_any_of(patterns), Owner(library, only_known_words=library not in _MARKED))
+    (_any_of(patterns), Owner(library, only_known_words=library not in _MARKED, words=_words_of(patterns)))
     for library, patterns in FUNCTIONS.items()
 )

@@ -59,6 +59,13 @@ def misfit(op: str, args: tuple[Any, ...]) -> str | None:
 
 
 @functools.lru_cache(maxsize=4096)
+def parameters_of(op: str) -> tuple[tuple[str, str], ...] | None:
+    """Names and TorchScript types of an operator's parameters; None if this torch does not know the operator."""
+    schema = _schema(op)
+    return None if schema is None else tuple((argument.name, str(argument.type)) for argument in schema)
+
+
+@functools.lru_cache(maxsize=4096)
 def _schema(op: str) -> tuple[Any, ...] | None:
     try:
         return tuple(overload(op)._schema.arguments)

@@ -25,6 +25,11 @@ def index_skew(func: Any, args: tuple[Any, ...]) -> Skew | None:
     return skew_of(indices.detach().cpu().numpy().reshape(-1))
 
 
+def two_digits(value: float) -> float:
+    """With more digits, a share of a batch tells the batch apart from all others."""
+    return float(f"{value:.2g}")
+
+
 def skew_of(indices: np.ndarray) -> Skew:
     """Share of distinct indices, share of reads that the most frequent 1 % of the distinct rows take, and
     the exponent of a Zipf law fitted to frequency against rank (least squares on logarithms; 0 is uniform).
@@ -37,7 +42,7 @@ def skew_of(indices: np.ndarray) -> Skew:
         ranks = np.log(np.arange(1, len(repeated) + 1))
         exponent = max(0.0, -float(np.polyfit(ranks, np.log(repeated), 1)[0]))
     return Skew(
-        distinct_share=round(len(counts) / indices.size, 6),
-        top1pct_share=round(float(counts[:top].sum() / indices.size), 6),
-        zipf=round(exponent, 4),
+        distinct_share=two_digits(len(counts) / indices.size),
+        top1pct_share=two_digits(float(counts[:top].sum() / indices.size)),
+        zipf=round(exponent, 1),
     )

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -181,6 +182,7 @@ def write_proxy(proxy: Proxy, folder: Path, *, search: Mapping[str, str] | None 
     """Write FILES, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
     replaced, anything else refused."""
     check_output(folder)
+    folder = Path(os.path.realpath(folder))
     fit = proxy.fit()
     with _whole_folder(folder) as partial:
         save(partial / "spec.json", proxy.spec)
@@ -235,15 +237,36 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
     except OSError as error:
         raise _not_written(folder, error) from error
     try:
-        partial.chmod(0o755)
+        partial.chmod(_mode_of(folder))
         yield partial
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(partial, folder)
+        _put_in_place(partial, folder)
     except OSError as error:
         raise _not_written(folder, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _mode_of(folder: Path) -> int:
+    """The permissions of the folder that is replaced, or what the umask leaves for a new one."""
+    if folder.exists():
+        return stat.S_IMODE(folder.stat().st_mode)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o777 & ~mask
+
+
+def _put_in_place(partial: Path, folder: Path) -> None:
+    """The old folder is moved aside and goes last, so that one of the two is there at any moment."""
+    aside = partial.with_name(f"{partial.name}.old")
+    if folder.exists():
+        os.replace(folder, aside)
+    try:
+        os.replace(partial, folder)
+    except OSError:
+        if aside.exists():
+            os.replace(aside, folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _not_written(folder: Path, error: OSError) -> StatsNetError:

@@ -17,7 +17,7 @@ from statsnet.profiling.encode import encode_outputs, encode_value, encode_value
 from statsnet.recordings.arguments import Arguments, dtype_at, dtype_of_type, item, parsed, stand_in_tensor
 from statsnet.recordings.operators import fitting_overload, overloads_of, public_name, usual_overload
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.privacy import safe_op
+from statsnet.signatures.public_names import safe_op
 
 _SCALAR_TYPES = (
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,

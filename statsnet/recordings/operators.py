@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from statsnet.recordings.arguments import Arguments, dtype_at, item
-from statsnet.signatures.privacy import safe_op
+from statsnet.signatures.public_names import safe_op
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from statsnet.signatures.privacy import safe_optimizer
+from statsnet.signatures.public_names import safe_optimizer
 
 STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
 _BACKWARD = re.compile(r"(autograd::engine::evaluate_function: .*|torch::autograd::.*|\w*Backward\d*)")

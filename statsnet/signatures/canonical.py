@@ -10,6 +10,7 @@ import math
 import numbers
 import os
 import secrets
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,13 +96,16 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file: afterwards it holds all of the content, or what it held before.
 
-    Folders are made as needed. Raises StatsNetError if the file can not be written.
+    Folders are made as needed. A file that was there keeps its permissions, and behind a link the file that it names is
+    written. Raises StatsNetError if the file can not be written.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "xb") as file:
+            if (mode := _mode_of(target)) is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -112,6 +116,14 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None
         if isinstance(error, OSError):
             raise cannot_write(target, error) from error
         raise
+
+
+def _mode_of(target: Path) -> int | None:
+    """The permissions of a file that is there; None for a new one, which gets those that the umask leaves."""
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        return None
 
 
 def cannot_write(path: Path, error: OSError) -> StatsNetError:

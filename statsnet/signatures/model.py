@@ -36,6 +36,7 @@ from statsnet.signatures.operators import compact_arguments, flatten_arguments
 KIND = "statsnet.signature"
 
 Mode = Literal["inference", "training"]
+Level = Literal["full", "statistical", "coarse"]
 Phase = Literal["input", "forward", "backward", "optimizer"]
 
 
@@ -217,7 +218,7 @@ class _Head:
     optimizer: Word | None = None
     workload: WorkloadName | None = None
     measurements: Annotated[tuple[Measurement, ...], Meta(max_length=1000)] = ()
-    level: Literal["full"] = "full"
+    level: Level = "full"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,8 @@ from statsnet.signatures.documents import Fit, ProxySpec, Result
 from statsnet.signatures.kinds import KINDS, SIGNATURE_MAX_WRITTEN_BYTES
 from statsnet.signatures.model import KIND, Signature, SignatureFile
 from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument, listed_tensors
-from statsnet.signatures.privacy import assert_clean, may_be_read
+from statsnet.signatures.privacy import assert_clean
+from statsnet.signatures.public_names import is_public_op
 
 Path = str | os.PathLike[str]
 
@@ -65,7 +66,7 @@ def _signature(file: SignatureFile, data: Mapping[str, Any]) -> Signature:
     check_keys(data, file.to_dict())
     listed = 0
     for i, cluster in enumerate(file.counts.clusters):
-        if not may_be_read(cluster.op):
+        if not is_public_op(cluster.op):
             raise ValueError(f"at counts.clusters[{i}].op: no signature holds this operator")
         for name, arguments in (("args", cluster.args), ("outputs", cluster.outputs)):
             for j, argument in enumerate(arguments):

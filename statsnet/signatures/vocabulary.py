@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 OP_NAMESPACES = frozenset(
-    {"aten", "prim", "prims", "inductor", "inductor_prims", "rngprims", "mkl", "mkldnn", "mkldnn_prepacked",
+    {"aten", "prims", "inductor", "inductor_prims", "rngprims", "mkl", "mkldnn", "mkldnn_prepacked",
      "onednn", "quantized", "_quantized", "quantized_decomposed", "sparse", "c10d", "c10d_functional",
      "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor", "torchvision", "torchaudio",
      "torchao", "fbgemm", "transformers", "xformers", "flash_attn", "bitsandbytes"}
@@ -25,8 +25,18 @@ OPTIMIZERS = frozenset(
 )  # fmt: skip
 """Optimizers by lower-case name without underscores; `custom` stands for a customer's own."""
 
-KERNEL_LIBRARIES = ("onednn", "mkl")
-"""Prefixes under which a name comes from a library's own log and is public as a whole."""
+CPU_KERNEL_WORDS = frozenset(
+    """
+    a all amx any aten avx axpy batch bf bfloat blas bnorm brdgmm brg brgconv brgemm bwd concat conv core cpu d deconv
+    direct dot dw eltwise f ff fp fwd gelu gemm gemmt gemv ger group i img inner int int8 ip ipt isa ivb jit kernel
+    layer lnorm lrn matmul nchw ncsp nhwc nspc output pack plain pool prelu ref reduction reorder resampling rnn s scal
+    sgemm shuffle simple softmax sse strided sum symm symv syr syrk trmm trmv trsm trsv tr uni vnni wei winograd x xf u
+    acl aarch sve asimd cgemm dgemm zgemm hgemm igemm sgemv dgemv cgemv zgemv sdot ddot saxpy daxpy snrm dnrm compute
+    packed get free alloc as omatcopy imatcopy getrf getrs getri potrf potrs potri geqrf orgqr ormqr gesv gesdd gesvd
+    heev heevd syev syevd geev gels gelsd gelsy trtrs trtri ddot cdotc cdotu zdotc zdotu
+    """.split()  # noqa: SIM905
+)
+"""Words of oneDNN's implementations and of MKL's routines, as their logs write them, without digits."""
 
 KERNEL_NAMES = frozenset({"aten", "none", "unknown", "unnamed", "opaque"})
 

@@ -96,7 +96,7 @@ def test_skew_finds_the_exponent_of_a_zipf_law() -> None:
     counts = np.round(1e6 / ranks**1.2).astype(int)
     skew = skew_of(np.repeat(ranks, counts))
     assert skew.zipf == pytest.approx(1.2, abs=0.01)
-    assert skew.top1pct_share == pytest.approx(counts[0] / counts.sum(), abs=1e-6)
+    assert skew.top1pct_share == float(f"{counts[0] / counts.sum():.2g}"), "two digits: more would tell the batch"
 
 
 def test_embedding_calls_carry_their_skew() -> None:

@@ -19,8 +19,10 @@ from statsnet.profiling.coarse_scalars import (
     GENERIC_EXPONENT,
     KEPT,
     KEPT_EXPONENTS,
+    KEPT_INTEGERS,
     coarse_arguments,
     coarse_exponent,
+    coarse_integer,
     coarse_number,
 )
 from statsnet.profiling.replay import arguments
@@ -59,9 +61,52 @@ def test_exponents_are_kept_or_generic(value: float) -> None:
     assert coarse_exponent(value) == (value if abs(value) in KEPT_EXPONENTS else GENERIC_EXPONENT)
 
 
-def test_integers_and_flags_stay_as_they_are() -> None:
-    args = [True, 7, 0.13, [0.0123, None], "mean"]
-    assert coarse_arguments("aten.some_op.default", args) == [True, 7, 0.1, [0.01, None], "mean"]
+def test_of_an_operator_that_nobody_knows_only_flags_and_texts_stay() -> None:
+    args = [True, 7, 0.13, [0.0123, 50257, None], "mean"]
+    assert coarse_arguments("custom.opaque.default", args) == [True, 10, 0.1, [0.01, 100_000, None], "mean"]
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_coarse_integer_keeps_sign_and_order_of_magnitude(value: int) -> None:
+    coarse = coarse_integer(value)
+    assert -(2**63) <= coarse < 2**63
+    assert coarse_integer(coarse) == coarse
+    assert (abs(coarse) in KEPT_INTEGERS) == (abs(value) in KEPT_INTEGERS)
+    if value:
+        assert coarse * value > 0
+        assert abs(math.log10(abs(coarse)) - math.log10(abs(value))) <= 1
+
+
+LIST = {"tensors": [FLOATS, FLOATS]}
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "kept"),
+    [
+        ("aten.add.Tensor", [INTEGERS, 50257], [INTEGERS, 100_000]),
+        ("aten.add.Tensor", [INTEGERS, INTEGERS, 3], [INTEGERS, INTEGERS, 10]),
+        ("aten.eq.Scalar", [INTEGERS, 50256], [INTEGERS, 100_000]),
+        ("aten.masked_fill.Scalar", [INTEGERS, INTEGERS, -7777], [INTEGERS, INTEGERS, -10_000]),
+        ("aten.full.default", [[3, 777], 151643], [[3, 777], 100_000]),
+        ("aten.clamp.default", [INTEGERS, 5, 50255], [INTEGERS, 10, 100_000]),
+        ("aten.random_.from", [INTEGERS, 3, 32003], [INTEGERS, 10, 100_000]),
+        ("aten.embedding.default", [FLOATS, INTEGERS, 50256, False, False], [FLOATS, INTEGERS, 0, False, False]),
+        ("aten.embedding.default", [FLOATS, INTEGERS, -1, False, False], [FLOATS, INTEGERS, -1, False, False]),
+        ("aten.nll_loss_forward.default", [FLOATS, INTEGERS, None, 1, 777], [FLOATS, INTEGERS, None, 1, 1000]),
+        ("aten.quantize_per_tensor.default", [FLOATS, 0.0123, 117, None], [FLOATS, 0.01, 100, None]),
+        ("aten.constant_pad_nd.default", [FLOATS, [3, 3], 50257], [FLOATS, [3, 3], 100_000]),
+        ("aten._foreach_add.ScalarList", [LIST, [7, 1]], [LIST, [10, 1]]),
+        ("aten.arange.start_step", [100, 612, 2], [0, 512, 2]),
+        ("aten.arange.default", [777], [777]),
+        ("aten.view.default", [FLOATS, [3, 777]], [FLOATS, [3, 777]]),
+        ("aten.slice.Tensor", [FLOATS, 1, 37, 9223372036854775807, 1], [FLOATS, 1, 37, 9223372036854775807, 1]),
+        ("aten.topk.default", [FLOATS, 37, -1, True, True], [FLOATS, 37, -1, True, True]),
+        ("aten.linalg_vector_norm.default", [FLOATS, 7, [5]], [FLOATS, 7, [5]]),
+    ],
+)
+def test_integers_that_are_values_are_coarse_and_sizes_stay(op: str, args: list[Any], kept: list[Any]) -> None:
+    assert coarse_arguments(op, args) == kept
+    assert coarse_arguments(op, kept) == kept
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernel_names import parse
 from statsnet.profiling.kernel_rules import BASES, NAMESPACES
-from statsnet.signatures.privacy import safe_kernel
+from statsnet.signatures.public_names import safe_kernel
 from statsnet.signatures.vocabulary import KERNEL_FAMILY_LIBRARIES
 
 MOST_OPAQUE = 0.03
@@ -94,7 +94,8 @@ def test_the_families_of_public_kernels(name: str, family: str) -> None:
         "chunk_ranker_fwd_kernel", "gemm",
         "void (anonymous namespace)::secret_ranker<at::native::reduce_kernel>(int)", "parallel_ranker_kernel",
         "::", "<<>>(",
-        "customers_own_secret_kernel", "permute_rankers_kernel",
+        "customers_own_secret_kernel", "permute_rankers_kernel", "fused_moe_gpt5_fwd_kernel",
+        "xai_kda_decode_kernel_v42", "mkl::anything_at_all",
     ],
 )  # fmt: skip
 def test_what_no_public_library_owns_is_opaque(name: str) -> None:
@@ -111,6 +112,7 @@ def test_what_no_public_library_owns_is_opaque(name: str) -> None:
         ("ampere_sgemm_acme_128x64_nn", "cublas:gemm:f32:nn"),
         ("Cijk_Ailk_Bljk_SB_ACME_ranker", "tensile:gemm:f32:nn"),
         ("ncclDevKernel_acme_Ranker", "nccl:other"),
+        ("sparse_causal_rotary_attention_kernel", "aten:sparse"),
     ],
 )
 def test_of_a_public_name_with_private_words_only_the_public_ones_survive(name: str, family: str) -> None:

@@ -82,7 +82,7 @@ def test_a_step_has_its_products_once_and_its_phases(tmp_path: Path) -> None:
     assert (signature.mode, signature.optimizer, signature.dtype) == ("training", "sgd", "float32")
     products = [c for c in signature.clusters if c.op == "aten.mm.default"]
     assert {c.flops for c in products} == {2 * 64 * 128 * 256}
-    assert products[0].args[1]["strides"] == [1, 128]
+    assert [1, 128] in [p.args[1].get("strides") for p in products]
     assert (signature.memory.parameter_count, signature.memory.input_bytes) == (256 * 128, 4 * 64 * 128)
     assert signature.measurements == ()
     assert_clean(signature.to_dict())

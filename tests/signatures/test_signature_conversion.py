@@ -19,15 +19,18 @@ seconds = st.floats(1e-9, 1e9)
 quantities = st.integers(0, 2**62) | st.floats(0, 1e30)
 shares = st.floats(0, 1)
 words = st.sampled_from(["a", "small", "float32", "x-1.0_b"])
-tensors = st.fixed_dictionaries(
-    {"shape": st.lists(sizes, max_size=4), "dtype": words},
-    optional={"strides": st.lists(sizes, max_size=4), "high": sizes},
+texts = st.sampled_from(["mean", "sum", "-inf"])
+tensors = st.lists(sizes, max_size=4).flatmap(
+    lambda shape: st.fixed_dictionaries(
+        {"shape": st.just(shape), "dtype": st.sampled_from(["float32", "bfloat16", "int64"])},
+        optional={"strides": st.lists(sizes, min_size=len(shape), max_size=len(shape)), "high": sizes},
+    )
 )
 groups = st.fixed_dictionaries(
     {"tensors": st.lists(st.none() | tensors, min_size=1, max_size=3), "times": st.integers(1, 4)}
 )
 lists_of_tensors = st.fixed_dictionaries({"tensors": st.lists(st.none() | tensors | groups, max_size=6)})
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e300, 1e300) | words
+scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e300, 1e300) | texts
 arguments = st.recursive(scalars | tensors | lists_of_tensors, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
 flat = st.lists(arguments, max_size=3).map(lambda args: tuple(flatten_arguments(args)))
 outputs = flat.map(lambda args: tuple(a for a in args if a is None or isinstance(a, dict)))

@@ -12,9 +12,11 @@ import pytest
 from statsnet.environment import describe
 from statsnet.environment.record import public_torch_version
 from statsnet.errors import StatsNetError
+from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.operators import SAFE_STRINGS
-from statsnet.signatures.privacy import assert_clean, safe_kernel, safe_op
+from statsnet.signatures.privacy import assert_clean
+from statsnet.signatures.public_names import safe_kernel, safe_op
 from statsnet.signatures.storage import save_signature
 from statsnet.signatures.vocabulary import OP_NAMESPACES
 from statsnet.workloads.optimizers import SETTINGS
@@ -73,6 +75,8 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[st
         ((*PLACE, "allocator"), {"HOME": "1"}),
         ((*PLACE, "settings"), {"USER": "x"}),
         ((*PLACE, "settings"), {"OMP_PLACES": "/home/user"}),
+        ((*PLACE, "settings"), {"OMP_PLACES": "gpt5_cluster"}),
+        ((*PLACE, "settings"), {"KMP_AFFINITY": "granularity=acme"}),
         (("optimizer",), "AcmeOptimizer"),
         (("dtype",), "secret"),
         (("workload", "name"), "Acme Ranker"),
@@ -147,7 +151,6 @@ def test_saving_checks(tmp_path: Path, dense_signature: Signature) -> None:
         "triton:pointwise",
         "vllm:other",
         "onednn:brg_deconv:avx2+brgconv_strided:avx2",
-        "softmax_warp_forward",
         "opaque",
     ],
 )
@@ -158,17 +161,31 @@ def test_public_kernels_keep_their_name(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["acme_ranker_kernel", "MyModel::forward", "foo", "", "gemm kernel", "gemm/x",
+     "fused_moe_gpt5_fwd_kernel", "xai_kda_decode_kernel_v42", "sparse_causal_rotary_attention_kernel",
+     "softmax_warp_forward", "mkl::anything_at_all", "mkl:anything", "onednn:secret:avx2", "mkl:sgemm123456",
      "acme:gemm", "cublas:acme_gemm", "cublas:gemm:acme", "cublas:gemm:f32:nn:x", "acm_gemm"],
 )  # fmt: skip
 def test_other_kernels_are_opaque(name: str) -> None:
     assert safe_kernel(name) == "opaque"
 
 
-def test_words_of_the_operators_may_stand_in_kernels(dense_signature: Signature) -> None:
-    data = changed(dense_signature.to_dict(), (*MEASURED, "kernels", 0), "addcdiv_kernel")
+def test_a_kernel_class_names_an_operator_of_its_file(dense_signature: Signature) -> None:
+    data = changed(dense_signature.to_dict(), (*MEASURED, "kernel_class", 0), "addcdiv|aten|float32|contiguous")
     with pytest.raises(StatsNetError, match="must not be shared"):
         assert_clean(data)
     assert_clean(changed(data, (*FIRST, "op"), "aten.addcdiv.default"))
+
+
+def test_of_an_opaque_kernel_neither_grid_nor_block(dense_signature: Signature) -> None:
+    kernel = GpuKernel(cluster=None, family="opaque", grid=None, block=None, launches=1.0, time_s=1.0)
+    nothing = Counters(tool=None, clusters={}, missing={})
+    gpu = GpuActivity(busy_time_s=1.0, streams=1, kernels=(kernel,), duration_log2_us=(), gap_log2_us=(),
+                      power=Power(missing={}), counters=nothing)  # fmt: skip
+    (measurement,) = dense_signature.measurements
+    data = dataclasses.replace(dense_signature, measurements=(dataclasses.replace(measurement, gpu=gpu),)).to_dict()
+    assert_clean(data)
+    with pytest.raises(StatsNetError, match="must not be shared"):
+        assert_clean(changed(data, (*MEASURED, "gpu", "kernels", 0, "grid"), [77, 1, 1]))
 
 
 def test_operators_of_other_libraries_are_opaque() -> None:

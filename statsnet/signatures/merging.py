@@ -1,0 +1,95 @@
+"""Clusters of a signature merged into groups: what a step does in all stays, what told the members apart goes."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel
+from statsnet.signatures.model import Cluster, Measurement, Motif, Signature
+
+Groups = Sequence[Sequence[int]]
+"""Indices of clusters, each in one group; the first of a group stands for all of it."""
+
+
+def merge(signature: Signature, groups: Groups) -> Signature:
+    """One cluster for each group. Calls, FLOPs, bytes, times and launches of a step stay what they were."""
+    place = {old: new for new, group in enumerate(groups) for old in group}
+    motifs: dict[tuple[int, ...], float] = defaultdict(float)
+    for motif in signature.motifs:
+        motifs[tuple(place[i] for i in motif.clusters)] += motif.count
+    return replace(
+        signature,
+        clusters=tuple(_merged([signature.clusters[i] for i in group]) for group in groups),
+        motifs=tuple(Motif(clusters=clusters, count=count) for clusters, count in motifs.items()),
+        measurements=tuple(_merged_measurement(m, groups, place) for m in signature.measurements),
+    )
+
+
+def _merged(clusters: Sequence[Cluster]) -> Cluster:
+    calls = math.fsum(c.calls for c in clusters)
+
+    def per_call(of: Callable[[Cluster], float | None]) -> float | None:
+        values = [(c.calls, of(c)) for c in clusters]
+        known = [n * value for n, value in values if value is not None]
+        return math.fsum(known) / calls if len(known) == len(values) else None
+
+    if len(clusters) == 1:
+        return clusters[0]
+    return replace(
+        clusters[0],
+        calls=calls,
+        flops=per_call(lambda c: c.flops),
+        bytes_read=per_call(lambda c: c.bytes_read),
+        bytes_written=per_call(lambda c: c.bytes_written),
+    )
+
+
+def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[int, int]) -> Measurement:
+    times = measurement.cluster_time_s
+    return replace(
+        measurement,
+        cluster_time_s=tuple(_sum([times[i] for i in group]) for group in groups),
+        kernels=tuple(measurement.kernels[group[0]] for group in groups),
+        kernel_class=tuple(measurement.kernel_class[group[0]] for group in groups),
+        gpu=None if measurement.gpu is None else _merged_gpu(measurement.gpu, times, groups, place),
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return math.fsum(known) if known else None
+
+
+def _merged_gpu(
+    gpu: GpuActivity, times: Sequence[float | None], groups: Groups, place: dict[int, int]
+) -> GpuActivity:
+    kernels: dict[tuple[object, ...], GpuKernel] = {}
+    for kernel in gpu.kernels:
+        moved = replace(kernel, cluster=None if kernel.cluster is None else place[kernel.cluster])
+        key = (moved.cluster, moved.family, moved.grid, moved.block)
+        known = kernels.get(key)
+        kernels[key] = moved if known is None else replace(
+            known, launches=known.launches + moved.launches, time_s=known.time_s + moved.time_s
+        )  # fmt: skip
+    values = {
+        name: tuple(_counter(name, [(times[i], row[i]) for i in group]) for group in groups)
+        for name, row in gpu.counters.clusters.items()
+    }
+    counters = Counters(tool=gpu.counters.tool, clusters=values, missing=gpu.counters.missing)
+    return replace(gpu, kernels=tuple(kernels.values()), counters=counters)
+
+
+def _counter(name: str, rows: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """Sums are added up, all else is averaged over time."""
+    if name in SUM_COUNTERS:
+        return _sum([value for _, value in rows])
+    known = [(time_s or 0.0, value) for time_s, value in rows if value is not None]
+    if not known:
+        return None
+    total = math.fsum(time_s for time_s, _ in known)
+    if not total:
+        return math.fsum(value for _, value in known) / len(known)
+    return math.fsum(time_s * value for time_s, value in known) / total

@@ -1,0 +1,100 @@
+"""Which names of operators and kernels are public. Anybody may register operators in torch's namespaces, and print what
+looks like a library's log; so not the namespace decides but every word."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from statsnet.signatures.categories import CATEGORIES, base_name
+from statsnet.signatures.operators import ITEM_SIZE
+from statsnet.signatures.vocabulary import (
+    CPU_KERNEL_WORDS,
+    KERNEL_FAMILY_LIBRARIES,
+    KERNEL_FAMILY_TAGS,
+    KERNEL_NAMES,
+    KERNEL_WORDS,
+    OP_NAMESPACES,
+    OP_WORDS,
+    OPAQUE_KERNEL,
+    OPAQUE_OP,
+    OPS_WITH_EFFECTS,
+    OPTIMIZERS,
+    SHORT_KERNEL_WORDS,
+    words,
+)
+
+
+def safe_op(op: str) -> str:
+    """The operator's name if it is of torch's or a public library's namespace and made of public words, else
+    `custom.opaque.default`."""
+    return op if is_public_op(op) else OPAQUE_OP
+
+
+def safe_kernel(name: str) -> str:
+    """A kernel's name if it is a family or from a library's log, made of public words; else `opaque`."""
+    return name if is_public_kernel(name) else OPAQUE_KERNEL
+
+
+def safe_optimizer(name: str) -> str:
+    """The optimizer's class as signatures spell it; `custom` if no library publishes it."""
+    return name.lower() if is_public_optimizer(name) else "custom"
+
+
+def is_public_optimizer(name: str) -> bool:
+    """Whether a library publishes an optimizer of this name."""
+    return name.lower().replace("_", "") in OPTIMIZERS
+
+
+@functools.lru_cache(maxsize=4096)
+def is_public_op(op: str) -> bool:
+    """Whether this is `namespace.name.overload`, all of it known, and an operator that acts on tensors alone."""
+    if op == OPAQUE_OP:
+        return True
+    match = re.fullmatch(r"([a-z0-9_]+)\.([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)", op)
+    if match is None or match[1] not in OP_NAMESPACES or not words(match[2]) or match[2] in OPS_WITH_EFFECTS:
+        return False
+    return all(w in OP_WORDS or w in KERNEL_WORDS or w in SHORT_KERNEL_WORDS for w in words(f"{match[2]}_{match[3]}"))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_public_kernel(text: str) -> bool:
+    """Names joined by `+`: each a family, or from oneDNN's or MKL's log."""
+    return all(part in KERNEL_NAMES or _is_family(part) or _is_logged(part) for part in text.split("+"))
+
+
+def is_kernel_class(text: str, ops: frozenset[str]) -> bool:
+    """`kind|kernel|dtype|layout`, the kind being one of these operators' or a category."""
+    parts = text.split("|")
+    if len(parts) != 4:
+        return False
+    kind, kernel, dtype, layout = parts
+    known = kind in CATEGORIES or kind in _KINDS or kind in {_kind(op) for op in ops}
+    return known and is_public_kernel(kernel) and dtype in {*ITEM_SIZE, "none"} and layout in _LAYOUTS
+
+
+_KINDS = frozenset({"batched_gemm", "gemv"})
+_LAYOUTS = frozenset({"contiguous", "channels_last", "transposed", "strided", "n", "t", "nn", "nt", "tn", "tt"})
+
+
+def _kind(op: str) -> str:
+    base = base_name(op)
+    return base if base.endswith("__") else base.rstrip("_")
+
+
+def _is_family(text: str) -> bool:
+    """`library:kernel`, then tags, as `profiling.kernel_families` makes them."""
+    library, *kernel = text.split(":")
+    if library not in KERNEL_FAMILY_LIBRARIES or not 1 <= len(kernel) <= 3:
+        return False
+    known = all(word in KERNEL_WORDS or word in SHORT_KERNEL_WORDS for word in kernel[0].split("_"))
+    return known and all(tag in KERNEL_FAMILY_TAGS for tag in kernel[1:])
+
+
+def _is_logged(text: str) -> bool:
+    """`onednn:brgconv_strided:avx2` or `mkl:sgemm`, as `profiling.kernel_log` writes them."""
+    match = re.fullmatch(r"(?:(?:onednn|mkl):)?([a-z0-9_:.]{1,100})", text)
+    if match is None:
+        return False
+    parts = re.split("[:_.]", match[1])
+    return all(not re.search(r"\d{4}", part) and set(words(part)) <= CPU_KERNEL_WORDS for part in parts)

@@ -1,0 +1,89 @@
+"""Numbers in bins: sizes of a model without the model's exact sizes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+SMALL = 16
+"""Integers among an operator's arguments up to this size are windows, steps, axes and choices. They stay."""
+
+
+def half_octave(value: int) -> int:
+    """The nearest of 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 …, by ratio: a size within 20 % that many sizes share. The sign is
+    kept, and so is the largest integer of 64 bits, which stands for an end."""
+    if value in (0, 2**63 - 1):
+        return value
+    size = abs(value)
+    octave = size.bit_length() - 1
+    candidates = {2**octave, 3 * 2**octave // 2, 2 ** (octave + 1)}
+    best = min(sorted(candidates), key=lambda c: abs(math.log(c / size)))
+    return best if value > 0 else -best
+
+
+def rounded(value: float, digits: int = 2) -> float:
+    """With so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def binned_count(count: float) -> float:
+    """Counts of at least one in half octaves; shares of a call with one digit."""
+    return half_octave(round(count)) if count >= 1 else rounded(count, 1)
+
+
+def binned_argument(arg: Any) -> Any:
+    """An encoded argument with its sizes in half octaves, and the layouts that go with them."""
+    if isinstance(arg, dict):
+        return binned_list(arg["tensors"]) if "tensors" in arg else binned_tensor(arg)
+    if isinstance(arg, list):
+        return [binned_argument(a) for a in arg]
+    if isinstance(arg, int) and not isinstance(arg, bool) and abs(arg) > SMALL:
+        return half_octave(arg)
+    return arg
+
+
+def binned_tensor(tensor: dict[str, Any]) -> dict[str, Any]:
+    """A tensor's sizes, and all that is counted of it, in half octaves. What has strides stays in the same order of
+    axes, broadcast axes stay broadcast, and nothing lies between its elements."""
+    out = {name: value for name, value in tensor.items() if name != "strides"}
+    out["shape"] = [half_octave(n) for n in tensor["shape"]]
+    for name in ("high", "sparse", "elements", "index_bytes", "squares", "times"):
+        if name in out:
+            out[name] = half_octave(out[name])
+    if "strides" in tensor:
+        out["strides"] = _dense(out["shape"], tensor["strides"])
+    return out
+
+
+def _dense(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    new, step = [0] * len(shape), 1
+    for axis in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
+        if strides[axis]:
+            new[axis], step = step, step * shape[axis]
+    return new
+
+
+def binned_list(entries: Sequence[Any]) -> dict[str, Any]:
+    """A list of tensors: each binned, equal ones together."""
+    return {"tensors": _together([None if e is None else binned_tensor(e) for e in entries])}
+
+
+def without_order(arg: Any) -> Any:
+    """A long list of tensors sorted by what they are, since the order of parameters is the list of layers. Where a tensor
+    is left out, places matter, and the list stays."""
+    if not (isinstance(arg, dict) and "tensors" in arg) or None in arg["tensors"]:
+        return arg
+    return {"tensors": _together(arg["tensors"])}
+
+
+def _together(entries: Sequence[Any]) -> list[Any]:
+    if None in entries:
+        return list(entries)
+    times: dict[str, int] = {}
+    for entry in entries:
+        bare = {name: value for name, value in entry.items() if name != "times"}
+        key = json.dumps(bare, sort_keys=True)
+        times[key] = times.get(key, 0) + entry.get("times", 1)
+    return [{**json.loads(key), **({"times": n} if n > 1 else {})} for key, n in sorted(times.items())]
