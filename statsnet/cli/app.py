@@ -14,6 +14,7 @@ import click
 
 from statsnet import __version__
 from statsnet.cli import (
+    audit,
     cache,
     characterize,
     compare,
@@ -63,6 +64,8 @@ for command in (
     compare.compare,
     listing.list_,
     show.show,
+    audit.audit,
+    audit.coarsen,
     characterize.characterize,
     map.map_,
     device.device,

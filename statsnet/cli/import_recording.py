@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, output
+from statsnet.cli import json_option, options, output
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.database import MODES
 
 if TYPE_CHECKING:
     from statsnet.recordings.imported import Imported
+    from statsnet.signatures.model import Level
 
 
 @json_option.command(name="import", short_help="Read a profiler's recording into a signature.")
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of an ONNX model's symbolic dimension."
 )
+@options.level
 @click.option("-o", "--output", "path", metavar="FILE", help="Where to write the signature.")
 def import_(
     trace: str,
@@ -41,6 +43,7 @@ def import_(
     execution_trace: str | None,
     ncu: str | None,
     dims: tuple[str, ...],
+    level: Level,
     path: str | None,
     json_path: str | None,
 ) -> None:
@@ -60,7 +63,7 @@ def import_(
     files = _Files(trace=Path(trace), capture=_path(capture), execution_trace=_path(execution_trace), ncu=_path(ncu))
     found = _read(files, step=step, mode=mode, dims=_sizes(dims))
     output.print_notes(found.notes)
-    write_signature(found.signature, path, json_path)
+    write_signature(found.signature, path, json_path, level=level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

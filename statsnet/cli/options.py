@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from statsnet.errors import DeviceError, UsageError
 from statsnet.signatures.database import MODES
 from statsnet.signatures.gpu import COUNTING
+from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS
 from statsnet.units import parse_duration_s
 
 mode = click.option(
@@ -27,6 +28,10 @@ environment = click.option(
 seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )
+level = click.option(
+    "--level", type=click.Choice(LEVELS), default=DEFAULT_LEVEL, show_default=True,
+    help="How much the file tells: full is for use inside; coarse hides exact sizes.",
+)  # fmt: skip
 trust = click.option(
     "--trust", is_flag=True, help="Run the folder's network.py whatever it holds, not the network in spec.json."
 )

@@ -11,7 +11,7 @@ from statsnet.cli import json_option, options, output
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
-    from statsnet.signatures.model import Signature
+    from statsnet.signatures.model import Level, Signature
     from statsnet.workloads.settings import Setting
 
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     "on a GPU graphs=cuda.",
 )  # fmt: skip
 @options.counters
+@options.level
 @options.seed
 @options.min_time("2s")
 @click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
@@ -49,6 +50,7 @@ def profile(
     settings: tuple[str, ...],
     setting: str | None,
     counters: str,
+    level: Level,
     seed: int,
     min_time_s: float | None,
     path: str | None,
@@ -74,7 +76,7 @@ def profile(
         from statsnet.cli.profile_mix import profile_mix
 
         profile_mix(
-            mix, mode=mode, folder=str(path), device=device, counters=counters, seed=seed, min_time_s=min_time_s,
+            mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed, min_time_s=min_time_s,
             notes_of=_throttling,
         )  # fmt: skip
         return
@@ -102,15 +104,17 @@ def profile(
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
     output.print_notes([*notes, *_throttling(signature)])
-    write_signature(signature, path, json_path)
+    write_signature(signature, path, json_path, level=level)
 
 
-def write_signature(signature: Signature, path: str | None, json_path: str | None) -> None:
-    """The signature into its files, and what there is to read of it onto the terminal."""
+def write_signature(signature: Signature, path: str | None, json_path: str | None, *, level: Level) -> None:
+    """The signature at a level into its files, and what there is to read of it onto the terminal."""
     from statsnet.reporting.signature import signature_report
+    from statsnet.signatures.levels import coarsen
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
 
+    signature = coarsen(signature, level)
     files = dict.fromkeys(name for name in (path, json_path) if name not in (None, output.STDOUT))
     for name in files:
         save_signature(name, signature)

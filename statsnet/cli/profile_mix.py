@@ -15,7 +15,7 @@ from statsnet.errors import StatsNetError, UsageError
 
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import Model
-    from statsnet.signatures.model import Signature
+    from statsnet.signatures.model import Level, Signature
 
 _OF_ONE_WORKLOAD = {
     "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "settings": "--set",
@@ -24,7 +24,7 @@ _OF_ONE_WORKLOAD = {
 
 
 def profile_mix(
-    mix: str, *, mode: str, folder: str, device: str, counters: str, seed: int, min_time_s: float | None,
+    mix: str, *, mode: str, folder: str, device: str, counters: str, level: Level, seed: int, min_time_s: float | None,
     notes_of: Callable[[Signature], list[str]],
 ) -> None:  # fmt: skip
     """Profile the members that are missing in the folder, a line each; those that fail are named at the end."""
@@ -40,13 +40,14 @@ def profile_mix(
     from statsnet.measure.process import measuring_environment
     from statsnet.profiling.members import members_of, profile_members, profiled_signature
     from statsnet.profiling.tasks import ProfileWorkload
+    from statsnet.signatures.levels import coarsen
 
     def measure(model: Model) -> Signature:
         task = ProfileWorkload(model=replace(model, seed=seed), device=device, **options.given(min_time_s=min_time_s))
         with output.progress() as show:
             signature, notes = profiled_signature(task, counters, report=show)
         output.print_notes([*notes, *notes_of(signature)])
-        return signature
+        return coarsen(signature, level)
 
     members, failed = members_of(requests), []
     try:

@@ -35,7 +35,8 @@ from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import is_metadata
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
+from statsnet.signatures.model import Level, Measurement, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 
@@ -52,7 +53,8 @@ BARE_SAMPLES = 5
 class profile:
     """Profile the steps of a loop; `step()` ends one. After the block, `signature` is the result.
 
-    `name` is for messages: it never enters the signature. `output` is where to write it. `model` adds the
+    `name` is for messages: it never enters the signature. `output` is where to write it, `level` how much that file
+    tells (signatures/levels.py); `signature` itself has level full. `model` adds the
     memory of its parameters. `optimizer` names the optimizer in case it is not recognised, `batch` is the batch
     size. `estimated_share` is the share of operator time that was not measured at its own shapes but
     estimated from other shapes of the same operator (0 where the steps' shapes do not vary).
@@ -75,8 +77,12 @@ class profile:
         model: torch.nn.Module | None = None,
         optimizer: str | None = None,
         batch: int | None = None,
+        level: Level = DEFAULT_LEVEL,
     ) -> None:
+        if level not in LEVELS:
+            raise UsageError(f"'{level}' is not a level", hint=f"one of {', '.join(LEVELS)}")
         self.name = name
+        self._level = level
         self.signature: Signature | None = None
         self.estimated_share = 0.0
         self._output = output
@@ -139,7 +145,7 @@ class profile:
             )
         signature = self._build()
         if self._output is not None:
-            save_signature(self._output, signature)
+            save_signature(self._output, coarsen(signature, self._level))
         self.signature = signature
 
     def _begin(self) -> None:

@@ -33,7 +33,9 @@ from statsnet.signatures.documents import (
     SpecMember,
     SpecTower,
 )
-from statsnet.signatures.model import Signature
+from statsnet.signatures.levels import finest
+from statsnet.signatures.model import Level, Signature
+from statsnet.signatures.rounding import rounded
 from statsnet.signatures.storage import load_fit, load_spec, save
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.units import plural
@@ -124,6 +126,7 @@ def make_spec(
         budget_s=budget_s,
         reference_environment=environment,
         mix=tuple(_spec_member(member) for member in target.members),
+        level=_level(target),
         towers=tuple(
             SpecTower(
                 blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks),
@@ -164,15 +167,24 @@ def _with_tuples(value: Any) -> Any:
     return tuple(_with_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
+def _level(target: Target) -> Level | None:
+    private = [m.signature.level for m in target.members if m.signature.workload is None]
+    return finest(private) if private else None
+
+
 def _spec_member(member: TargetMember) -> SpecMember:
+    """What pins a member. Of one that does not ship with StatsNet, its signature alone says what it is."""
     signature = member.signature
+    if signature.workload is None:
+        latency_s = rounded(member.latency_s, 3)
+        return SpecMember(name=member.name, weight=member.weight, signature=signature.id, latency_s=latency_s)
     return SpecMember(
         name=member.name,
         weight=member.weight,
         signature=signature.id,
         latency_s=member.latency_s,
         batch=signature.batch,
-        preset=signature.workload.preset if signature.workload else None,
+        preset=signature.workload.preset,
         optimizer=signature.optimizer,
         peak_bytes=signature.memory.peak_bytes,
     )

@@ -21,7 +21,12 @@ from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.statistics import shares
 from statsnet.units import format_bytes, format_duration, format_quantity
 
-PRIVACY_NOTE = "level full: exact dims are in the file, and much of an architecture can be told from them."
+PRIVACY_NOTES = {
+    "full": "level full: exact dims are in the file, and much of an architecture can be told from them.",
+    "statistical": "level statistical: exact dims are in the file, and much of an architecture can be told from them; "
+    "the order of layers is not.",
+    "coarse": "level coarse: dims and counts are in half octaves, times and memory have two digits.",
+}
 SHOWN_UNCOVERED = 8
 _HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (one step of a recording)"}
 _COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "recording": "has known FLOPs and bytes"}
@@ -41,7 +46,7 @@ def signature_report(signature: Signature) -> Report:
         "measured elsewhere too:",
         (f"{environment_line(m.environment)}: {format_duration(m.latency_s)}" for m in others),
     )
-    return [*report, line(PRIVACY_NOTE)]
+    return [*report, line(PRIVACY_NOTES[signature.level])]
 
 
 def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str, float]:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
-from statsnet.signatures.model import Environment, Mode
+from statsnet.signatures.model import Environment, Level, Mode
 from statsnet.signatures.timing import Processes, Timing
 
 Weight = Annotated[float, Meta(gt=0, le=1)]
@@ -72,7 +72,8 @@ class SpecTower:
 class ProxySpec:
     """spec.json: the network as data, and the mix that it stands for.
 
-    `title` says what was mixed, or is the name in a mix's file; `notes` are from there. All other texts of a
+    `level` is that of the member whose signature tells most, of those that do not ship with StatsNet; None: all of them
+    ship. `title` says what was mixed, or is the name in a mix's file; `notes` are from there. All other texts of a
     proxy's folder are made from this and fit.json.
     """
 
@@ -88,6 +89,7 @@ class ProxySpec:
     reference_environment: Mapping[str, Any]
     mix: Annotated[tuple[SpecMember, ...], Meta(min_length=1, max_length=10_000)]
     towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
+    level: Level | None = field(default=None, metadata=IF_KNOWN)
 
     def __post_init__(self) -> None:
         if self.reference_environment:

@@ -51,11 +51,9 @@ def coarsen(signature: Signature, level: Level) -> Signature:
         return signature
     told = replace(signature, level=level, clusters=tuple(map(_without_order, signature.clusters)))
     if level == "coarse":
-        told = _binned(told)
+        told = replace(told, clusters=tuple(map(_binned_sizes, told.clusters)))
     told = merge(told, _folded(told, RARE[level]))
-    if level == "coarse":
-        told = replace(_without_lone_motifs(told), clusters=tuple(map(_binned_counts, told.clusters)))
-    return in_canonical_order(told)
+    return in_canonical_order(_binned_totals(_without_lone_motifs(told)) if level == "coarse" else told)
 
 
 def _without_order(cluster: Cluster) -> Cluster:
@@ -122,17 +120,19 @@ def _without_lone_motifs(signature: Signature) -> Signature:
     return replace(signature, motifs=motifs)
 
 
-def _binned(signature: Signature) -> Signature:
-    """Sizes in half octaves, times with two digits."""
-    clusters = [
-        replace(c, args=tuple(map(binned_argument, c.args)), outputs=tuple(map(binned_argument, c.outputs)),
-                skew=None if c.skew is None else _binned_skew(c.skew))
-        for c in signature.clusters
-    ]  # fmt: skip
+def _binned_sizes(cluster: Cluster) -> Cluster:
+    args, outputs = (tuple(map(binned_argument, values)) for values in (cluster.args, cluster.outputs))
+    return replace(
+        cluster, args=args, outputs=outputs, skew=None if cluster.skew is None else _binned_skew(cluster.skew)
+    )
+
+
+def _binned_totals(signature: Signature) -> Signature:
+    """Counts and sizes of memory in half octaves, times with two digits."""
     sizes = {f.name: getattr(signature.memory, f.name) for f in fields(Memory)}
     return replace(
         signature,
-        clusters=tuple(clusters),
+        clusters=tuple(map(_binned_counts, signature.clusters)),
         memory=Memory(**{name: None if size is None else half_octave(size) for name, size in sizes.items()}),
         batch=None if signature.batch is None else half_octave(signature.batch),
         shape_variants=half_octave(signature.shape_variants),

@@ -38,7 +38,7 @@ def golden() -> Signature:
 def test_a_signature_report_has_every_category_and_the_privacy_note(golden: Signature) -> None:
     text = text_of(signature.signature_report(golden))
     assert all(cluster.category in text for cluster in golden.clusters)
-    assert signature.PRIVACY_NOTE in text
+    assert signature.PRIVACY_NOTES["full"] in text
     assert golden.id in text
 
 

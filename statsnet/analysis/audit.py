@@ -1,0 +1,176 @@
+"""What a file tells, field by field, and what in it is not allowed at its level."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statsnet.errors import StatsNetError
+from statsnet.signatures.model import Signature
+from statsnet.signatures.order import canonical_order
+from statsnet.signatures.privacy import assert_clean
+from statsnet.signatures.rounding import binned_argument, binned_count, half_octave, rounded, without_order
+
+Arguments = Callable[[str, Sequence[Any]], list[Any]]
+"""The arguments of an operator with its values made coarse (profiling.coarse_scalars)."""
+
+_REVEALS: tuple[tuple[str, str], ...] = (
+    (r"(kind|schema_version|level|counts\.flops_per_multiply_add)$", "what kind of file it is"),
+    (r"(id|.*\.signature|spec|subject\.id|network_sha256)$", "which file it is, as a hash of its content"),
+    (r"(.*\.)?(environment|reference_environment)(\.|$)", "device, software and settings"),
+    (r"workload\.|(.*\.)?members?(\[\])?$|mix\[\]\.(name|preset)|members\[\]\.name|title$|notes$|.*members\[\]$",
+     "names"),
+    (r"counts\.clusters\[\]\.(args|outputs)", "sizes, types and layouts of tensors; arguments of operators"),
+    (r"counts\.clusters\[\]\.skew", "how unevenly embeddings are read"),
+    (r"counts\.clusters\[\]\.(op|phase|category)", "which operators run"),
+    (r"counts\.clusters\[\]\.|counts\.shape_variants", "how often, and how much work"),
+    (r"counts\.motifs", "which operators follow each other"),
+    (r"counts\.memory|batch$|mix\[\]\.(batch|peak_bytes)", "sizes of the model, its inputs and its memory"),
+    (r"measurements\[\]\.(kernels|kernel_class|gpu\.kernels)", "which kernels run, and for how long"),
+    (r"measurements\[\]\.gpu\.(counters|power)", "what a GPU's counters and meters saw"),
+    (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation", "times and rates"),
+    (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
+    (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
+    (r"towers", "the network, which is derived from the mix"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """A field, wherever it stands in a file: what it reveals, how many values it has and how many bytes these take, and
+    the first of them."""
+
+    reveals: str
+    field: str
+    values: int
+    bytes: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedFile:
+    """One file: its kind and level, its fields by what they reveal, and what is not allowed in it."""
+
+    name: str
+    kind: str
+    level: str | None
+    rows: tuple[AuditRow, ...]
+    problems: tuple[str, ...]
+
+
+def audited(name: str, data: Mapping[str, Any], problems: Sequence[str] = ()) -> AuditedFile:
+    """Every field of a file of StatsNet."""
+    level = data.get("level")
+    return AuditedFile(
+        name=name,
+        kind=str(data.get("kind", "unknown")),
+        level=level if isinstance(level, str) else None,
+        rows=tuple(_rows(data)),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def problems_of_signature(signature: Signature, coarse: Arguments | None = None) -> list[str]:
+    """What a signature tells that its level does not allow. `coarse` is how operators' arguments ought to look."""
+    try:
+        assert_clean(signature.to_dict())
+        found = []
+    except StatsNetError as error:
+        found = [error.cause]
+    clusters = signature.clusters
+    for i, cluster in enumerate(clusters if coarse else ()):
+        assert coarse is not None
+        ought = coarse(cluster.op, cluster.args)
+        if list(cluster.args) != (list(map(binned_argument, ought)) if signature.level == "coarse" else ought):
+            found.append(f"counts.clusters[{i}].args: a value is exact that may only be told roughly ({cluster.op})")
+    if signature.level == "full":
+        return found
+    if canonical_order(clusters) != list(range(len(clusters))):
+        found.append("counts.clusters: they stand in an order that may be that of layers")
+    for i, cluster in enumerate(clusters):
+        if any(without_order(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
+            found.append(f"counts.clusters[{i}]: a list of tensors stands in an order that may be that of layers")
+    return [*found, *(_not_coarse(signature) if signature.level == "coarse" else ())]
+
+
+def _not_coarse(signature: Signature) -> Iterator[str]:
+    """Where a coarse signature has more digits than its level allows."""
+    for i, cluster in enumerate(signature.clusters):
+        place = f"counts.clusters[{i}]"
+        if any(binned_argument(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
+            yield f"{place}: a size is exact"
+        if cluster.calls != binned_count(cluster.calls):
+            yield f"{place}.calls: a count is exact"
+        for name in ("flops", "bytes_read", "bytes_written"):
+            if _has_more_digits(getattr(cluster, name)):
+                yield f"{place}.{name} has more than two digits"
+    sizes = [getattr(signature.memory, name) for name in signature.memory.__slots__]
+    if any(size is not None and size != half_octave(size) for size in (*sizes, signature.batch)):
+        yield "counts.memory or batch: a size is exact"
+    for i, motif in enumerate(signature.motifs):
+        if motif.count != binned_count(motif.count) or (motif.count < 2 and len(motif.clusters) > 1):
+            yield f"counts.motifs[{i}]: it is rare, or counted exactly"
+    for i, measurement in enumerate(signature.measurements):
+        times = (*measurement.step_latency_s, *measurement.cluster_time_s, measurement.framework_time_s)
+        if any(map(_has_more_digits, times)) or measurement.warmup_latency_s:
+            yield f"measurements[{i}]: times have more than two digits"
+        kernels = measurement.gpu.kernels if measurement.gpu else ()
+        if any(k.grid or k.block or _has_more_digits(k.time_s) for k in kernels):
+            yield f"measurements[{i}].gpu.kernels: grids, blocks or exact times"
+
+
+def _has_more_digits(value: float | None) -> bool:
+    return value is not None and value != rounded(value)
+
+
+PATH_OR_ADDRESS = re.compile(r"(^|[\s'\"(:,])(/|~/|\.\.?/|[A-Za-z]:\\)[\w.]|[\w.+-]+@[\w-]+\.\w|\w\.(json|py|yaml|yml|gz)\b")
+
+
+def problems_of_texts(data: Mapping[str, Any]) -> list[str]:
+    """Texts of a spec, a fit or a result that look like a path, a file's name or an address."""
+    return [
+        f"{field} says {text[:60]!r}, which looks like a path, a file or an address"
+        for field, value in _leaves(data, "")
+        if isinstance(value, str) and PATH_OR_ADDRESS.search(text := value)
+    ]
+
+
+def _rows(data: Mapping[str, Any]) -> list[AuditRow]:
+    found: dict[str, list[Any]] = {}
+    for field, value in _leaves(data, ""):
+        found.setdefault(field, []).append(value)
+    rows = [
+        AuditRow(
+            reveals=_reveals(field),
+            field=field,
+            values=len(values),
+            bytes=sum(len(json.dumps(v)) for v in values),
+            example=_example(values),
+        )
+        for field, values in found.items()
+    ]
+    order = [what for _, what in _REVEALS]
+    return sorted(rows, key=lambda r: (order.index(r.reveals) if r.reveals in order else len(order), r.field))
+
+
+def _leaves(value: Any, field: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{field}.{key}" if field else str(key))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _leaves(inner, f"{field}[]")
+    else:
+        yield field, value
+
+
+def _reveals(field: str) -> str:
+    return next((what for pattern, what in _REVEALS if re.match(pattern, field)), "other")
+
+
+def _example(values: Sequence[Any]) -> str:
+    """The first value that is known."""
+    return json.dumps(next((v for v in values if v is not None), None))[:60]

@@ -1,0 +1,180 @@
+"""Levels: what a coarser signature no longer tells, and what it keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statsnet.errors import UsageError
+from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
+from statsnet.signatures.levels import LEVELS, coarsen, finest
+from statsnet.signatures.merging import merge
+from statsnet.signatures.model import Cluster, Measurement, Motif, Signature
+from statsnet.signatures.order import canonical_order, in_canonical_order
+from statsnet.signatures.rounding import binned_argument, binned_count, half_octave, rounded, without_order
+from statsnet.signatures.storage import load_signature, save_signature
+
+
+@given(st.integers(1, 2**62))
+def test_a_half_octave_is_near_and_its_own(value: int) -> None:
+    binned = half_octave(value)
+    assert half_octave(binned) == binned
+    assert half_octave(-value) == -binned
+    assert 0.8 < binned / value < 1.25
+    assert binned & (binned - 1) == 0 or binned % 3 == 0
+
+
+def test_half_octaves_by_hand() -> None:
+    assert [half_octave(n) for n in (0, 1, 2, 3, 5, 7, 10, 50, 197, 768, 1000, 50257)] == [
+        0, 1, 2, 3, 6, 8, 12, 48, 192, 768, 1024, 49152
+    ]  # fmt: skip
+    assert [binned_count(n) for n in (0.123, 0.5, 1.4, 11, 49)] == [0.1, 0.5, 1, 12, 48]
+
+
+def test_a_tensor_keeps_its_layout() -> None:
+    transposed = {"shape": [100, 50], "dtype": "float32", "strides": [1, 100]}
+    assert binned_argument(transposed) == {"shape": [96, 48], "dtype": "float32", "strides": [1, 96]}
+    channels_last = {"shape": [10, 20, 7, 7], "dtype": "float32", "strides": [980, 1, 140, 20]}
+    assert binned_argument(channels_last)["strides"] == [24 * 64, 1, 24 * 8, 24]
+    broadcast = {"shape": [100, 50], "dtype": "float32", "strides": [0, 1]}
+    assert binned_argument(broadcast)["strides"] == [0, 1]
+    assert binned_argument([3, 17, True, 2**63 - 1, "mean", 0.1]) == [3, 16, True, 2**63 - 1, "mean", 0.1]
+
+
+ENTRIES = [{"shape": [n], "dtype": "float32"} for n in (3, 1, 2, 1)]
+
+
+def test_lists_of_parameters_lose_the_order_of_layers() -> None:
+    lists = [without_order({"tensors": list(order)}) for order in itertools.permutations(ENTRIES)]
+    assert all(each == lists[0] for each in lists)
+    assert lists[0]["tensors"][0] == {"shape": [1], "dtype": "float32", "times": 2}
+    with_gap = {"tensors": [ENTRIES[0], None, ENTRIES[1]]}
+    assert without_order(with_gap) == with_gap, "it says which axes are indexed"
+
+
+def many(make_measurement: Any, dense_signature: Signature, sizes: list[int]) -> Signature:
+    """Products of several sizes; those of small ones are rare."""
+    clusters = []
+    for size in sizes:
+        square = {"shape": [size, size], "dtype": "float32"}
+        clusters.append(
+            Cluster(op="aten.mm.default", phase="forward", category="gemm", calls=3.0, args=(square, square),
+                    outputs=(square,), flops=2 * size**3, bytes_read=8 * size**2, bytes_written=4 * size**2)
+        )  # fmt: skip
+    times = tuple(size**3 * 1e-9 for size in sizes)
+    motifs = tuple(Motif(clusters=(i, (i + 1) % len(sizes)), count=1.0 + i % 2) for i in range(len(sizes)))
+    return dataclasses.replace(
+        dense_signature, clusters=tuple(clusters), motifs=motifs, workload=None,
+        measurements=(make_measurement(tuple(clusters), times),),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def signature(make_measurement: Any, dense_signature: Signature) -> Signature:
+    return many(make_measurement, dense_signature, [700, 10, 500, 12, 11, 690])
+
+
+@pytest.mark.parametrize("level", LEVELS[1:])
+def test_totals_stay(signature: Signature, level: Any) -> None:
+    told = coarsen(signature, level)
+    near = 1e-12 if level == "statistical" else 0.3
+    assert told.level == level
+    assert told.flops_per_step == pytest.approx(signature.flops_per_step, rel=near)
+    assert told.bytes_per_step == pytest.approx(signature.bytes_per_step, rel=near)
+    assert told.calls_per_step == pytest.approx(signature.calls_per_step, rel=near)
+    (before,), (after,) = signature.measurements, told.measurements
+    assert after.operator_time_s == pytest.approx(before.operator_time_s, rel=near)
+    assert after.latency_s == pytest.approx(before.latency_s, rel=near)
+
+
+def test_rare_clusters_go_and_sizes_of_others_stay_in_a_statistical_one(signature: Signature) -> None:
+    told = coarsen(signature, "statistical")
+    assert sorted(c.args[0]["shape"][0] for c in told.clusters) == [500, 690, 700]
+    assert sum(c.calls for c in told.clusters) == 18
+
+
+def test_a_coarse_one_holds_no_exact_size(signature: Signature) -> None:
+    told = coarsen(signature, "coarse")
+    assert {c.args[0]["shape"][0] for c in told.clusters} == {512, 768}
+    assert all(half_octave(round(c.calls)) == c.calls for c in told.clusters)
+    assert all(len(m.clusters) == 1 or m.count >= 2 for m in told.motifs)
+    assert all(t == rounded(t) for m in told.measurements for t in m.cluster_time_s if t is not None)
+    assert {size for size in dataclasses.astuple(told.memory) if size} <= {2**n for n in range(64)} | {
+        3 * 2**n for n in range(64)
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_layers_leaves_no_trace(signature: Signature, seed: int) -> None:
+    """Whatever order clusters came in, the files are the same, byte for byte."""
+    first, order = signature, list(range(6))
+    random.Random(seed).shuffle(order)
+    place = {old: new for new, old in enumerate(order)}
+    (measurement,) = first.measurements
+
+    def moved(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in order)
+
+    other = dataclasses.replace(
+        first,
+        clusters=moved(first.clusters),
+        motifs=tuple(Motif(clusters=tuple(place[i] for i in m.clusters), count=m.count) for m in first.motifs[::-1]),
+        measurements=(
+            dataclasses.replace(
+                measurement, cluster_time_s=moved(measurement.cluster_time_s), kernels=moved(measurement.kernels),
+                kernel_class=moved(measurement.kernel_class),
+            ),
+        ),
+    )  # fmt: skip
+    assert in_canonical_order(other) == in_canonical_order(first)
+    assert coarsen(other, "statistical").id == coarsen(first, "statistical").id
+    assert coarsen(other, "coarse").id == coarsen(first, "coarse").id
+
+
+def test_there_is_no_way_back(signature: Signature) -> None:
+    coarse = coarsen(signature, "coarse")
+    assert coarsen(coarse, "coarse") == coarse
+    assert coarsen(coarsen(signature, "statistical"), "coarse").level == "coarse"
+    for level in ("full", "statistical"):
+        with pytest.raises(UsageError, match="can not become"):
+            coarsen(coarse, level)  # type: ignore[arg-type]
+
+
+def test_the_level_is_in_the_file(signature: Signature, tmp_path: Any) -> None:
+    for level in LEVELS:
+        save_signature(tmp_path / "s.json", coarsen(signature, level))
+        assert load_signature(tmp_path / "s.json").level == level
+    assert finest(["coarse", "statistical"]) == "statistical"
+
+
+def test_kernels_and_counters_are_merged_with_their_clusters(signature: Signature) -> None:
+    (measurement,) = signature.measurements
+    kernels = tuple(
+        GpuKernel(cluster=i, family="cublas:gemm:f32", grid=(i, 1, 1), block=None, launches=3.0, time_s=1e-3 * (i + 1))
+        for i in range(6)
+    )
+    counters = {"dram_bytes": (1.0,) * 6, "l2_hit_rate": (0.5, 0.1, 0.5, None, 0.1, 0.5)}
+    gpu = GpuActivity(busy_time_s=0.0212, streams=1, kernels=kernels, duration_log2_us=((3, 18.0),), gap_log2_us=(),
+                      power=Power(missing={}), counters=Counters(tool=None, clusters=counters, missing={}))  # fmt: skip
+    measured: Measurement = dataclasses.replace(measurement, gpu=gpu)
+    merged = merge(dataclasses.replace(signature, measurements=(measured,)), [[0, 1, 3], [2, 4], [5]]).measurements[0]
+    assert merged.gpu is not None
+    assert merged.gpu.counters.clusters["dram_bytes"] == (3.0, 2.0, 1.0)
+    assert merged.gpu.counters.clusters["l2_hit_rate"][0] == pytest.approx(0.5, abs=1e-3)
+    assert sum(k.launches for k in merged.gpu.kernels) == 18
+    coarse = coarsen(dataclasses.replace(signature, measurements=(measured,)), "coarse").measurements[0].gpu
+    assert coarse is not None
+    assert {k.grid for k in coarse.kernels} == {None}
+    assert sum(k.time_s for k in coarse.kernels) == pytest.approx(0.021, rel=0.1)
+
+
+def test_the_order_is_that_of_content(signature: Signature) -> None:
+    sorted_ = in_canonical_order(signature)
+    assert canonical_order(sorted_.clusters) == list(range(6))
+    assert sorted_.flops_per_step == signature.flops_per_step
