@@ -20,11 +20,12 @@ Name = Annotated[str, Meta(max_length=60)]
 EffortName = Literal["quick", "normal", "thorough"]
 
 
-def _check_environment(environment: Mapping[str, Any], name: str) -> None:
-    """Raises ValueError for what is no environment record."""
-    if missing := {"device", "device_name"} - environment.keys():
-        raise ValueError(f"{name}: '{min(missing)}' is missing")
-    typed(dict(environment), Environment, name)
+def check_environment(document: ProxySpec | Fit | Result) -> None:
+    """Raises ValueError if the environment of a file is no environment record. An empty one says that none is known."""
+    name = "reference_environment" if isinstance(document, ProxySpec) else "environment"
+    environment = dict(getattr(document, name))
+    if environment:
+        typed(environment, Environment, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +91,6 @@ class ProxySpec:
     mix: Annotated[tuple[SpecMember, ...], Meta(min_length=1, max_length=10_000)]
     towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
     level: Level | None = field(default=None, metadata=IF_KNOWN)
-
-    def __post_init__(self) -> None:
-        if self.reference_environment:
-            _check_environment(self.reference_environment, "reference_environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +166,6 @@ class Fit:
     stored_members: tuple[str, ...] = ()
     throttled: tuple[str, ...] = ()
     recorded: dict[str, float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.environment:
-            _check_environment(self.environment, "environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +295,8 @@ class Result:
     def __post_init__(self) -> None:
         if self.processes is None and self.members is None:
             raise ValueError("it has neither 'processes' nor 'members'")
-        _check_environment(self.environment, "environment")
+        if missing := {"device", "device_name"} - self.environment.keys():
+            raise ValueError(f"environment: '{min(missing)}' is missing")
 
     @property
     def of_subject(self) -> tuple[Timing, ...]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures.canonical import canonical_json, content_id, read_json, write_json_atomically
 from statsnet.signatures.conversion import check_keys, plain, typed
-from statsnet.signatures.documents import Fit, ProxySpec, Result
+from statsnet.signatures.documents import Fit, ProxySpec, Result, check_environment
 from statsnet.signatures.kinds import KINDS, SIGNATURE_MAX_WRITTEN_BYTES
 from statsnet.signatures.model import KIND, Signature, SignatureFile
 from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument, listed_tensors
@@ -53,7 +53,10 @@ def validate(data: Mapping[str, Any], kind: str, path: object = "data") -> Any:
     """Plain data as a typed value. Raises FileFormatError that names the first place that does not fit."""
     try:
         value = typed(data, KINDS[kind].type)
-        return _signature(value, data) if isinstance(value, SignatureFile) else value
+        if isinstance(value, SignatureFile):
+            return _signature(value, data)
+        check_environment(value)
+        return value
     except ValueError as error:
         raise FileFormatError(
             f"'{path}' is not a valid {kind} file",
