@@ -39,17 +39,19 @@ SETTINGS = (
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )
-# Words and numbers that their values may be made of; any other value is recorded as `other`, since it can hold anything.
-SETTING_WORDS = frozenset(
-    """
-    true false yes no on off default all none auto dynamic static guided active passive close spread master primary threads
-    cores sockets ll caches numa domains strict any bf16 f16 tf32 compatible branch prefer ymm hints compact scatter balanced
-    explicit disabled logical physical fine core tile verbose noverbose granularity respect norespect warnings nowarnings
-    reset noreset expandable segments max split size mb backend native cudamallocasync garbage collection threshold roundup
-    power2 divisions pinned use cuda host register infinite e1 sse2 sse3 ssse3 sse4 sse41 sse42 avx avx2 avx512 avx10 vnni amx fp16 int8 vsx
-    zvector sve sve2
-    """.split()
-)
+# Words that their values may be made of, beside numbers; any other value is recorded as `other`, since it can hold
+# anything.
+SETTING_WORDS = frozenset({
+    "true", "false", "yes", "no", "on", "off", "default", "all", "none", "auto", "dynamic", "static", "guided",
+    "active", "passive", "close", "spread", "master", "primary", "threads", "cores", "sockets", "ll", "caches", "numa",
+    "domains", "strict", "any", "bf16", "f16", "tf32", "compatible", "branch", "prefer", "ymm", "hints", "compact",
+    "scatter", "balanced", "explicit", "disabled", "logical", "physical", "fine", "core", "tile", "verbose",
+    "noverbose", "granularity", "respect", "norespect", "warnings", "nowarnings", "reset", "noreset", "expandable",
+    "segments", "max", "split", "size", "mb", "backend", "native", "cudamallocasync", "garbage", "collection",
+    "threshold", "roundup", "power2", "divisions", "pinned", "use", "cuda", "host", "register", "infinite", "e1",
+    "sse2", "sse3", "ssse3", "sse4", "sse41", "sse42", "avx", "avx2", "avx512", "avx10", "vnni", "amx", "fp16", "int8",
+    "vsx", "zvector", "sve", "sve2",
+})
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # torch's own switches and their defaults; only those that differ enter a record.
 TORCH_SETTINGS = {
@@ -138,8 +140,7 @@ def two_digits(size: int) -> int:
     """A size in whole GiB with two digits: the exact one tells a machine apart from all others of its kind. Less than
     one GiB is given as 1."""
     gib = max(1, round(size / 2**30))
-    step = 10 ** max(0, len(str(gib)) - 2)
-    return round(gib / step) * step * 2**30
+    return int(float(f"{gib:.2g}")) << 30
 
 
 def usable_cores() -> int:

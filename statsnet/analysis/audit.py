@@ -31,7 +31,8 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"counts\.memory|batch$|mix\[\]\.(batch|peak_bytes)", "sizes of the model, its inputs and its memory"),
     (r"measurements\[\]\.(kernels|kernel_class|gpu\.kernels)", "which kernels run, and for how long"),
     (r"measurements\[\]\.gpu\.(counters|power)", "what a GPU's counters and meters saw"),
-    (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation", "times and rates"),
+    (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation",
+     "times and rates"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
     (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
     (r"towers", "the network, which is derived from the mix"),
@@ -126,7 +127,9 @@ def _has_more_digits(value: float | None) -> bool:
     return value is not None and value != rounded(value)
 
 
-PATH_OR_ADDRESS = re.compile(r"(^|[\s'\"(:,])(/|~/|\.\.?/|[A-Za-z]:\\)[\w.]|[\w.+-]+@[\w-]+\.\w|\w\.(json|py|yaml|yml|gz)\b")
+PATH_OR_ADDRESS = re.compile(
+    r"(^|[\s'\"(:,])(/|~/|\.\.?/|[A-Za-z]:\\)[\w.]|[\w.+-]{1,64}@[\w-]+\.\w|\w\.(json|py|yaml|yml|gz)\b"
+)
 
 
 def problems_of_texts(data: Mapping[str, Any]) -> list[str]:

@@ -146,4 +146,3 @@ def coarsen(file: str, level: str, path: str, json_path: str | None) -> None:
 
     wanted = cast("Level", level)
     write_signature(load_signature(file), path, json_path, level=wanted)
-

@@ -76,8 +76,8 @@ def profile(
         from statsnet.cli.profile_mix import profile_mix
 
         profile_mix(
-            mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed, min_time_s=min_time_s,
-            notes_of=_throttling,
+            mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
+            min_time_s=min_time_s,            notes_of=_throttling,
         )  # fmt: skip
         return
     assert workload is not None

@@ -97,9 +97,7 @@ def _coarse_integers(value: Any, name: str = "") -> Any:
     return coarse_integer(value, name) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _from_zero(
-    parameters: Sequence[tuple[str, str]], args: Sequence[Any], coarse: list[Any]
-) -> list[Any]:
+def _from_zero(parameters: Sequence[tuple[str, str]], args: Sequence[Any], coarse: list[Any]) -> list[Any]:
     """A range as long as the one asked for, that begins at 0. Where it begins is a value, and how long it is a size."""
     place = {name: i for i, (name, _) in enumerate(parameters) if i < len(args)}
     given = {name: args[place[name]] for name in ("start", "end", "step") if name in place}

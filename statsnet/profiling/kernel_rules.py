@@ -124,10 +124,11 @@ NAMESPACES: tuple[tuple[re.Pattern[str], Owner], ...] = (
 
 _COMMON = frozenset(
     """
-    adagrad adam backward bf bwd cta dgemm fast final float forward fp fused fwd half in indice indices input int kvcache
-    masked mean mfma n nn nt off out output pack per qkv reduce scalar scatter sgd sgemm small spatial strided t tn train
-    transposed tt unweighted update val variance vec vectorized warp weight weighted weights with
-    """.split()  # noqa: SIM905
+    adagrad adam backward bf bwd cta dgemm fast final float forward fp fused fwd half in indice indices input
+    int kvcache masked mean mfma n nn nt off out output pack per qkv reduce scalar scatter sgd sgemm small
+    spatial strided t tn train transposed tt unweighted update val variance vec vectorized warp weight weighted
+    weights with
+    """.split()  # noqa: SIM905 (a list of quoted words is unreadable)
 )
 """Words that say how any library's kernel is written, not what a model is made of."""
 

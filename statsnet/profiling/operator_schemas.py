@@ -111,4 +111,3 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 
 def _words(kind: str) -> str:
     return {"Tensor": "tensor", "List[Tensor]": "list of tensors", "number": "number"}.get(kind, f"'{kind}'")
-

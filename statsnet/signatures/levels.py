@@ -1,7 +1,7 @@
 """How much a signature tells: `full`, `statistical`, `coarse`. A file can be made to tell less, never more.
 
 full         every cluster with its exact sizes, and motifs
-statistical  exact sizes; no order but that within motifs; clusters that hardly count folded into their like
+statistical  exact sizes; no order but that within motifs; clusters that hardly count folded into others
 coarse       sizes and counts in half octaves; clusters of small shares merged; motifs that occur once dropped; times and
              memory with two digits
 """

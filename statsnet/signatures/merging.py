@@ -63,9 +63,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) if known else None
 
 
-def _merged_gpu(
-    gpu: GpuActivity, times: Sequence[float | None], groups: Groups, place: dict[int, int]
-) -> GpuActivity:
+def _merged_gpu(gpu: GpuActivity, times: Sequence[float | None], groups: Groups, place: dict[int, int]) -> GpuActivity:
     kernels: dict[tuple[object, ...], GpuKernel] = {}
     for kernel in gpu.kernels:
         moved = replace(kernel, cluster=None if kernel.cluster is None else place[kernel.cluster])

@@ -207,7 +207,7 @@ def check_argument(arg: Any, place: str) -> None:
         for i, entry in enumerate(arg["tensors"]):
             if entry is not None:
                 typed(entry, EncodedGroup if "tensors" in entry else EncodedTensor, f"{place}.tensors[{i}]")
-                for tensor in entry["tensors"] if "tensors" in entry else [entry]:
+                for tensor in entry.get("tensors", [entry]):
                     _check_tensor(tensor, f"{place}.tensors[{i}]")
     else:
         typed(arg, EncodedTensor if isinstance(arg, dict) else Scalar, place)

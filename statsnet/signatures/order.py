@@ -1,4 +1,4 @@
-"""One order of clusters for all signatures. The order in which operators first ran is the list of a network's layers."""
+"""One order of clusters for all signatures: that in which operators first ran is the list of a network's layers."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def half_octave(value: int) -> int:
         return value
     size = abs(value)
     octave = size.bit_length() - 1
-    candidates = {2**octave, 3 * 2**octave // 2, 2 ** (octave + 1)}
-    best = min(sorted(candidates), key=lambda c: abs(math.log(c / size)))
+    below = 1 << octave
+    best: int = min(sorted({below, 3 * below // 2, 2 * below}), key=lambda c: abs(math.log(c / size)))
     return best if value > 0 else -best
 
 
@@ -71,8 +71,8 @@ def binned_list(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def without_order(arg: Any) -> Any:
-    """A long list of tensors sorted by what they are, since the order of parameters is the list of layers. Where a tensor
-    is left out, places matter, and the list stays."""
+    """A list of tensors sorted by what they are, since the order of parameters is the list of layers. Where a tensor is
+    left out, places matter, and the list stays."""
     if not (isinstance(arg, dict) and "tensors" in arg) or None in arg["tensors"]:
         return arg
     return {"tensors": _together(arg["tensors"])}

@@ -213,7 +213,8 @@ def test_a_workload(tmp_path: Path, mode: str) -> None:
 def test_under_a_compiler_the_share_of_generated_code_is_known(proxy_folder: Path) -> None:
     """A convolution stays the library's; what a compiler fuses around it, here relu and a product, is generated."""
     text = (proxy_folder / "network.py").read_text()
-    (proxy_folder / "network.py").write_text(text.replace("return proxy(next(rotation))", "return [x.relu() * 2 for x in proxy(next(rotation))]"))
+    fused = "return [x.relu() * 2 for x in proxy(next(rotation))]"
+    (proxy_folder / "network.py").write_text(text.replace("return proxy(next(rotation))", fused))
     (setting,) = parse_settings("compile=inductor")
     step = run(TimeNetwork(folder=str(proxy_folder), limits=QUICK), Control(setting=setting))
     assert 0.0 < (step.timing.generated_share or 0.0) < 1.0

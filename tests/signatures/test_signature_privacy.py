@@ -203,7 +203,9 @@ def test_operators_of_torch_keep_their_names() -> None:
             if library in OP_NAMESPACES and "test" not in op and "foobar" not in op]  # fmt: skip
     assert len(ours) > 3000
     assert {op for op in ours if safe_op(op) != op} == {
-        "aten.from_file.default", "aten.from_file.out", "aten._print.default"
+        "aten.from_file.default",
+        "aten.from_file.out",
+        "aten._print.default",
     }, "these reach beyond tensors"
 
 

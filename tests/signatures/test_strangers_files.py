@@ -99,7 +99,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 @pytest.mark.parametrize("kind", ["keys", "lists"])
 def test_a_small_file_takes_little_memory_and_time(changed: Callable[..., Path], tmp_path: Path, kind: str) -> None:
-    """Keys that stand twice are found in linear time; the process may take 20 s of a processor, which it never needs."""
+    """Keys that stand twice are found in linear time; the process gets 20 s of a processor."""
     path = tmp_path / "keys.json"
     if kind == "keys":
         path.write_text("{" + ",".join(f'"{n}":0' for n in range(130_000)) + ',"7":1}')
