@@ -26,6 +26,11 @@ class StatsNetError(Exception):
         )
 
 
+def shown(text: str) -> str:
+    """A text that may quote a file, without the control characters that could take over a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
 class UsageError(StatsNetError):
     """The request itself is wrong (unknown name, bad weight, empty mix): exit code 2."""
 

@@ -29,7 +29,7 @@ from statsnet.cli import (
     synthesize,
     validate,
 )
-from statsnet.errors import StatsNetError
+from statsnet.errors import StatsNetError, shown
 from statsnet.measure.patience import PATIENCE
 
 INTERRUPTED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGPIPE))
@@ -122,7 +122,7 @@ def _report(error: Exception) -> int:
     else:
         text = f"unexpected {type(error).__name__}: {error}\nthis is a bug in StatsNet; please report it"
         text += "" if _debugging() else f"\ntry: {_DEBUG}=1 shows where it happened"
-    click.echo(f"statsnet: {text}", err=True)
+    click.echo(f"statsnet: {shown(text)}", err=True)
     if _debugging():
         traceback.print_exception(error)
     return code

@@ -70,13 +70,13 @@ def _audited_file(path: Path, name: str) -> AuditedFile:
     from statsnet.signatures.storage import load_document, load_signature
 
     data = _read(path)
-    kind = data.get("kind")
+    kind = str(data.get("kind"))
     if kind == KIND:
         signature = load_signature(path)
         return audited(name, data, problems_of_signature(signature, _coarse_arguments()))
     if kind in KINDS:
-        load_document(path, str(kind))
-    elif not str(kind).startswith("statsnet."):
+        load_document(path, kind)
+    elif not kind.startswith("statsnet."):
         raise FileFormatError(f"'{path}' is no file of StatsNet", hint="name a signature, a result or a proxy's folder")
     return audited(name, data, problems_of_texts(data))
 

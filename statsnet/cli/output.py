@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError, UsageError, shown
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 from statsnet.progress import Report as ReportProgress
@@ -71,7 +71,7 @@ def _save(path: str, data: Mapping[str, Any]) -> None:
 def print_notes(texts: Iterable[str]) -> None:
     """What could not be done, to stderr; each text once."""
     for text in dict.fromkeys(texts):
-        print(f"statsnet: {text}", file=sys.stderr)
+        print(f"statsnet: {shown(text)}", file=sys.stderr)
 
 
 def print_written(path: str | Path) -> None:

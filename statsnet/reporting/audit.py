@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from statsnet.analysis.audit import AuditedFile, AuditRow
-from statsnet.reporting.tables import Report, line, notes, printable, table
+from statsnet.errors import shown
+from statsnet.reporting.tables import Report, line, notes, table
 
 COLUMNS = ("what it reveals", "field", "example", "values", "bytes")
 
@@ -44,15 +45,15 @@ def audit_html(files: Sequence[AuditedFile]) -> str:
     """The same as one page that needs no other file."""
     body = [f"<h1>Audit</h1><p>{html.escape(verdict(files))}</p>"]
     for file in files:
-        body.append(f"<h2>{html.escape(printable(_title(file)))}</h2>")
-        body += [f"<p class=bad>Not allowed: {html.escape(printable(problem))}</p>" for problem in file.problems]
+        body.append(f"<h2>{html.escape(shown(_title(file)))}</h2>")
+        body += [f"<p class=bad>Not allowed: {html.escape(shown(problem))}</p>" for problem in file.problems]
         head = "".join(f"<th>{column}</th>" for column in COLUMNS)
         body.append(f"<table><tr>{head}</tr>")
         for reveals, rows in groupby(file.rows, key=lambda row: row.reveals):
             same = list(rows)
             first = f"<td rowspan={len(same)}>{html.escape(reveals)}</td>"
             for number, row in enumerate(same):
-                cells = "".join(f"<td>{html.escape(printable(cell))}</td>" for cell in _cells(row)[1:])
+                cells = "".join(f"<td>{html.escape(shown(cell))}</td>" for cell in _cells(row)[1:])
                 body.append(f"<tr>{first if not number else ''}{cells}</tr>")
         body.append("</table>")
     return f"<!doctype html><meta charset=utf-8><title>Audit</title><style>{_STYLE}</style>{''.join(body)}\n"
@@ -76,4 +77,4 @@ def _cells(row: AuditRow) -> tuple[str, ...]:
 
 def _escaped(text: str) -> str:
     """Text in a cell of Markdown."""
-    return html.escape(printable(text).replace("\n", " ")).replace("|", "\\|").replace("`", "'")
+    return html.escape(shown(text).replace("\n", " ")).replace("|", "\\|").replace("`", "'")

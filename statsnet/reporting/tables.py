@@ -10,6 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from statsnet.errors import shown
+
 Report = list[RenderableType]
 """What a command prints, from top to bottom."""
 
@@ -23,7 +25,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number < left else "right", overflow="fold")
     for row in rows:
-        made.add_row(*(Text(printable(cell)) for cell in row))
+        made.add_row(*(Text(shown(cell)) for cell in row))
     return made
 
 
@@ -33,23 +35,18 @@ def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     made.add_column(justify="left", no_wrap=True)
     made.add_column(justify="left", overflow="fold")
     for name, value in rows:
-        made.add_row(Text(printable(name)), Text(printable(value)))
+        made.add_row(Text(shown(name)), Text(shown(value)))
     return made
 
 
 def line(text: str) -> Text:
-    return Text(printable(text))
+    return Text(shown(text))
 
 
 def notes(title: str, texts: Iterable[str]) -> Report:
     """A heading and a line for each text; nothing where there is none."""
     lines = list(texts)
     return [line("\n".join([title, *(f"  {text}" for text in lines)]))] if lines else []
-
-
-def printable(text: str) -> str:
-    """Text from a file without the control characters that could take over a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def percent(share: float | None) -> str:

@@ -69,6 +69,11 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(cli: Cli, here: 
     assert "cv/?]0;owned?" in done.stdout
 
 
+def test_nor_those_of_an_error(failing: Callable[..., str], here: Path) -> None:
+    (here / "x.json").write_text('{"kind": "\\u001b]0;owned\\u0007"}')
+    assert "?]0;owned?" in failing("show", "x.json", code=1)
+
+
 def test_list_proxies(cli: Cli, here: Path) -> None:
     write_proxy(here / "one")
     write_proxy(here / "generated" / "two")
