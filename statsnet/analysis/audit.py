@@ -106,8 +106,9 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         if cluster.calls != binned_count(cluster.calls):
             yield f"{place}.calls: a count is exact"
         for name in ("flops", "bytes_read", "bytes_written"):
-            if _has_more_digits(getattr(cluster, name)):
-                yield f"{place}.{name} has more than two digits"
+            work = getattr(cluster, name)
+            if work is not None and work != half_octave(round(work)):
+                yield f"{place}.{name} is exact"
     sizes = [getattr(signature.memory, name) for name in signature.memory.__slots__]
     if any(size is not None and size != half_octave(size) for size in (*sizes, signature.batch)):
         yield "counts.memory or batch: a size is exact"

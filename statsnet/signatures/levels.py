@@ -1,9 +1,9 @@
 """How much a signature tells: `full`, `statistical`, `coarse`. A file can be made to tell less, never more.
 
 full         every cluster with its exact sizes, and motifs
-statistical  exact sizes; no order but that within motifs; clusters that hardly count folded into others
-coarse       sizes and counts in half octaves; clusters of small shares merged; motifs that occur once dropped; times and
-             memory with two digits
+statistical  exact sizes; no order but that within motifs; rare clusters folded into others
+coarse       sizes and counts in half octaves; clusters of small shares merged; motifs that occur once dropped; times
+             with two digits
 """
 
 from __future__ import annotations
@@ -149,15 +149,15 @@ def _binned_skew(skew: Skew) -> Skew:
 
 
 def _binned_counts(cluster: Cluster) -> Cluster:
-    def two(value: float | None) -> float | None:
-        return None if value is None else rounded(value)
+    def binned(value: float | None) -> float | None:
+        return None if value is None else half_octave(round(value))
 
     return replace(
         cluster,
         calls=binned_count(cluster.calls),
-        flops=two(cluster.flops),
-        bytes_read=two(cluster.bytes_read),
-        bytes_written=two(cluster.bytes_written),
+        flops=binned(cluster.flops),
+        bytes_read=binned(cluster.bytes_read),
+        bytes_written=binned(cluster.bytes_written),
     )
 
 
