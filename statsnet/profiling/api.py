@@ -53,10 +53,9 @@ BARE_SAMPLES = 5
 class profile:
     """Profile the steps of a loop; `step()` ends one. After the block, `signature` is the result.
 
-    `name` is for messages: it never enters the signature. `output` is where to write it, `level` how much that file
-    tells (signatures/levels.py); `signature` itself has level full. `model` adds the
-    memory of its parameters. `optimizer` names the optimizer in case it is not recognised, `batch` is the batch
-    size. `estimated_share` is the share of operator time that was not measured at its own shapes but
+    `name` is for messages: it never enters the signature. `output` is where to write it, `level` how much it tells
+    (signatures/levels.py). `model` adds the memory of its parameters. `optimizer` names the optimizer in case it is not
+    recognised, `batch` is the batch size. `estimated_share` is the share of operator time that was not measured at its own shapes but
     estimated from other shapes of the same operator (0 where the steps' shapes do not vary).
     Whatever the loop does between two calls of `step()`, such as loading data in this process, is part of a
     step. Models compiled with torch.compile are not captured.
@@ -143,9 +142,9 @@ class profile:
                 cause="some steps warm up; others are captured, timed and profiled in turn",
                 hint="run the loop longer (30 steps are good), and call step() at the end of each",
             )
-        signature = self._build()
+        signature = coarsen(self._build(), self._level)
         if self._output is not None:
-            save_signature(self._output, coarsen(signature, self._level))
+            save_signature(self._output, signature)
         self.signature = signature
 
     def _begin(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -110,7 +109,7 @@ class TimeLimit:
             self._timer.cancel()
 
     def _ended(self, op: str) -> None:
-        print(f"{op} ran longer than {self._limit_s:g} s, the limit for one operator", file=sys.stderr, flush=True)
+        os.write(2, f"{op} ran longer than {self._limit_s:g} s, the limit for one operator\n".encode())
         self._end(TOO_LONG_EXIT)
 
 
