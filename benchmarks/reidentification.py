@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import csv_tables, look_alikes
-from benchmarks.console import parser, report
+from benchmarks.console import parser, report, start
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.tasks import ProfileWorkload
@@ -160,4 +160,4 @@ def wilson(rate: float, trials: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

@@ -18,6 +18,7 @@ from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.profile_references import SecondProfile
+from benchmarks.reidentification import TrialRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -30,6 +31,7 @@ ROWS = {
     "fit.py": FitRow,
     "presilicon.py": PresiliconRow,
     "profile_references.py": SecondProfile,
+    "reidentification.py": TrialRow,
     "synthesis_time.py": SynthesisRow,
     "diagnostics/block_size.py": BlockRow,
     "diagnostics/repeatability.py": Difference,
