@@ -55,8 +55,8 @@ class profile:
 
     `name` is for messages: it never enters the signature. `output` is where to write it, `level` how much it tells
     (signatures/levels.py). `model` adds the memory of its parameters. `optimizer` names the optimizer in case it is not
-    recognised, `batch` is the batch size. `estimated_share` is the share of operator time that was not measured at its own
-    shapes but estimated from other shapes of the same operator (0 where the steps' shapes do not vary).
+    recognised, `batch` is the batch size. `estimated_share` is the share of operator time that was not measured at its
+    own shapes but estimated from other shapes of the same operator (0 where the steps' shapes do not vary).
     Whatever the loop does between two calls of `step()`, such as loading data in this process, is part of a
     step. Models compiled with torch.compile are not captured.
 
