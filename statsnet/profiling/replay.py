@@ -19,18 +19,12 @@ from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import flatten_tensor_list, is_tensor
+from statsnet.signatures.indices import index_bound
+from statsnet.signatures.operators import INFINITE, flatten_tensor_list, is_tensor
+from statsnet.workloads.torch_operators import overload
 
-INFINITE = ("inf", "-inf")
-"""Orders of norms; JSON has no such number."""
 CHUNK_BYTES = 2**30
 REPEATS = 3
-
-
-def overload(op: str) -> Any:
-    """`aten.add.Tensor` -> torch.ops.aten.add.Tensor. Raises AttributeError for an unknown one."""
-    namespace, name, variant = op.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), name), variant)
 
 
 def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
@@ -54,25 +48,6 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
         else:
             positional.append(value if value is not None else argument.default_value)
     return positional, keyword
-
-
-def index_bound(cluster: Cluster) -> int:
-    """Integers in the arguments stay below this: the table's rows, the indexed axis's length, the classes."""
-    base, args = cluster.op.split(".")[1], cluster.args
-    shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
-    if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
-        return int(shape[0])
-    if base in ("embedding_dense_backward", "_embedding_bag_sparse_backward"):
-        return int(next((a for a in args[2:] if isinstance(a, int) and not isinstance(a, bool)), 2))
-    if base in ("index_select", "gather", "scatter", "scatter_add", "scatter_add_", "index_add_", "scatter_"):
-        return int(shape[int(args[1]) % len(shape)]) if shape else 1
-    if base.startswith(("index", "_index")):
-        return int(min(shape)) if shape else 1
-    if base.startswith("nll_loss"):
-        return int(args[-1]["shape"][-1] if not shape else shape[-1])
-    if base == "max_pool2d_with_indices_backward":
-        return int(math.prod(args[1]["shape"][2:]))
-    return 2
 
 
 def _value(encoded: Any, high: int, device: str) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from statsnet.blocks.base import with_tuples
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
@@ -142,7 +143,7 @@ def source_of(spec: ProxySpec) -> str:
     """
     towers = [
         Tower(
-            blocks=tuple(Placed(kind=b.kind, config=_with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
+            blocks=tuple(Placed(kind=b.kind, config=with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
             purpose=t.purpose,
         )
         for t in spec.towers
@@ -154,13 +155,6 @@ def source_of(spec: ProxySpec) -> str:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error
-
-
-def _with_tuples(value: Any) -> Any:
-    """JSON has lists where a block's configuration has tuples."""
-    if isinstance(value, dict):
-        return {name: _with_tuples(v) for name, v in value.items()}
-    return tuple(_with_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def _spec_member(member: TargetMember) -> SpecMember:

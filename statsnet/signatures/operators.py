@@ -43,6 +43,9 @@ SAFE_STRINGS = frozenset(
 )  # fmt: skip
 """The only strings that an operator's arguments may bring into a signature."""
 
+INFINITE = ("inf", "-inf")
+"""Orders of norms; JSON has no such number."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:

@@ -11,7 +11,8 @@ from profiling_helpers import captured, tiny_signature
 
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.replay import arguments, index_bound, overload, replay_clusters
+from statsnet.profiling.replay import arguments, replay_clusters
+from statsnet.signatures.indices import index_bound
 from statsnet.profiling.tasks import ReplayOperators
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import compact_arguments, flatten_arguments
