@@ -14,7 +14,7 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import activity_of
-from statsnet.profiling.kernels import kernel_class
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.profiling.motifs import count_motifs, motif_runs
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize

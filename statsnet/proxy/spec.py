@@ -23,6 +23,7 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
+from statsnet.signatures.coverage import Coverage
 from statsnet.signatures.documents import (
     EffortName,
     Fit,
@@ -56,6 +57,7 @@ class Proxy:
     rounds: tuple[Round, ...]
     build_s: float
     effort: EffortName
+    coverage: Coverage
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
 
@@ -89,6 +91,8 @@ class Proxy:
                 compression=self.compression,
                 coefficient_of_variation=measurement.coefficient_of_variation,
                 parameter_count=self.signature.memory.parameter_count,
+                candidate_coverage=self.coverage.candidates,
+                proxy_coverage=self.coverage.proxy,
             ),
             effort=self.effort,
             rounds=self.rounds,
@@ -96,6 +100,7 @@ class Proxy:
             stored_members=self.not_retimed,
             throttled=(*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])),
             recorded=self.evidence,
+            uncovered=self.coverage.uncovered,
         )
 
 
