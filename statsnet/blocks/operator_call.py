@@ -25,7 +25,7 @@ from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, ITEM_SIZE, SAFE_STRINGS, flatten_tensor_list, is_tensor
+from statsnet.signatures.operators import INFINITE, ITEM_SIZE, SAFE_STRINGS, TensorSpec, flatten_tensor_list, is_tensor
 from statsnet.workloads.torch_operators import overload
 
 OWN = "own"
@@ -55,6 +55,12 @@ class Operand:
     @property
     def numel(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def layout(self) -> str:
+        """As in `TensorSpec`."""
+        strides = None if self.is_contiguous else self.strides
+        return TensorSpec(shape=self.shape, dtype=self.dtype, strides=strides).layout
 
     @property
     def entry(self) -> tuple[Any, ...]:

@@ -43,7 +43,7 @@ BY_INDEX = frozenset({
 WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Arguments without a batch axis."""
 
-LARGEST_TRIED = 200_000
+LARGEST_TRIED = 50_000
 """Operators on more elements are not run to see whether they can be."""
 
 SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_shape", "output_size", "input_size",
@@ -64,10 +64,11 @@ def resized(config: Config, factor: float) -> Config | None:
         new = max(fewest, round(length * left))
         if length <= fewest or new == length:
             continue
-        tried = _changed(changed, (0, axis), new)
+        lengths = (new, 2) if new == 1 and length > 2 else (new,)  # an axis of one element has no layout
+        tried = next(filter(None, (_changed(changed, (0, axis), n) for n in lengths)), None)
         if tried is None:
             continue
-        changed, left = tried, left * length / new
+        changed, left = tried, left * length / operands_of(tried)[0].shape[axis]
         if 1 / NEAR < left < NEAR:
             return changed
     return None
@@ -121,6 +122,8 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
     for places in _hypotheses(config, operands, place):
         changed = [_with(config, operands, places, old, length, numbers) for numbers in (True, False)]
         for tried in changed if changed[0] != changed[1] else changed[:1]:
+            if [o.layout for o in operands_of(tried)] != [o.layout for o in operands]:
+                continue
             after = _result_shapes(_key(tried))
             fits = before is None or (after is not None and [len(s) for s in after] == [len(s) for s in before])
             if fits and _runs(tried):
