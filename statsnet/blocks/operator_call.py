@@ -167,6 +167,8 @@ class _Reader:
             return self._dtype(kind)
         if kind == "MemoryFormat?":
             return self._format()
+        if argument.name in ("pin_memory", "non_blocking"):
+            return ("usual",)
         if encoded is None:
             return self._missing(argument, kind)
         if kind.startswith("Tensor"):

@@ -35,8 +35,11 @@ NAMES = ("x", *string.ascii_lowercase[:23])
 def arguments_source(config: Config) -> list[str]:
     """Arguments of the block `Operator`: the function that it calls, then its operands. Raises ValueError for a
     configuration that must not become code."""
-    keep = tuple(i for i, o in enumerate(operands_of(config)) if o.dtype != OWN and _is_floating(o))
-    return [function_source(config), *operand_sources(config), *([f"keep={keep}"] if keep else [])]
+    try:
+        keep = tuple(i for i, o in enumerate(operands_of(config)) if o.dtype != OWN and _is_floating(o))
+        return [function_source(config), *operand_sources(config), *([f"keep={keep}"] if keep else [])]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{config!r} is no operator") from error
 
 
 def helpers_used(configs: list[Config]) -> set[str]:
