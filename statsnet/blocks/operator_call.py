@@ -31,6 +31,9 @@ from statsnet.workloads.torch_operators import overload
 OWN = "own"
 MOST_OPERANDS = 128
 FORMATS = ("contiguous_format", "channels_last", "channels_last_3d")
+OF_MEMORY = ("pin_memory", "non_blocking")
+"""Arguments that say how memory is had, and are left to torch."""
+
 FACTORY_SHAPE = (1,)
 """An operator without tensors is handed one of this shape, which says on which device it runs."""
 
@@ -167,7 +170,7 @@ class _Reader:
             return self._dtype(kind)
         if kind == "MemoryFormat?":
             return self._format()
-        if argument.name in ("pin_memory", "non_blocking"):
+        if argument.name in OF_MEMORY:
             return ("usual",)
         if encoded is None:
             return self._missing(argument, kind)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.operator_call import OWN, name_of, operands_of, torch_arguments
+from statsnet.blocks.operator_call import OF_MEMORY, OWN, name_of, operands_of, torch_arguments
 from statsnet.blocks.operator_source import SPELLINGS, function_source
 from statsnet.signatures.categories import base_name
 from statsnet.workloads.torch_operators import overload
@@ -77,10 +77,11 @@ class _Calls(TorchDispatchMode):
 
 
 def _filled(function: Any, positional: Any, keyword: dict[str, Any]) -> list[Any]:
-    """All arguments in order; a tensor as its shape, strides and dtype."""
+    """All arguments in order but those OF_MEMORY; a tensor as its shape, strides and dtype."""
     rest = function._schema.arguments[len(positional) :]
     values = [*positional, *(keyword.get(a.name, a.default_value) for a in rest)]
-    return [_plain(v) for v in values]
+    pairs = zip(function._schema.arguments, values, strict=False)
+    return [_plain(v) for a, v in pairs if a.name not in OF_MEMORY]
 
 
 def _plain(value: Any) -> Any:

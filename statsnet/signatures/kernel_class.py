@@ -22,10 +22,10 @@ def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implement
     tensors = tensors_of(args) or tensors_of(outputs)
     floating = [t for t in tensors if t.dtype.startswith(("float", "bfloat"))]
     dtype = (floating or tensors)[0].dtype if tensors else "none"
-    return f"{kind}|{implementation}|{dtype}|{_layout(kind, args)}"
+    return f"{kind}|{implementation}|{dtype}|{layout_of(kind, args)}"
 
 
-def _layout(kind: str, args: Sequence[Any]) -> str:
+def layout_of(kind: str, args: Sequence[Any]) -> str:
     """Of a product, n or t (transposed) for each operand. Of any other operator, the layout of its first tensor of two
     or more axes; if that is contiguous, the first other layout among the tensors of its shape, which it walks through at
     the same time: a gradient, or the second operand of a sum."""

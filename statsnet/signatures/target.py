@@ -17,7 +17,7 @@ from typing import Any
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
-from statsnet.signatures.kernel_class import kernel_class
+from statsnet.signatures.kernel_class import layout_of
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Mode, Signature, Skew
 from statsnet.signatures.statistics import intensity_bin, shares
@@ -319,11 +319,10 @@ def _cluster(member: TargetMember, index: int, cluster: Cluster, steps_per_s: fl
 
 
 def _kernel_class(measurement: Measurement, index: int, cluster: Cluster) -> str:
-    """Made anew from the implementation, so that old files and new ones have classes of the same kind."""
-    implementation = measurement.kernels[index]
-    if measurement.kernel_class[index] is None or implementation is None:
-        return UNKNOWN_KERNEL_CLASS
-    return kernel_class(cluster.op, cluster.args, cluster.outputs, implementation)
+    """With the layout as it is told now: older files know fewer layouts."""
+    stored = measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS
+    kind, *rest = stored.split("|")
+    return "|".join([kind, *rest[:2], layout_of(kind, cluster.args)]) if len(rest) == 3 else stored
 
 
 def _counters(member: TargetMember, index: int, steps_per_s: float) -> dict[str, float]:

@@ -140,6 +140,8 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     with stages.stage(BLOCKS):
         costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
+    costs = _without_foreign(costs, rows)
+    rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere, costs.loads())
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
         title=request.title or title,
@@ -148,7 +150,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         budget_s=budget_s,
         asked_budget_s=request.budget_s,
         rows=rows,
-        costs=_without_foreign(costs, rows),
+        costs=costs,
         bench=bench,
         speed=speed,
         replayed=tuple(sorted({*replayed, *(name for name, m in retimed.items() if m.source == "replay")})),

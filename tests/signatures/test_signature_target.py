@@ -55,7 +55,7 @@ def test_clusters_per_second(target: Target) -> None:
     assert (untimed.timed, untimed.time_per_call_s) == (False, None)
     assert embedding.skew is not None
     assert mm.args[1]["strides"] == [1, 16]
-    assert relu.kernel_class == "relu|aten|float32|contiguous"
+    assert relu.kernel_class == "activation|aten|float32|contiguous"
 
 
 def test_rates_add_up(target: Target) -> None:
