@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from statsnet.blocks.base import BlockKind, Config
-from statsnet.blocks.operator_call import call_of, operands_of
+from statsnet.blocks.operator_call import operands_of
+from statsnet.blocks.operator_reading import call_of
 from statsnet.blocks.operator_sizes import narrowed, resized
 from statsnet.blocks.operator_source import arguments_source, helpers_used
 from statsnet.blocks.operator_spelling import NAMESPACE, spelled

@@ -26,13 +26,24 @@ REFUSED_TAGS = (
 INDEXING = frozenset({"index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl"})
 """Their results depend on values only if an index is a mask."""
 
-BEYOND = ("_fft_", "linalg_", "_linalg_", "special_", "lu_", "triangular_solve", "igamma", "frexp", "rad2deg", "deg2rad")
+BEYOND = (
+    "_fft_",
+    "linalg_",
+    "_linalg_",
+    "special_",
+    "lu_",
+    "triangular_solve",
+    "igamma",
+    "frexp",
+    "rad2deg",
+    "deg2rad",
+)
 """How pure operators begin that have no category of their own."""
 
 REFUSED = frozenset({
     "_local_scalar_dense", "_pin_memory", "sparse_mask", "_coalesce", "coalesce", "to_mkldnn", "_to_sparse",
-    "_to_sparse_csr", "_to_dense", "_sparse_mm", "_sparse_addmm", "from_file", "set", "resize", "linalg_cholesky_ex", "lu_unpack",
-    "linalg_lu_solve", "linalg_ldl_solve", "segment_reduce",
+    "_to_sparse_csr", "_to_dense", "_sparse_mm", "_sparse_addmm", "from_file", "set", "resize", "linalg_cholesky_ex",
+    "lu_unpack", "linalg_lu_solve", "linalg_ldl_solve", "segment_reduce",
 })  # fmt: skip
 """Known operators that leave dense tensors or their memory, or need a matrix of a special kind."""
 

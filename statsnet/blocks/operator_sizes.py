@@ -1,10 +1,10 @@
 """A configured operator in other sizes: which axes of its operands change together, and which may change at all.
 
-No table says this for an operator. So hypotheses are tried, the most careful first: the axis at one place of the first
-operand changes, and with it those of equal length at the same place of other operands, counted from the front, then from
-the back; then every operand's first axis; then the one axis alone; then all of equal length. Numbers among the arguments
-that are as long change too. The first hypothesis counts under which the operator still runs (without values) and
-its results have the same number of axes.
+No table says this for an operator. So hypotheses are tried, the most careful first: an axis of the input changes, and
+with it those of equal length at the same place of other operands, counted from the front, then from the back; then that
+axis alone; then all of equal length; then every operand's first axis. Numbers among the arguments that are as long
+change too. The first hypothesis counts under which the operator still runs, its results have as many axes as before,
+and all operands keep their layout.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_s
 
 
 def resized(config: Config, factor: float) -> Config | None:
-    """The operator about `factor` times as large: the outermost axes of its input change first, the innermost only where
-    there is no other. None if they cannot change by so much."""
+    """The operator about `factor` times as large: the outermost axes of its input change first, the innermost last.
+    None if they cannot change by so much."""
     if ("device",) in config["arguments"]:
         return _resized_factory(config, factor)
     changed, left = config, factor
@@ -181,7 +181,7 @@ def _runs(config: Config) -> bool:
 def _with(
     config: Config, operands: list[Operand], places: frozenset[Place], old: int, new: int, numbers: bool
 ) -> Config:
-    """The configuration with these axes `new` / `old` times as long; with `numbers`, so are lengths among its arguments."""
+    """The configuration with these axes `new` / `old` times as long; with `numbers`, also lengths among arguments."""
     entries = []
     for number, operand in enumerate(operands):
         shape = list(operand.shape)

@@ -23,7 +23,8 @@ POSITIVE = frozenset({
 """Operators whose operands are positive, so that results are numbers."""
 
 UNIT = frozenset({
-    "logit", "acos", "asin", "atanh", "erfinv", "special_ndtri", "binary_cross_entropy", "binary_cross_entropy_backward",
+    "logit", "acos", "asin", "atanh", "erfinv", "special_ndtri", "binary_cross_entropy",
+    "binary_cross_entropy_backward",
 })  # fmt: skip
 """Operators whose operands lie between 0 and 1."""
 
@@ -96,7 +97,8 @@ def _call(config: Config, names: list[str], *, whole_list: bool = False) -> str:
 
 
 def _argument(argument: Any, entry: tuple[Any, ...], names: list[str], whole_list: bool) -> str:
-    kind, value = entry[0], entry[1] if len(entry) > 1 else None
+    kind = entry[0]
+    value: Any = entry[1] if len(entry) > 1 else None
     if kind == "usual":
         return repr(argument.default_value)
     if kind == "nothing":

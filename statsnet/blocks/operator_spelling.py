@@ -41,8 +41,7 @@ def function_of(config: Config) -> Callable[..., Any]:
 def meta_operands(config: Config) -> list[Tensor]:
     """The operands without values."""
     return [
-        torch.empty_strided(o.shape, o.strides, dtype=dtype_of(o.dtype), device="meta")
-        for o in operands_of(config)
+        torch.empty_strided(o.shape, o.strides, dtype=dtype_of(o.dtype), device="meta") for o in operands_of(config)
     ]
 
 

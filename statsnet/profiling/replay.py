@@ -18,8 +18,8 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import event_overhead_s, profile_step
-from statsnet.signatures.model import Cluster
 from statsnet.signatures.indices import index_bound
+from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, flatten_tensor_list, is_tensor
 from statsnet.workloads.torch_operators import overload
 

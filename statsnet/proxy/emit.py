@@ -109,7 +109,12 @@ def _training_step(placed: list[Placed]) -> list[str]:
 def _imports(source: str) -> str:
     """The imports that a network needs, in the usual order."""
     iterable = ", Iterable" if re.search(r"\bIterable\b", source) else ""
-    lines = ["import runpy", "import sys", f"from collections.abc import Callable{iterable}", "from pathlib import Path"]
+    lines = [
+        "import runpy",
+        "import sys",
+        f"from collections.abc import Callable{iterable}",
+        "from pathlib import Path",
+    ]
     own = {
         "import itertools": r"\bitertools\.",
         "import math": r"\bmath\.",

@@ -27,8 +27,8 @@ def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implement
 
 def layout_of(kind: str, args: Sequence[Any]) -> str:
     """Of a product, n or t (transposed) for each operand. Of any other operator, the layout of its first tensor of two
-    or more axes; if that is contiguous, the first other layout among the tensors of its shape, which it walks through at
-    the same time: a gradient, or the second operand of a sum."""
+    or more axes; if that is contiguous, the first other layout among the tensors of its shape, through which the
+    operator walks at the same time: a gradient, or the second operand of a sum."""
     if kind in ("gemm", "batched_gemm", "gemv"):
         operands = [s for a in args if is_tensor(a) if len((s := TensorSpec.from_dict(a)).shape) >= 2][-2:]
         return "".join("t" if s.layout == "transposed" else "n" for s in operands) or "n"

@@ -75,9 +75,7 @@ def strides_of(view: ViewOf) -> tuple[int, ...]:
     """The strides of a view."""
     of_base = [math.prod(view.base[place + 1 :]) for place in range(len(view.base))]
     stored = [view.base[place] for place in view.order]
-    return tuple(
-        0 if stored[axis] == 1 and n > 1 else of_base[view.order[axis]] for axis, n in enumerate(view.shape)
-    )
+    return tuple(0 if stored[axis] == 1 and n > 1 else of_base[view.order[axis]] for axis, n in enumerate(view.shape))
 
 
 def resized_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:

@@ -74,8 +74,8 @@ LAST_BIN = str(HIGHEST_INTENSITY_BIN - 1)
 
 class MatchedCharacteristics:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that should fill
-    `seconds`: shares of the time, relative rates, modelled factors. What none of the `candidates` has, if they are given,
-    is asked for as what is nearest to it."""
+    `seconds`: shares of the time, relative rates, modelled factors. If `candidates` are given, what none of them has is
+    asked for as what is nearest to it."""
 
     def __init__(
         self,

@@ -208,14 +208,10 @@ def _operators_alone(
 ) -> MeasuredBlocks:
     """Operators by themselves, measured, for the kernel classes that none of these costs' blocks can stand for."""
     setup = bench.setup
-    known = _without_foreign(costs, MatchedCharacteristics(target, costs.overheads, setup.elsewhere))
-    chosen = operator_candidates(
-        target, known.loads(), budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes
-    )
-    if not chosen:
-        return []
+    known = _without_foreign(costs, MatchedCharacteristics(target, costs.overheads, setup.elsewhere)).loads()
+    chosen = operator_candidates(target, known, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
     try:
-        return bench.measure_blocks(chosen, speed, counters=bool(target.counters))
+        return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
     except ProcessError as error:
         setup.note(f"operators by themselves were left out: {error.message}")
         return []

@@ -41,7 +41,6 @@ from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, pa
 from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock, single_block
 
-
 NOTHING = BlockPart(operators=(), framework_s=0.0)
 """Of a block that does not run: nothing can be made of it."""
 

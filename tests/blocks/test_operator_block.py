@@ -85,9 +85,15 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: torch.ops.aten.tanh_backward(torch.ones(1, 5).expand(8, 5), torch.randn(8, 5)),
         "torch.ops.aten.tanh_backward.default",
     ),
-    "a list": (lambda: torch.cat([torch.ones(8, n) for n in (1, 2, 3)], 1), "lambda x, *others: torch.cat([x, *others], 1)"),
+    "a list": (
+        lambda: torch.cat([torch.ones(8, n) for n in (1, 2, 3)], 1),
+        "lambda x, *others: torch.cat([x, *others], 1)",
+    ),
     "an index": (lambda: torch.ones(16, 3)[torch.arange(8)], "lambda x, a: torch.ops.aten.index.Tensor(x, [a])"),
-    "without tensors": (lambda: torch.zeros(64, 4), "lambda x: torch.zeros([64, 4], dtype=torch.float32, device=x.device)"),
+    "without tensors": (
+        lambda: torch.zeros(64, 4),
+        "lambda x: torch.zeros([64, 4], dtype=torch.float32, device=x.device)",
+    ),
     "in place, always alike": (lambda: torch.ones(8, 3).copy_(torch.ones(3)), "lambda x, a: x.copy_(a)"),
     "in place, growing": (lambda: torch.ones(8, 3).mul_(2.0), "lambda x: torch.mul(x, 2.0)"),
 }  # fmt: skip
@@ -101,7 +107,9 @@ def test_what_is_asked_runs_and_is_written_in_one_line(name: str) -> None:
     ran = run(config)
     assert ran.op.replace("_.", ".") == asked.op.replace("_.", ".")
     assert layouts(ran.args) == layouts(asked.args)
-    assert [a for a in ran.args if not is_tensor(a)] == [a for a in asked.args if not is_tensor(a)] or "device" in source
+    assert [a for a in ran.args if not is_tensor(a)] == [
+        a for a in asked.args if not is_tensor(a)
+    ] or "device" in source
     assert not source.endswith("_.default")
 
 
@@ -189,7 +197,7 @@ def cases_of_torch() -> Iterator[OpCall]:
         for _, sample in zip(range(2), op.sample_inputs("cpu", torch.float32), strict=False):
             try:
                 calls = calls_in(lambda op=op, s=sample: op(s.input, *s.args, **s.kwargs))
-            except Exception:  # noqa: BLE001, S112 - a library that is not here
+            except Exception:  # a library that is not here
                 continue
             for call in calls:
                 if (key := (call.op, str(call.args))) not in seen:
@@ -215,7 +223,7 @@ def test_nearly_every_operator_of_torch_can_be_rebuilt(capsys: pytest.CaptureFix
             same = ran.op.replace("_.", ".") == call.op.replace("_.", ".") and layouts(ran.args) == layouts(call.args)
             if larger is not None:
                 run(larger)
-        except Exception as error:  # noqa: BLE001 - counted
+        except Exception as error:  # counted
             same = False
             wrong[f"{call.op}: {error}"[:100]] += 1
         right += same

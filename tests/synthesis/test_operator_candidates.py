@@ -12,6 +12,7 @@ from statsnet.measure.process import run
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.loads import OperatorGroup, StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.nearest_blocks import nearest_classes
@@ -43,8 +44,8 @@ def target(*clusters: Cluster, mode: str = "inference") -> Target:
 def load(**times_s: float) -> StepLoad:
     groups = tuple(
         OperatorGroup(
-            category="gemm" if name == "mm" else "activation", kernel_class=CLASSES[name], shape_class="L2", time_s=time_s, flops=1e5,
-            bytes=1e6, weights=0.0, calls=1.0,
+            category="gemm" if name == "mm" else "activation", kernel_class=CLASSES[name], shape_class="L2",
+            time_s=time_s, flops=1e5, bytes=1e6, weights=0.0, calls=1.0,
         )
         for name, time_s in times_s.items()
     )  # fmt: skip
@@ -78,13 +79,17 @@ def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
 
 
 def test_what_cannot_be_rebuilt_is_passed_over() -> None:
-    chosen = operator_candidates(target(GEMM, OPAQUE), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False)
+    chosen = operator_candidates(
+        target(GEMM, OPAQUE), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
     assert chosen == []
 
 
 def test_the_optimizers_operators_are_no_blocks() -> None:
     stepped = replace(HALF, phase="optimizer")
-    chosen = operator_candidates(target(GEMM, stepped), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False)
+    chosen = operator_candidates(
+        target(GEMM, stepped), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
     assert chosen == []
 
 
@@ -93,8 +98,10 @@ def test_candidates_run_what_was_asked_for(mode: str) -> None:
     """Forward and backward operators alike, measured as all blocks are."""
     wanted = target(GEMM, HALF, BACKWARD, mode=mode)
     chosen = operator_candidates(wanted, [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False)
-    broken = {**chosen[0].config, "operator": ("mm", "default"), "spelling": "aten",
-              "operands": (("own", (2, 3), ()), ("own", (2, 3), ())), "arguments": (("operand", 0), ("operand", 1))}  # fmt: skip
+    broken = {
+        **chosen[0].config, "operator": ("mm", "default"), "spelling": "aten",
+        "operands": (("own", (2, 3), ()), ("own", (2, 3), ())), "arguments": (("operand", 0), ("operand", 1)),
+    }  # fmt: skip
     blocks = tuple(Placed(kind="operator", config=config) for config in (*(c.config for c in chosen), broken))
     *measured_blocks, nothing = run(MeasureBlocks(blocks=blocks, mode=mode, dtype="float32"))
     classes = [row.kernel_class for m in measured_blocks for row in m.block.operators]
@@ -114,7 +121,9 @@ def test_an_opaque_class_is_asked_for_as_the_nearest() -> None:
     wanted = target(GEMM, RELU, OPAQUE)
     near = load(relu=1.0)
     rows = MatchedCharacteristics(wanted, candidates=[load(mm=1.0), near])
-    names = {name: value for (group, name), value in zip(rows.keys, rows.target, strict=True) if group == "kernel_class"}
+    names = {
+        name: value for (group, name), value in zip(rows.keys, rows.target, strict=True) if group == "kernel_class"
+    }
     share = 1 / 3 * 0.8  # of a step, of which a fifth is not spent in operators
     assert names[CLASSES["relu"]] == pytest.approx(2 * share)
     assert CLASSES["bernoulli"] not in names
@@ -122,4 +131,5 @@ def test_an_opaque_class_is_asked_for_as_the_nearest() -> None:
 
 
 def test_without_candidates_nothing_is_near() -> None:
+    assert BlockCosts.of([]).loads() == []
     assert nearest_classes(load(mm=1.0), []) == {}
