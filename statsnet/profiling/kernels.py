@@ -9,7 +9,6 @@ from statsnet.measure.device_kernels import Kernel
 from statsnet.profiling.kernel_families import kernel_family
 
 
-
 def cpu_implementation(names: tuple[str, ...]) -> str:
     """Library implementations of one call, joined by `+`; `aten` if torch's own kernel ran."""
     return "+".join(names) if names else "aten"
