@@ -10,6 +10,7 @@ from statsnet.blocks.embedding import EmbeddingBagKind, EmbeddingKind
 from statsnet.blocks.linear import LinearKind
 from statsnet.blocks.matmul import MatMulKind
 from statsnet.blocks.normalization import NormKind
+from statsnet.blocks.operator import OperatorKind
 from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.pointwise import PointwiseKind
 from statsnet.blocks.pooling import PoolKind
@@ -27,7 +28,7 @@ KINDS: dict[str, BlockKind] = {
         ParametersKind(), ConvKind(), DeconvKind(), LinearKind(), MatMulKind(), AttentionKind(), RecurrentKind(),
         EmbeddingKind(), EmbeddingBagKind(), NormKind(), SoftmaxKind(), PoolKind(), ResizeKind(), SampleKind(),
         PadKind(), TransposeKind(), ConcatKind(), GatherKind(), ScatterAddKind(), ReduceKind(), TopKKind(),
-        PointwiseKind(),
+        PointwiseKind(), OperatorKind(),
     )
 }  # fmt: skip
 """In order of preference: the first kind that recognises a motif's first operator takes it."""

@@ -120,6 +120,14 @@ class BlockKind(ABC):
         """(number of indices, number of rows) if the block reads indices; None if it reads activations."""
         return None
 
+    def begins_tower(self, config: Config) -> bool:
+        """True if the block does not read the output of another: it reads indices, or has an input of its own."""
+        return self.index_range(config) is not None
+
+    def ends_tower(self, config: Config) -> bool:
+        """True if no block reads this one's output: it may have any dtype and values, and hands no gradient back."""
+        return False
+
     def elements_read(self, config: Config) -> int:
         """Number of elements of the activation that the block reads, or of its indices."""
         index_range = self.index_range(config)
@@ -128,8 +136,24 @@ class BlockKind(ABC):
         shape: tuple[int, ...] = self.on_meta(config).shape  # type: ignore[assignment]
         return math.prod(shape)
 
+    def arguments(self, config: Config) -> list[str] | None:
+        """The constructor's arguments as source; None if they are the configuration's."""
+        return None
+
+    def helpers_of(self, configs: list[Config]) -> tuple[Any, ...]:
+        """Those of `helpers` that blocks of these configurations need."""
+        return self.helpers
+
     def build(self, config: Config) -> nn.Module:
         return self.module(**config)
+
+    def input_of(self, config: Config, module: nn.Module) -> Tensor:
+        """A tensor like the block's input, without particular values."""
+        index_range = self.index_range(config)
+        if index_range is not None:
+            return torch.empty(index_range[0], dtype=torch.long)
+        shape: Any = module.shape
+        return torch.empty(tuple(shape))
 
     def on_meta(self, config: Config) -> nn.Module:
         """The block on the meta device: it has shapes but no values."""
@@ -180,6 +204,13 @@ def per_axis(value: Any, axes: int) -> tuple[int, ...]:
     """A size for each axis, from one size per axis or one for all."""
     values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     return values if len(values) == axes else values[:1] * axes
+
+
+def with_tuples(value: Any) -> Any:
+    """JSON has lists where a block's configuration has tuples."""
+    if isinstance(value, dict):
+        return {name: with_tuples(v) for name, v in value.items()}
+    return tuple(with_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def divided(value: int, divisor: float) -> int | None:

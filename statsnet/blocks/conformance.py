@@ -33,7 +33,10 @@ def check_block_kind(kind: BlockKind, configs: list[Config]) -> None:
 
 
 def block_input(kind: BlockKind, config: Config, module: nn.Module, *, extra: int = 0) -> Tensor:
-    """An input for a block: indices, or numbers of size one in its shape; with `extra`, flat and longer by so many."""
+    """An input for a block: its own, indices, or numbers of size one in its shape; with `extra`, flat and longer by so
+    many."""
+    if kind.ends_tower(config):
+        return kind.input_of(config, module)
     index_range = kind.index_range(config)
     if index_range is not None:
         count, rows = index_range
@@ -52,12 +55,14 @@ def _check_forward(kind: BlockKind, config: Config) -> None:
         low, high = SANE_SIZE
         size = float(y.square().mean().sqrt())
         _require(low < size < high, kind, f"its output is of size {size:.1e}")
-        if kind.index_range(config) is None and "dropout" not in str(config):
+        if not kind.begins_tower(config) and "dropout" not in str(config):
             longer = torch.cat([x.reshape(-1), torch.randn(5)])
             _require(torch.equal(module(longer), y), kind, "it does not take the first elements of a larger input")
 
 
 def _check_backward(kind: BlockKind, config: Config) -> None:
+    if kind.ends_tower(config):
+        return  # no gradient goes through it
     torch.manual_seed(0)
     module = kind.build(config).train()
     x = block_input(kind, config, module)
@@ -84,8 +89,9 @@ def _check_source(kind: BlockKind, config: Config) -> None:
             exec(re.sub(r"^from .*", "", inspect.getsource(item)), namespace)
         else:
             namespace |= {n: v for n, v in vars(inspect.getmodule(kind.module)).items() if v is item}
+    name, arguments = kind.module.__name__, kind.arguments(config)
     try:
-        module = namespace[kind.module.__name__](**config)
+        module = namespace[name](**config) if arguments is None else eval(f"{name}({', '.join(arguments)})", namespace)
         module(block_input(kind, config, module))
     except NameError as error:
         raise _unsound(kind, f"its source needs a helper: {error}") from error

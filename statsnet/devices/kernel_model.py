@@ -26,8 +26,8 @@ from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import ATTENTIONS
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.profiling.costs import work_of_call
-from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import base_name, categorize
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.operators import TensorSpec, dtype_of, tensors_of
 
 FEWEST = 8

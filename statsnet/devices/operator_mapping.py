@@ -66,10 +66,11 @@ def by_work(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> Mapped:
     cost = cost_of(op, list(args), list(outputs))
     read, written = (cost.bytes_read, cost.bytes_written) if cost else (bytes_of(args, ()), bytes_of((), outputs))
     tensors = tensors_of(args)
+    layout = tensors[0].layout if tensors else ""
     dims = (("flops", int(cost.flops if cost else 0)), ("bytes_read", int(read)), ("bytes_written", int(written)))
     return Mapped(
         operator=".".join(op.split(".")[:2])[:80], dtype=dtype_of(args, outputs), dims=dims,
-        variant=tensors[0].layout if tensors else "",
+        variant="strided" if layout == "expanded" else layout,
     )  # fmt: skip
 
 

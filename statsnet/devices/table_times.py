@@ -14,7 +14,7 @@ from statsnet.devices.performance_model import Evidence
 from statsnet.devices.stand_ins import stand_ins
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.profiling.costs import work_of_call
-from statsnet.profiling.kernels import kernel_class
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.model import Environment
 from statsnet.signatures.operators import dtype_of
 

@@ -14,11 +14,11 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import activity_of
-from statsnet.profiling.kernels import kernel_class
 from statsnet.profiling.motifs import count_motifs, motif_runs
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.gpu import Power
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.model import Signature
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.order import canonical_order, in_canonical_order

@@ -94,7 +94,7 @@ class CaptureMode(TorchDispatchMode):
             OpCall(
                 op=safe_op(name),
                 event="::".join(name.split(".")[:2]),
-                phase=self._current_phase(),
+                phase=self._current_phase(name),
                 args=encoded,
                 outputs=encode_outputs(result),
                 producers=producers,
@@ -131,8 +131,9 @@ class CaptureMode(TorchDispatchMode):
     def _outer(self) -> str:
         return self._segments[-1] if self._segments else ""
 
-    def _current_phase(self) -> str:
-        if torch._C._current_autograd_node() is not None:
+    def _current_phase(self, op: str) -> str:
+        """An operator of autograd's own is a backward one whoever calls it: in a proxy, some are by themselves."""
+        if torch._C._current_autograd_node() is not None or "_backward." in op:
             return "backward"
         return self.phase or "forward"
 

@@ -10,23 +10,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from statsnet.profiling.costs.registry import find_formula
 from statsnet.signatures.categories import categorize
 from statsnet.signatures.operators import is_tensor
+from statsnet.workloads.torch_operators import overload
 
 NOT_RUN = frozenset({"collective", "other"})
 """Categories of operators that are not run again: a collective waits for other processes, and of the others nobody
 knows what they do."""
 
 _INFINITE = ("inf", "-inf")
-
-
-def overload(op: str) -> Any:
-    """`aten.add.Tensor` -> torch.ops.aten.add.Tensor. Raises AttributeError for an unknown one."""
-    namespace, name, variant = op.split(".")
-    return getattr(getattr(getattr(torch.ops, namespace), name), variant)
 
 
 @functools.lru_cache(maxsize=4096)

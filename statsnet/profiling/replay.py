@@ -17,14 +17,14 @@ from statsnet.profiling.capture import capture_step
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
-from statsnet.profiling.operator_schemas import is_replayable, misfit, overload
+from statsnet.profiling.operator_schemas import is_replayable, misfit
 from statsnet.profiling.replay_limits import TimeLimit, memory_limit, needed_bytes, require_memory
 from statsnet.profiling.timeline import event_overhead_s, profile_step
+from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import flatten_tensor_list, is_tensor
+from statsnet.signatures.operators import INFINITE, flatten_tensor_list, is_tensor
+from statsnet.workloads.torch_operators import overload
 
-INFINITE = ("inf", "-inf")
-"""Orders of norms; JSON has no such number."""
 CHUNK_BYTES = 2**30
 REPEATS = 3
 
@@ -52,25 +52,6 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
     if any(argument.name == "device" and argument.kwarg_only for argument in schema[len(cluster.args) :]):
         keyword["device"] = torch.device(device)
     return positional, keyword
-
-
-def index_bound(cluster: Cluster) -> int:
-    """Integers in the arguments stay below this: the table's rows, the indexed axis's length, the classes."""
-    base, args = cluster.op.split(".")[1], cluster.args
-    shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
-    if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
-        return int(shape[0])
-    if base in ("embedding_dense_backward", "_embedding_bag_sparse_backward"):
-        return int(next((a for a in args[2:] if isinstance(a, int) and not isinstance(a, bool)), 2))
-    if base in ("index_select", "gather", "scatter", "scatter_add", "scatter_add_", "index_add_", "scatter_"):
-        return int(shape[int(args[1]) % len(shape)]) if shape else 1
-    if base.startswith(("index", "_index")):
-        return int(min(shape)) if shape else 1
-    if base.startswith("nll_loss"):
-        return int(args[-1]["shape"][-1] if not shape else shape[-1])
-    if base == "max_pool2d_with_indices_backward":
-        return int(math.prod(args[1]["shape"][2:]))
-    return 2
 
 
 def _value(encoded: Any, high: int, device: str) -> Any:

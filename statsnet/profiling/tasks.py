@@ -22,11 +22,11 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.gpu_activity import Launch, launches_of
-from statsnet.profiling.kernels import kernel_class
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.replay import count_clusters, replay_clusters
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing

@@ -61,6 +61,11 @@ def _reads_indices(placed: list[Placed]) -> bool:
     return any(KINDS[b.kind].index_range(b.config) is not None for b in placed)
 
 
+def _has_operators(placed: list[Placed]) -> bool:
+    """Whether some blocks are operators by themselves."""
+    return any(b.kind == "operator" for b in placed)
+
+
 def _has_concatenated_output(placed: list[Placed]) -> bool:
     return any(b.config.get("output_is_concatenated") for b in placed)
 
@@ -71,24 +76,45 @@ def _ends_in_relu(tower: Tower) -> bool:
 
 
 def _steps(mode: str, placed: list[Placed]) -> str:
-    step, before = templates.INFERENCE_STEP, []
-    if mode == "training":
-        stepped = any(b.optimizer for b in placed)
-        how = templates.WITH_OPTIMIZERS if stepped else templates.WITHOUT_OPTIMIZERS
-        sliced = _has_concatenated_output(placed)
-        gradients = "gradients_like(proxy(next(rotation)))"
-        step = templates.TRAINING_STEP.substitute(
-            how, gradients=f"sliced_gradients(proxy, {gradients})" if sliced else gradients
-        )
-        before = [templates.GRADIENTS, *([templates.SLICED_GRADIENTS] if sliced else [])]
-    sample = templates.SAMPLE_WITH_INDICES if _reads_indices(placed) else templates.SAMPLE
-    parts = [sample, templates.BATCHES, templates.WORKING_DTYPE, *before, step]
+    alone = _has_operators(placed)
+    handed = templates.HANDED_TO_OPERATORS if alone else templates.HANDED
+    parts = [_sample(placed), templates.BATCHES, templates.WORKING_DTYPE.substitute(handed=handed)]
+    parts += _training_step(placed) if mode == "training" else [templates.INFERENCE_STEP]
     return "\n\n".join(parts).strip()
+
+
+def _sample(placed: list[Placed]) -> str:
+    indices, alone = _reads_indices(placed), _has_operators(placed)
+    cases = (templates.SAMPLE_OF_OPERATOR if alone else "") + (templates.SAMPLE_OF_INDICES if indices else "")
+    others = ("; or its own" if alone else "") + ("; or `count` tensors of indices" if indices else "")
+    return templates.SAMPLE.substitute(head="nn.Module" if cases else "Block", others=others, cases=cases)
+
+
+def _training_step(placed: list[Placed]) -> list[str]:
+    alone, sliced = _has_operators(placed), _has_concatenated_output(placed)
+    how = templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else templates.WITHOUT_OPTIMIZERS
+    outputs = "without_operators(proxy, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
+    gradients = f"gradients_like({outputs})"
+    step = templates.TRAINING_STEP.substitute(
+        how,
+        gradients=f"sliced_gradients(proxy, {gradients})" if sliced else gradients,
+        backward=templates.BACKWARD_WITHOUT_OPERATORS if alone else templates.BACKWARD,
+    )
+    towers = "without_operators(proxy, proxy.towers)" if alone else "proxy.towers"
+    parts = [templates.WITHOUT_OPERATORS] if alone else []
+    parts += [templates.GRADIENTS, *([templates.SLICED_GRADIENTS.substitute(towers=towers)] if sliced else [])]
+    return [*parts, step]
 
 
 def _imports(source: str) -> str:
     """The imports that a network needs, in the usual order."""
-    lines = ["import runpy", "import sys", "from collections.abc import Callable", "from pathlib import Path"]
+    iterable = ", Iterable" if re.search(r"\bIterable\b", source) else ""
+    lines = [
+        "import runpy",
+        "import sys",
+        f"from collections.abc import Callable{iterable}",
+        "from pathlib import Path",
+    ]
     own = {
         "import itertools": r"\bitertools\.",
         "import math": r"\bmath\.",
@@ -120,7 +146,7 @@ def _block_sources(placed: list[Placed]) -> str:
     if _reads_indices(placed):
         pieces.append(_source(zipf_indices))
     for kind in kinds:
-        for helper in kind.helpers:
+        for helper in kind.helpers_of([b.config for b in placed if b.kind == kind.name]):
             if isinstance(helper, dict):
                 used = {n for b in placed if b.kind == kind.name for n in _names(list(b.config.values()))}
                 pieces.append(_table(kind.module, helper, used))
@@ -216,14 +242,22 @@ def _ends(towers: list[Tower]) -> str:
 
 
 def _call(placed: Placed, count: int) -> Call:
-    module = KINDS[placed.kind].module
+    kind = KINDS[placed.kind]
+    module = kind.module
+    written = kind.arguments(placed.config)
+    if written is not None:
+        return _with_count_and_optimizer((module.__name__, [*written]), placed, count)
     defaults = {n: p.default for n, p in inspect.signature(module).parameters.items()}
     in_order = sorted(placed.config, key=list(defaults).index)  # the block's order, not that of a spec file
     changed = [name for name in in_order if defaults[name] != placed.config[name]]
     arguments: list[Any] = [f"{name}={literal(placed.config[name])}" for name in changed]
-    call = (module.__name__, arguments)
+    return _with_count_and_optimizer((module.__name__, arguments), placed, count)
+
+
+def _with_count_and_optimizer(call: Call, placed: Placed, count: int) -> Call:
+    name, arguments = call
     if count > 1:
-        call = ("*repeat", [str(count), module.__name__, *arguments])
+        call = ("*repeat", [str(count), name, *arguments])
     if placed.optimizer in SETTINGS:
         call = ("*stepped", [f'"{placed.optimizer}"', call])
     return call

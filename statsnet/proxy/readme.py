@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from statsnet.signatures.coverage import coverage_warning
 from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
@@ -61,6 +62,8 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
         f"{_points(figures.kernel_class_total_variation)}; intensity histogram "
         f"{figures.intensity_earth_movers_distance_log2:.2f} log2 units away.",
     ]
+    if figures.proxy_coverage is not None:
+        lines += ["", _coverage(fit)]
     for group, title in _TITLES.items():
         lines += ["", f"## {title}", "", "| | asked | achieved |", "|---|---|---|"]
         lines += [
@@ -78,6 +81,17 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
     if fit.stored_members:
         lines += ["", "These members keep the times of their signatures: " + ", ".join(fit.stored_members)]
     return "\n".join(lines) + "\n"
+
+
+def _coverage(fit: Fit) -> str:
+    """For how much of the target's time there are operators of the same kernel classes."""
+    figures = fit.summary
+    text = (
+        f"Of the target's operator time, {figures.proxy_coverage:.1%} is in kernel classes (operator, implementation, "
+        f"dtype and layout) that this network has, {figures.candidate_coverage:.1%} in classes that a candidate had."
+    )
+    warning = coverage_warning(fit)
+    return f"{text}\n\n**{warning}**" if warning else text
 
 
 def _origin(fit: Fit, where: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from statsnet.blocks.base import with_tuples
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
@@ -23,6 +24,7 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
+from statsnet.signatures.coverage import Coverage
 from statsnet.signatures.documents import (
     EffortName,
     Fit,
@@ -58,6 +60,7 @@ class Proxy:
     rounds: tuple[Round, ...]
     build_s: float
     effort: EffortName
+    coverage: Coverage
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
 
@@ -91,6 +94,8 @@ class Proxy:
                 compression=self.compression,
                 coefficient_of_variation=measurement.coefficient_of_variation,
                 parameter_count=self.signature.memory.parameter_count,
+                candidate_coverage=self.coverage.candidates,
+                proxy_coverage=self.coverage.proxy,
             ),
             effort=self.effort,
             rounds=self.rounds,
@@ -98,6 +103,7 @@ class Proxy:
             stored_members=self.not_retimed,
             throttled=(*self.target.throttled, *(["the proxy"] if self.achieved.throttled else [])),
             recorded=self.evidence,
+            uncovered=self.coverage.uncovered,
         )
 
 
@@ -146,7 +152,7 @@ def source_of(spec: ProxySpec) -> str:
     """
     towers = [
         Tower(
-            blocks=tuple(Placed(kind=b.kind, config=_with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
+            blocks=tuple(Placed(kind=b.kind, config=with_tuples(b.config), optimizer=b.optimizer) for b in t.blocks),
             purpose=t.purpose,
         )
         for t in spec.towers
@@ -158,13 +164,6 @@ def source_of(spec: ProxySpec) -> str:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error
-
-
-def _with_tuples(value: Any) -> Any:
-    """JSON has lists where a block's configuration has tuples."""
-    if isinstance(value, dict):
-        return {name: _with_tuples(v) for name, v in value.items()}
-    return tuple(_with_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def _level(target: Target) -> Level | None:

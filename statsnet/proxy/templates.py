@@ -160,25 +160,25 @@ def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
     return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
 '''
 
-SAMPLE = '''\
-def samples(head: Block, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places in memory."""
-    x = torch.randn(head.shape, generator=generator)
+SAMPLE = Template('''\
+def samples(head: $head, count: int, generator: torch.Generator) -> list[Tensor]:
+    """Activations for a tower's first block, in `count` places in memory$others."""
+$cases    x = torch.randn(head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
     return [x.clone() for _ in range(count)]
-'''
+''')
 
-SAMPLE_WITH_INDICES = '''\
-def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
-    """Activations for a tower's first block, in `count` places in memory; or `count` tensors of indices."""
+SAMPLE_OF_OPERATOR = """\
+    if isinstance(head, Operator):
+        return head.samples(count)
+"""
+
+SAMPLE_OF_INDICES = """\
     if not isinstance(head, Block):
         return [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
-    x = torch.randn(head.shape, generator=generator)
-    x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
-    return [x.clone() for _ in range(count)]
-'''
+"""
 
-WORKING_DTYPE = '''\
+WORKING_DTYPE = Template('''\
 def working_dtype(device: str) -> torch.dtype:
     """The dtype that layers hand on to each other: autocast's if it is on."""
     kind = device.partition(":")[0]
@@ -190,8 +190,20 @@ def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> li
     for name, weight in proxy.named_parameters():
         if name.rpartition(".")[2] in SIDE_INPUTS:
             weight.data = weight.data.to(dtype)
+$handed''')
+
+HANDED = """\
     return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
-'''
+"""
+
+HANDED_TO_OPERATORS = """\
+    handed = [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+    for place, tower in enumerate(proxy.towers):
+        if isinstance(tower[0], Operator):
+            for batch, x in zip(handed, tower[0].to(dtype).samples(len(given)), strict=True):
+                batch[place] = x
+    return handed
+"""
 
 INFERENCE_STEP = '''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
@@ -226,12 +238,20 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 '''
 
-SLICED_GRADIENTS = '''\
+SLICED_GRADIENTS = Template('''\
 def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
     """The gradients of towers' outputs; that of a concatenated output becomes a slice of a wider one."""
-    wide = [getattr(tower[-1], "output_is_concatenated", False) for tower in proxy.towers]
+    wide = [getattr(tower[-1], "output_is_concatenated", False) for tower in $towers]
     pairs = zip(wide, gradients, strict=True)
     return [torch.cat([g, g], -1)[..., : g.shape[-1]] if w else g for w, g in pairs]
+''')
+
+WITHOUT_OPERATORS = '''\
+def without_operators(proxy: Proxy, of_towers: Iterable[Any]) -> list[Any]:
+    """Without those of towers that are an operator by itself. They have no backward pass: a model's backward
+    operators are among them."""
+    pairs = zip(proxy.towers, of_towers, strict=True)
+    return [value for tower, value in pairs if not isinstance(tower[0], Operator)]
 '''
 
 TRAINING_STEP = Template('''\
@@ -250,13 +270,25 @@ $optimizers
             gradients = $gradients
         for weight in weights:
             weight.grad = None
-        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
-        outputs = proxy(batch)
-        backward(weights, batch, outputs, gradients)
-$update        return outputs
+$backward$update        return outputs
 
     return step
 ''')
+
+BACKWARD = """\
+        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
+        outputs = proxy(batch)
+        backward(weights, batch, outputs, gradients)
+"""
+
+BACKWARD_WITHOUT_OPERATORS = """\
+        batch = [x.detach() for x in next(rotation)]
+        for x in without_operators(proxy, batch):
+            x.requires_grad_(x.is_floating_point())
+        outputs = proxy(batch)
+        if gradients:
+            backward(weights, batch, without_operators(proxy, outputs), gradients)
+"""
 
 WITH_OPTIMIZERS = {
     "what": "forward, backward, and the optimizers on the parameters that they own.",

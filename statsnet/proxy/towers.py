@@ -12,6 +12,7 @@ from functools import cache
 import torch
 
 from statsnet.blocks import KINDS, Config
+from statsnet.blocks.base import with_tuples
 from statsnet.signatures.documents import TowerPurpose
 
 LONGEST_TOWER = 24
@@ -67,11 +68,12 @@ def _sizes(kind_name: str, config_json: str) -> tuple[int, int]:
 
 
 def _config(config_json: str) -> Config:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(config_json).items()}
+    config: Config = with_tuples(json.loads(config_json))
+    return config
 
 
 def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
-    """(shape it reads or None for indices, shape it writes)."""
+    """(shape it reads or None if it begins a tower, shape it writes)."""
     return _shapes(block.kind, json.dumps(block.config, sort_keys=True))
 
 
@@ -79,13 +81,12 @@ def shapes(block: Placed) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
 def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
     kind = KINDS[kind_name]
     config = _config(config_json)
-    index_range = kind.index_range(config)
+    if kind.ends_tower(config):
+        return None, ()
     module = kind.on_meta(config)
     with torch.device("meta"), torch.no_grad():
-        if index_range is not None:
-            return None, tuple(module(torch.empty(index_range[0], dtype=torch.long)).shape)
-        shape = tuple(module.shape)  # type: ignore[arg-type]
-        return shape, tuple(module(torch.empty(shape)).shape)
+        x = kind.input_of(config, module)
+        return None if kind.begins_tower(config) else tuple(x.shape), tuple(module(x).shape)
 
 
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
@@ -120,7 +121,7 @@ def shuffled(towers: list[Tower], seed: int) -> list[Tower]:
 
 
 def _reads(block: Placed) -> int | None:
-    """Elements; None for indices."""
+    """Elements; None for a block that begins a tower."""
     shape = shapes(block)[0]
     return None if shape is None else math.prod(shape)
 
@@ -130,7 +131,7 @@ def _writes(block: Placed) -> int:
 
 
 def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed | None:
-    if chain[-1].config.get("output_is_concatenated"):
+    if chain[-1].config.get("output_is_concatenated") or KINDS[chain[-1].kind].ends_tower(chain[-1].config):
         return None  # its special gradient can only be given at a tower's end
     written, available = shapes(chain[-1])[1], _writes(chain[-1])
     smallest = SMALLEST_SLICE * available

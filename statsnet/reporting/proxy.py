@@ -19,7 +19,8 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.documents import Characteristic, Distances, Fit, ProxySpec
+from statsnet.signatures.coverage import coverage_warning
+from statsnet.signatures.documents import Characteristic, Distances, Fit, FitSummary, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
 GROUPS = {
@@ -94,6 +95,8 @@ def fit_report(fit: Fit) -> Report:
         report.append(
             line("Made with --effort quick: networks were measured in one process each, the finished one not again.")
         )
+    if warning := coverage_warning(fit):
+        report.append(line(warning))
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
         report.append(
             line(
@@ -206,5 +209,8 @@ def _distances(summary: Distances) -> list[tuple[str, str]]:
     distance = summary.intensity_earth_movers_distance_log2
     rows.append(("intensity", MISSING if distance is None else f"{distance:.2f} powers of two"))
     rows.append(("launches", times(summary.launches_per_s_ratio)))
-    rows.append(("coverage of the target", percent(summary.formula_coverage_target)))
+    rows.append(("time in operators with a formula", percent(summary.formula_coverage_target)))
+    if isinstance(summary, FitSummary):
+        rows.append(("kernel classes with a candidate", percent(summary.candidate_coverage)))
+        rows.append(("kernel classes in the proxy", percent(summary.proxy_coverage)))
     return rows

@@ -124,8 +124,19 @@ class Distances:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Uncovered:
+    """A kernel class of the target that the proxy lacks, its share of the target's operator time, and whether a
+    candidate had it."""
+
+    kernel_class: Label
+    share: Share
+    has_candidate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FitSummary(Distances):
-    """The distances, and how long the step takes."""
+    """The distances, and how long the step takes. `candidate_coverage` and `proxy_coverage` are the shares of the
+    target's operator time in kernel classes that a candidate has, and that the proxy has."""
 
     budget_s: PositiveSeconds | None = None
     step_latency_s: PositiveSeconds | None = None
@@ -134,6 +145,8 @@ class FitSummary(Distances):
     compression: Finite | None = None
     coefficient_of_variation: Finite | None = None
     parameter_count: Size | None = None
+    candidate_coverage: Share | None = field(default=None, metadata=IF_KNOWN)
+    proxy_coverage: Share | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +179,7 @@ class Fit:
     stored_members: tuple[str, ...] = ()
     throttled: tuple[str, ...] = ()
     recorded: dict[str, float] | None = None
+    uncovered: tuple[Uncovered, ...] | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,9 @@ SAFE_STRINGS = frozenset(
 )  # fmt: skip
 """The only strings that an operator's arguments may bring into a signature."""
 
+INFINITE = ("inf", "-inf")
+"""Orders of norms; JSON has no such number."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
@@ -77,9 +80,12 @@ class TensorSpec:
 
     @property
     def layout(self) -> str:
-        """`contiguous`, `channels_last` (4-D or 5-D), `transposed` (last two swapped) or `strided`."""
+        """`contiguous`, `channels_last` (4-D or 5-D), `transposed` (last two swapped), `expanded` (an axis of which all
+        elements are one) or `strided`."""
         if self.strides is None:
             return "contiguous"
+        if any(stride == 0 and n > 1 for n, stride in zip(self.shape, self.strides, strict=True)):
+            return "expanded"
         order = sorted(range(len(self.shape)), key=lambda d: (-self.strides[d], d))  # type: ignore[index]
         dense = _dense_in_order(self.shape, self.strides, order)
         rank = len(self.shape)

@@ -17,6 +17,7 @@ from typing import Any
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
+from statsnet.signatures.kernel_class import layout_of
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Mode, Signature, Skew
 from statsnet.signatures.statistics import intensity_bin, shares
@@ -300,7 +301,7 @@ def _cluster(member: TargetMember, index: int, cluster: Cluster, steps_per_s: fl
         op=cluster.op,
         phase=cluster.phase,
         category=cluster.category,
-        kernel_class=member.measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS,
+        kernel_class=_kernel_class(member.measurement, index, cluster),
         args=cluster.args,
         outputs=cluster.outputs,
         skew=cluster.skew,
@@ -315,6 +316,13 @@ def _cluster(member: TargetMember, index: int, cluster: Cluster, steps_per_s: fl
         else intensity_bin(cluster.flops, cluster.bytes_moved),
         counters=_counters(member, index, steps_per_s),
     )
+
+
+def _kernel_class(measurement: Measurement, index: int, cluster: Cluster) -> str:
+    """With the layout as it is told now: older files know fewer layouts."""
+    stored = measurement.kernel_class[index] or UNKNOWN_KERNEL_CLASS
+    kind, *rest = stored.split("|")
+    return "|".join([kind, *rest[:2], layout_of(kind, cluster.args)]) if len(rest) == 3 else stored
 
 
 def _counters(member: TargetMember, index: int, steps_per_s: float) -> dict[str, float]:

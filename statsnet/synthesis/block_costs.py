@@ -121,6 +121,14 @@ class BlockCosts:
         wanted = tuple(p for p in self.placed if not unwanted(self._load(p, {})))
         return replace(self, placed=wanted or self.placed)
 
+    def loads(self) -> list[StepLoad]:
+        """Of all candidates, as measured alone."""
+        return [self._load(p, {}) for p in self.placed]
+
+    def kernel_classes(self) -> set[str]:
+        """Of all candidates' operators."""
+        return {g.kernel_class for load in self.loads() for g in load.groups}
+
     def resize(self, blocks: Iterable[Placed]) -> tuple[BlockCosts, list[Placed]]:
         """New costs that also know these blocks in other sizes, and those resized blocks."""
         known, optimizers = dict(self.known), dict(self.optimizer_loads)
@@ -235,7 +243,8 @@ class BlockCosts:
         identity = _identity(placed)
         while identity not in self.block_loads:
             identity = self.resized[identity].origin
-        parts = [(self.block_loads[identity], "block")]
+        enters_autograd = not KINDS[placed.kind].ends_tower(placed.config)
+        parts = [(self.block_loads[identity], "block" if enters_autograd else "")]
         if placed.key in self.optimizer_loads:
             parts.append((self.optimizer_loads[placed.key], placed.optimizer or ""))
         return sum(self._beyond_idle_s(load, name) for load, name in parts)

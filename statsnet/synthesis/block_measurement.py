@@ -10,8 +10,8 @@ from typing import Any
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch
-from statsnet.profiling.kernels import kernel_class
 from statsnet.signatures.categories import categorize
+from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.synthesis.elsewhere import Elsewhere, Fate, mean_fate
 from statsnet.synthesis.machine_speed import MachineSpeed

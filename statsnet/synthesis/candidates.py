@@ -100,13 +100,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
     for source, share, of_source in by_source(target, budget_s=budget_s, own_sizes=own_sizes):
-        if own_sizes:
-            first, rest = _own_size_first(
-                source, of_source, largest_share(budget_s, target.mode, source.kind) * budget_s
-            )
-        else:
-            by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
-            first, rest = by_distance[:NEAREST], by_distance[NEAREST:]
+        first, rest = _nearest_first(source, share, of_source, budget_s, target.mode, own_sizes)
         nearest += first
         others += rest
         if len({c.key for c in nearest}) >= limit:
@@ -116,6 +110,22 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
         if len(chosen) < limit:
             chosen.setdefault(candidate.key, candidate)
     return list(chosen.values())
+
+
+def nearest_sizes(source: Source, budget_s: float, mode: str, *, own_sizes: bool) -> list[Candidate]:
+    """A source's candidates that come first."""
+    of_source = _of_source(source, source.share, budget_s, mode, own_sizes)
+    return _nearest_first(source, source.share, of_source, budget_s, mode, own_sizes)[0]
+
+
+def _nearest_first(
+    source: Source, share: float, of_source: list[Candidate], budget_s: float, mode: str, own_sizes: bool
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The candidates of a source that come first, and the others."""
+    if own_sizes:
+        return _own_size_first(source, of_source, largest_share(budget_s, mode, source.kind) * budget_s)
+    by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
+    return by_distance[:NEAREST], by_distance[NEAREST:]
 
 
 def _own_size_first(
@@ -132,10 +142,13 @@ def by_source(
     target: Target, *, budget_s: float, own_sizes: bool = False
 ) -> Iterator[tuple[Source, float, list[Candidate]]]:
     """Each motif, its (or its family's) share of the time, and its candidates; the most expensive first."""
-    mode = target.mode
     for source, share in by_importance(sources(target)):
-        machines = ANY if own_sizes else USUAL_MACHINES
-        yield source, share, _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode, machines)
+        yield source, share, _of_source(source, share, budget_s, target.mode, own_sizes)
+
+
+def _of_source(source: Source, share: float, budget_s: float, mode: str, own_sizes: bool) -> list[Candidate]:
+    machines = ANY if own_sizes else USUAL_MACHINES
+    return _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode, machines)
 
 
 def largest_share(budget_s: float, mode: str, kind: str = "") -> float:

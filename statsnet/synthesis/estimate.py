@@ -8,6 +8,11 @@ from typing import Any
 from statsnet.blocks import KINDS, Config
 from statsnet.blocks.base import SIDE_INPUTS
 from statsnet.blocks.conv import output_map
+from statsnet.blocks.operator_call import encoded_arguments, name_of
+from statsnet.blocks.operator_sizes import results_without_values
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.encode import encode_tensor
+from statsnet.signatures.operators import bytes_of
 
 FLOP_RATE = 1e11
 BYTE_RATE = 1e10
@@ -21,6 +26,8 @@ OPTIMIZER_PASSES = {"sgd": 3, "sgd_momentum": 6, "adagrad": 8, "rmsprop": 10, "a
 def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str | None = None) -> tuple[float, float]:
     """Seconds of the block and of its optimizer's step: products at FLOP_RATE, bytes at BYTE_RATE. Training adds
     the backward pass and the optimizer's passes over the parameters."""
+    if kind_name == "operator":
+        return CALL_S + _operator_s(config), 0.0
     kind = KINDS[kind_name]
     index_range = kind.index_range(config)
     module = kind.on_meta(config)
@@ -46,6 +53,13 @@ def estimate_s(kind_name: str, config: Config, *, training: bool, optimizer: str
 
 def _optimizer_s(optimizer: str | None, parameters: int) -> float:
     return 4 * OPTIMIZER_PASSES.get(optimizer or "", 0) * parameters / BYTE_RATE
+
+
+def _operator_s(config: Config) -> float:
+    outputs = [encode_tensor(y) for y in results_without_values(config) or []]
+    arguments = encoded_arguments(config)
+    cost = cost_of(name_of(config), arguments, outputs)
+    return (cost.flops if cost else 0.0) / FLOP_RATE + bytes_of(arguments, outputs) / BYTE_RATE
 
 
 def _flops(kind: str, config: Config, module: Any) -> float:

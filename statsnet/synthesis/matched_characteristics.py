@@ -14,6 +14,7 @@ from statsnet.signatures.target import Target
 from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.loads import MATCHED_COUNTERS, OperatorGroup, OperatorTable, StepLoad, load_of_target
 from statsnet.synthesis.modelled_devices import modelled_devices
+from statsnet.synthesis.nearest_blocks import nearest_classes, with_nearest
 from statsnet.synthesis.overhead import NONE, Overheads
 from statsnet.synthesis.recorded_devices import RecordedDevices
 
@@ -73,12 +74,20 @@ LAST_BIN = str(HIGHEST_INTENSITY_BIN - 1)
 
 class MatchedCharacteristics:
     """Row keys, weights and scale of one target. `vector(load, seconds)` gives the rows of a load that should fill
-    `seconds`: shares of the time, relative rates, modelled factors."""
+    `seconds`: shares of the time, relative rates, modelled factors. If `candidates` are given, what none of them has is
+    asked for as what is nearest to it."""
 
-    def __init__(self, target: Target, overheads: Overheads | None = None, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        overheads: Overheads | None = None,
+        elsewhere: Elsewhere | None = None,
+        candidates: Sequence[StepLoad] = (),
+    ) -> None:
         self.overheads = overheads or {}
         self.elsewhere = elsewhere
         self.load = self.load_of(target)
+        self.load = with_nearest(self.load, nearest_classes(self.load, candidates))
         groups = self.load.groups
         self.flops = sum(g.flops for g in groups)
         self.bytes = sum(g.bytes for g in groups)

@@ -24,6 +24,7 @@ from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.operator_candidates import operator_candidates
 from statsnet.workloads.building import DTYPES
 from statsnet.workloads.dtypes import MIXED
 
@@ -139,6 +140,8 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     with stages.stage(BLOCKS):
         costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
+    costs = _without_foreign(costs, rows)
+    rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere, costs.loads())
     not_retimed = before.keys() - profiled - replayed.keys() - retimed.keys()
     return Problem(
         title=request.title or title,
@@ -147,7 +150,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         budget_s=budget_s,
         asked_budget_s=request.budget_s,
         rows=rows,
-        costs=_without_foreign(costs, rows),
+        costs=costs,
         bench=bench,
         speed=speed,
         replayed=tuple(sorted({*replayed, *(name for name, m in retimed.items() if m.source == "replay")})),
@@ -174,12 +177,6 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     the next ones hardly improve the best network that they could make. Raises StatsNetError if there are none."""
     setup = bench.setup
     chosen = candidates(target, budget_s=budget_s, limit=setup.effort.candidates, own_sizes=setup.own_sizes)
-    if not chosen:
-        raise StatsNetError(
-            "no block stands for any operator of this mix",
-            cause="its signatures hold only operators that StatsNet cannot rebuild",
-            hint="statsnet show FILE lists a signature's operators",
-        )
     idle_s = bench.idle_s([c.optimizer for c in chosen if c.optimizer], speed)
     measured: MeasuredBlocks = []
     bound = math.inf
@@ -196,7 +193,28 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
         before, bound = bound, _bound(costs, rows, budget_s, setup.mode)
         if bound > (1 - LEAST_GAIN) * before or setup.deadline.passed:
             break
-    return costs
+    measured += _operators_alone(target, budget_s, bench, speed, BlockCosts.of(measured, setup.dtype, idle_s))
+    if not measured:
+        raise StatsNetError(
+            "no block stands for any operator of this mix",
+            cause="its signatures hold only operators that StatsNet cannot rebuild",
+            hint="statsnet show FILE lists a signature's operators",
+        )
+    return BlockCosts.of(measured, setup.dtype, idle_s)
+
+
+def _operators_alone(
+    target: Target, budget_s: float, bench: Bench, speed: MachineSpeed, costs: BlockCosts
+) -> MeasuredBlocks:
+    """Operators by themselves, measured, for the kernel classes that none of these costs' blocks can stand for."""
+    setup = bench.setup
+    known = _without_foreign(costs, MatchedCharacteristics(target, costs.overheads, setup.elsewhere)).loads()
+    chosen = operator_candidates(target, known, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
+    try:
+        return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
+    except ProcessError as error:
+        setup.note(f"operators by themselves were left out: {error.message}")
+        return []
 
 
 def _bound(costs: BlockCosts, rows: MatchedCharacteristics, budget_s: float, mode: str) -> float:

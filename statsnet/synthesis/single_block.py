@@ -7,7 +7,8 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS
+from statsnet.blocks.base import SIDE_INPUTS, with_tuples
+from statsnet.blocks.operator import Operator, spread
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed
 from statsnet.workloads.optimizers import make_optimizer
@@ -21,15 +22,17 @@ class SingleBlock:
 
     def __init__(self, placed: Placed, *, mode: str, dtype: torch.dtype, device: str) -> None:
         kind = KINDS[placed.kind]
-        config = {k: tuple(v) if isinstance(v, list) else v for k, v in placed.config.items()}
+        config = with_tuples(placed.config)
         with torch.device(device):
             self.module: nn.Module = kind.build(config).to(dtype=dtype)
         self.module.train(mode == "training")
-        self.training = mode == "training"
+        self.training = mode == "training" and not kind.ends_tower(config)
         self.optimizer = None
         self.indices: list[torch.Tensor] = []
         index_range = kind.index_range(config)
-        if index_range is None:
+        if isinstance(self.module, Operator):
+            self.source, self.x = self.module.samples(2)
+        elif index_range is None:
             self.source = torch.randn(tuple(self.module.shape), device=device, dtype=dtype)  # type: ignore[arg-type]
             self.x = self.source.clone().requires_grad_(self.training)
         else:
@@ -41,11 +44,13 @@ class SingleBlock:
         self.warm_input = torch.ones(8, 8, device=device, dtype=dtype)
         with torch.no_grad():
             y = self.module(self._input())
+        if not self.training:
+            return
         self.grad = torch.randn_like(y) / y.numel() ** 0.5
         if getattr(self.module, "output_is_concatenated", False):
             self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
         stepped = [p for name, p in self.module.named_parameters() if name not in SIDE_INPUTS]
-        if self.training and stepped and placed.optimizer:
+        if stepped and placed.optimizer:
             self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))
 
     def _input(self) -> torch.Tensor:
@@ -53,7 +58,7 @@ class SingleBlock:
             self.turn += 1
             return self.indices[self.turn % len(self.indices)]
         with torch.no_grad():
-            self.x.copy_(self.source)
+            spread(self.x).copy_(spread(self.source))
         return self.x
 
     def run(self) -> None:
@@ -84,6 +89,17 @@ class SingleBlock:
             y = self.framework_warmer(self.warm_input)
         if self.training:
             y.sum().backward()
+
+
+def single_block(placed: Placed, *, mode: str, dtype: torch.dtype, device: str) -> SingleBlock | None:
+    """The block, which has run once. None for an operator by itself that refuses its operands: not all that an operator
+    asks of them is known before."""
+    try:
+        return SingleBlock(placed, mode=mode, dtype=dtype, device=device)
+    except Exception:
+        if not KINDS[placed.kind].ends_tower(placed.config):
+            raise
+        return None
 
 
 class IdleStep(SingleBlock):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from statsnet.proxy.spec import Proxy, make_spec
+from statsnet.signatures.coverage import coverage_of
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.problem import Problem
@@ -34,10 +35,12 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         budget_s=problem.asked_budget_s or problem.budget_s * drift,
         environment=bench.setup.environment,
     )
+    achieved = target_of(signature)
     return Proxy(
         spec=spec,
         target=target,
-        achieved=target_of(signature),
+        achieved=achieved,
+        coverage=coverage_of(target, problem.costs.kernel_classes(), achieved),
         signature=signature,
         replayed=problem.replayed,
         not_retimed=problem.not_retimed,

@@ -39,7 +39,10 @@ from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
 from statsnet.synthesis.elsewhere import Elsewhere
-from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
+from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock, single_block
+
+NOTHING = BlockPart(operators=(), framework_s=0.0)
+"""Of a block that does not run: nothing can be made of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,9 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
             if reference:
                 reference.look_now_and_then()
             block = self._block(placed, device)
+            if block is None:
+                measured.append(BlockMeasurement(block=NOTHING, optimizer=NOTHING))
+                continue
             measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
         if reference:
             reference.look()
@@ -115,10 +121,11 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         device = environment.select(self.device)
         flush = cache_flush(device)
         for placed in self.blocks:
-            run_in_range(partial(_run_flushed, self._block(placed, device), flush), device)
+            if block := self._block(placed, device):
+                run_in_range(partial(_run_flushed, block, flush), device)
 
-    def _block(self, placed: Placed, device: str) -> SingleBlock:
-        return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+    def _block(self, placed: Placed, device: str) -> SingleBlock | None:
+        return single_block(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
 
 
 def _run_flushed(block: SingleBlock, flush: Callable[[], object]) -> None:

@@ -124,7 +124,17 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"shape": (8, 5), "functions": (name,), **({"operand": (5,)} if name in BINARY else {})} for name in FUNCTIONS
     ]
     + [{"shape": (8, 4, 5), "functions": ("mul", "tanh", "add"), "operand": (8, 1, 5)}],
-}
+    "operator": [
+        {
+            "operator": ("tanh", "default"), "spelling": "torch", "operands": (("own", (8, 4), (8, 1)),),
+            "arguments": (("operand", 0),), "output": -1,
+        },
+        {
+            "operator": ("max", "dim"), "spelling": "torch", "operands": (("own", (8, 4, 5), ()),),
+            "arguments": (("operand", 0), ("number", 2), ("usual",)), "output": 0,
+        },
+    ],
+}  # fmt: skip
 
 
 def test_every_kind_is_checked() -> None:

@@ -10,7 +10,8 @@ import torch
 
 from statsnet.measure.device_kernels import Kernel
 from statsnet.profiling.kernel_log import KernelLog, implementations
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation, kernel_class
+from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.signatures.kernel_class import kernel_class
 
 CONVOLUTION = (
     "onednn_verbose,v1,primitive,exec,cpu,convolution,brgconv:avx512_core,forward_training,"

@@ -11,11 +11,12 @@ from profiling_helpers import captured, tiny_signature
 
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.operator_schemas import overload
-from statsnet.profiling.replay import arguments, index_bound, replay_clusters
+from statsnet.profiling.replay import arguments, replay_clusters
 from statsnet.profiling.tasks import ReplayOperators
+from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import compact_arguments, flatten_arguments
+from statsnet.workloads.torch_operators import overload
 
 WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")
 

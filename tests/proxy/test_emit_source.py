@@ -24,10 +24,10 @@ Source = Callable[..., str]
 MODES = ["inference", "training"]
 CODE = """
 import hashlib, json, sys
+from statsnet.blocks.base import with_tuples
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, build_towers
-tuples = lambda c: {k: tuple(v) if isinstance(v, list) else v for k, v in c.items()}
-rows = [(Placed(kind=k, config=tuples(c), optimizer=o), n) for k, c, o, n in json.loads(sys.argv[1])]
+rows = [(Placed(kind=k, config=with_tuples(c), optimizer=o), n) for k, c, o, n in json.loads(sys.argv[1])]
 text = network_source(build_towers(rows), title="A test", spec_id="sha256:0", mode=sys.argv[2],
                       dtype="float32", seed=0)
 print(hashlib.sha256(text.encode()).hexdigest())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from statsnet.proxy.readme import proxy_readme
 from statsnet.proxy.spec import source_of
-from statsnet.signatures.documents import Fit, FitSummary, ProxySpec, SpecBlock, SpecMember, SpecTower
+from statsnet.signatures.documents import Fit, FitSummary, ProxySpec, SpecBlock, SpecMember, SpecTower, Uncovered
 
 SPEC = ProxySpec(
     id="",
@@ -65,3 +65,13 @@ def test_it_shows_ten_lines_of_the_network_and_the_picture() -> None:
     shown = lines[begin : lines.index("```", begin)]
     assert shown == [f"nn.Sequential(Softmax(shape=({size},), axis=0))," for size in range(9, 19)] + ["..."]
     assert any("(fit.svg)" in line for line in lines)
+
+
+def test_coverage_is_told_where_it_is_known() -> None:
+    """And what is missing, if it is too much."""
+    assert not any("kernel classes (operator" in line for line in readme(SPEC))
+    missing = (Uncovered(kernel_class="tanh|aten|float32|strided", share=0.1, has_candidate=True),)
+    summary = replace(FIT.summary, candidate_coverage=1.0, proxy_coverage=0.9)
+    text = proxy_readme(SPEC, replace(FIT, summary=summary, uncovered=missing), source_of(SPEC))
+    assert "90.0% is in kernel classes" in text
+    assert "tanh|aten|float32|strided (10.0%)" in text

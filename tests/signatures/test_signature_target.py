@@ -55,7 +55,7 @@ def test_clusters_per_second(target: Target) -> None:
     assert (untimed.timed, untimed.time_per_call_s) == (False, None)
     assert embedding.skew is not None
     assert mm.args[1]["strides"] == [1, 16]
-    assert relu.kernel_class == "activation|aten|float32|n"
+    assert relu.kernel_class == "activation|aten|float32|contiguous"
 
 
 def test_rates_add_up(target: Target) -> None:
@@ -83,7 +83,7 @@ def test_shares_of_operator_time(target: Target) -> None:
             "other": OPAQUE / total,
         }
     )
-    assert target.kernel_class_shares["gemm|mkl:sgemm|float32|n"] == pytest.approx(MM / total)
+    assert target.kernel_class_shares["gemm|mkl:sgemm|float32|nt"] == pytest.approx(MM / total)
     assert sum(target.kernel_class_shares.values()) == pytest.approx(1)
     assert target.phase_shares == pytest.approx({"forward": 1})
 

@@ -51,7 +51,8 @@ def answers(profile: Signature, *, slower: float = 1.0) -> Callable[[Task[Any]],
             case ProfileWorkload():
                 return Profile(signature=replace(profile), reference_latency_s=reference_s)
             case ReplayOperators():
-                replayed = replace(measurement, source="replay")
+                parts = [*measurement.cluster_time_s, measurement.framework_time_s]
+                replayed = replace(measurement, step_latency_s=(sum(t or 0.0 for t in parts),), source="replay")
                 return Replayed(measurement=replayed, reference_latency_s=reference_s)
             case TimeWorkload():
                 return beside_a_reference_network(measurement.latency_s)

@@ -12,6 +12,7 @@ import pytest
 
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers
+from statsnet.workloads.torch_operators import overload
 
 CONV = {
     "batch": 1,
@@ -23,6 +24,23 @@ CONV = {
     "padding": (1, 1),
 }
 MAPS = {"batch": 1, "channels": 4, "size": (8, 8)}
+
+
+def operator(
+    name: str, *operands: tuple[tuple[int, ...], tuple[int, ...]], more: tuple[Any, ...] = (), spelling: str = "aten"
+) -> dict[str, Any]:
+    """Configuration of an operator by itself, on operands of these shapes and strides."""
+    count = len(overload(f"aten.{name}")._schema.arguments)
+    given = (*(("operand", i) for i in range(len(operands))), *more)
+    return {
+        "operator": tuple(name.split(".")),
+        "spelling": spelling,
+        "operands": tuple(("own", shape, strides) for shape, strides in operands),
+        "arguments": (*given, *(("usual",) for _ in range(count - len(given)))),
+        "output": -1,
+    }
+
+
 SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("parameters", {"shape": (24, 4), "rows_read": 10}, 2),
     ("conv", {**CONV, "norm": True, "residual": True, "activation": "relu", "groups": 1}, 3),
@@ -51,6 +69,10 @@ SMALL: list[tuple[str, dict[str, Any], int]] = [
     ("reduce", {"function": "sum", "shape": (8, 16), "axes": (1,)}, 1),
     ("topk", {"shape": (8, 16), "count": 4}, 1),
     ("pointwise", {"shape": (8, 16), "functions": ("mul", "scale", "tanh"), "operand": (1, 16)}, 2),
+    ("operator", operator("tanh.default", ((8, 16), (32, 1)), spelling="torch"), 2),
+    ("operator", operator("bmm.default", ((2, 8, 16), ()), ((2, 16, 4), (64, 1, 16)), spelling="torch"), 1),
+    ("operator", operator("tanh_backward.default", ((8, 16), (0, 1)), ((8, 16), ())), 1),
+    ("operator", operator("argmax.default", ((8, 16), ()), more=(("number", 1),), spelling="torch"), 1),
 ]
 """Kind, configuration and how often; every kind of block is there."""
 

@@ -24,11 +24,14 @@ from statsnet.synthesis.tasks import MeasureBlocks
 def test_candidates_are_measured_until_the_next_ones_promise_nothing(
     profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here all blocks measure the same, so that the second handful brings nothing."""
+    """Here all blocks measure the same, so that the second handful brings nothing. Operators by themselves follow, for
+    what those blocks do not have."""
     monkeypatch.setattr(problems, "AT_A_TIME", 4)
     tasks = play(monkeypatch, benches, answers(profile))
     prepare(mix_of(profile), bench, ProxyRequest(mix_text="a mix"), Design())
-    assert [len(task.blocks) for task in tasks if isinstance(task, MeasureBlocks)] == [4, 4]
+    first, second, alone = (task.blocks for task in tasks if isinstance(task, MeasureBlocks))
+    assert (len(first), len(second)) == (4, 4)
+    assert {block.kind for block in alone} == {"operator"}
 
 
 def test_a_budget_that_is_asked_for_is_meant_at_the_present_speed(

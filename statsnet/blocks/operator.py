@@ -1,0 +1,107 @@
+"""Any operator of ATen that is pure computation, on operands of given shapes, strides and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from statsnet.blocks.base import BlockKind, Config
+from statsnet.blocks.operator_call import operands_of
+from statsnet.blocks.operator_reading import call_of
+from statsnet.blocks.operator_sizes import narrowed, resized
+from statsnet.blocks.operator_source import arguments_source, helpers_used
+from statsnet.blocks.operator_spelling import NAMESPACE, spelled
+from statsnet.blocks.operator_values import MADE_BY
+from statsnet.signatures.model import Cluster
+
+
+class Operator(nn.Module):
+    """One operator on operands with strides of their own, which stand for other branches of a model.
+
+    The first operand is the input: it is replaced in every step by a tensor of its layout (`samples`). So no time is
+    spent on views, and this block begins a tower. No gradient flows through it: an operator of a backward pass is
+    a block like any other.
+    """
+
+    def __init__(self, function: Callable[..., Any], *operands: Tensor, keep: tuple = ()) -> None:
+        super().__init__()
+        self.function, self.operands, self.others, self.keep = function, operands, operands[1:], keep
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, *self.others)
+
+    def samples(self, count: int) -> list[Tensor]:
+        """Inputs in `count` places in memory."""
+        x = self.operands[0]
+        return [spread(x).clone().as_strided(x.shape, x.stride()) for _ in range(count)]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """Moves or converts the operands. All keep their strides, those in `keep` their dtype too."""
+        moved = []
+        for place, x in enumerate(self.operands):
+            y = fn(spread(x))
+            y = spread(x).to(y.device) if place in self.keep else y
+            moved.append(y.as_strided(x.shape, x.stride()))
+        self.operands, self.others = tuple(moved), tuple(moved[1:])
+        return self
+
+
+def spread(x: Tensor) -> Tensor:
+    """All of the memory from a tensor's first to its last element, as one axis."""
+    count = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    return x.as_strided((count,), (1,))
+
+
+class OperatorKind(BlockKind):
+    """The generic kind. It recognises no motif: synthesis asks for it (`of_call`) where no other block has an operator
+    in its layout."""
+
+    name = "operator"
+    module = Operator
+    helpers = (spread, *MADE_BY.values())
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        return None
+
+    def of_call(self, cluster: Cluster, own_dtype: str) -> Config | None:
+        """The operator as it was called; None if it cannot be rebuilt. Tensors of `own_dtype` follow the network's."""
+        config = call_of(cluster, own_dtype)
+        return None if config is None else spelled(config)
+
+    def scaled(self, config: Config, divisor: float) -> Config | None:
+        return resized(config, 1 / divisor)
+
+    def narrowed(self, config: Config, divisor: int) -> Config | None:
+        return narrowed(config, divisor)
+
+    def begins_tower(self, config: Config) -> bool:
+        return True
+
+    def ends_tower(self, config: Config) -> bool:
+        return True
+
+    def steady(self, config: Config) -> bool:
+        return False
+
+    def input_of(self, config: Config, module: nn.Module) -> Tensor:
+        operands: Any = module.operands
+        own: Tensor = operands[0]
+        return own
+
+    def elements_read(self, config: Config) -> int:
+        return sum(o.numel for o in operands_of(config))
+
+    def helpers_of(self, configs: list[Config]) -> tuple[Any, ...]:
+        used = helpers_used(configs)
+        others = {name for name in used if name in ("positive", "fraction")}
+        return (spread, *(f for name, f in MADE_BY.items() if name in used or (others and name == "normal")))
+
+    def arguments(self, config: Config) -> list[str] | None:
+        return arguments_source(config)
+
+    def build(self, config: Config) -> nn.Module:
+        names = {**NAMESPACE, **MADE_BY, "Operator": Operator}
+        module: nn.Module = eval(f"Operator({', '.join(arguments_source(config))})", names)
+        return module

@@ -1,0 +1,143 @@
+"""One call of an operator as a block's configuration: from a captured call, to torch's arguments, to source.
+
+A configuration holds
+    operator    the words of its name, ("tanh", "default")
+    spelling    how the network calls it: "torch", "F" (torch.nn.functional), "method" or "aten"
+    operands    its tensors in order: (dtype, shape, strides); the network's dtype is "own", contiguous strides are ()
+    arguments   its arguments in the schema's order, each one of
+                ("operand", place), ("operands", (place, ...)) where -1 is None, ("nothing",),
+                ("usual",) for the default, ("number", x), ("numbers", (x, ...)), ("infinity", sign), ("word", "mean"),
+                ("dtype", name), ("format", name), ("device",)
+    output      which of several results is handed on; -1 for the only one
+All are numbers, words and tuples of them, so that a spec's file can be checked before it becomes source.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from statsnet.blocks.base import Config
+from statsnet.blocks.operator_schema import runnable
+from statsnet.signatures.indices import bound_of
+from statsnet.signatures.operators import ITEM_SIZE, TensorSpec
+from statsnet.workloads.torch_operators import overload
+
+OWN = "own"
+OF_MEMORY = ("pin_memory", "non_blocking")
+"""Arguments that say how memory is had, and are left to torch."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """One tensor of a call. `strides` are in elements."""
+
+    dtype: str
+    shape: Shape
+    strides: Shape
+
+    @property
+    def is_contiguous(self) -> bool:
+        return not any(n > 1 and s != usual for n, s, usual in self._axes())
+
+    def _axes(self) -> list[tuple[int, int, int]]:
+        return list(zip(self.shape, self.strides, contiguous_strides(self.shape), strict=True))
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def layout(self) -> str:
+        """As in `TensorSpec`."""
+        strides = None if self.is_contiguous else self.strides
+        return TensorSpec(shape=self.shape, dtype=self.dtype, strides=strides).layout
+
+    @property
+    def entry(self) -> tuple[Any, ...]:
+        """As an entry of a configuration."""
+        return self.dtype, self.shape, () if self.is_contiguous else self.strides
+
+
+def contiguous_strides(shape: Shape) -> Shape:
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def operands_of(config: Config) -> list[Operand]:
+    """Raises ValueError for what is no tensor."""
+    operands = []
+    for dtype, shape, strides in config["operands"]:
+        known = dtype == OWN or dtype in ITEM_SIZE
+        fits = len(strides) in (0, len(shape)) and all(isinstance(n, int) and n >= 0 for n in (*shape, *strides))
+        if not (known and fits):
+            raise ValueError("an operand is no tensor")
+        operands.append(Operand(dtype=dtype, shape=tuple(shape), strides=tuple(strides) or contiguous_strides(shape)))
+    return operands
+
+
+def name_of(config: Config) -> str:
+    """`aten.tanh.default`. Raises ValueError for an operator that may not be a block."""
+    name = ".".join(("aten", *config["operator"]))
+    if runnable(name) != name:
+        raise ValueError(f"{name} may not stand in a network")
+    return name
+
+
+def index_limit(config: Config) -> int:
+    """Integers in the operands stay below this."""
+    return max(1, bound_of(name_of(config), encoded_arguments(config)))
+
+
+def encoded_arguments(config: Config) -> list[Any]:
+    """The arguments as `signatures.operators` encodes them. Own dtypes are float32."""
+    operands = [_encoded(o) for o in operands_of(config)]
+    encoded: list[Any] = []
+    for kind, *value in config["arguments"]:
+        if kind == "operand":
+            encoded.append(operands[value[0]])
+        elif kind == "operands":
+            encoded.append({"tensors": [operands[place] if place >= 0 else None for place in value[0]]})
+        else:
+            given = list(value[0]) if kind == "numbers" else value[0] if value else None
+            encoded.append(given if kind in ("number", "numbers", "word") else None)
+    return encoded
+
+
+def _encoded(operand: Operand) -> dict[str, Any]:
+    dtype = "float32" if operand.dtype == OWN else operand.dtype
+    strides = {} if operand.is_contiguous else {"strides": list(operand.strides)}
+    return {"shape": list(operand.shape), "dtype": dtype, **strides}
+
+
+def torch_arguments(config: Config, tensors: list[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments of the operator, with these tensors as its operands."""
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for argument, (kind, *rest) in zip(overload(name_of(config))._schema.arguments, config["arguments"], strict=True):
+        value: Any = rest[0] if rest else None
+        if kind == "usual":
+            given = argument.default_value
+        elif kind == "operand":
+            given = tensors[value]
+        elif kind == "operands":
+            given = [None if place < 0 else tensors[place] for place in value]
+        elif kind == "dtype":
+            given = tensors[0].dtype if value == OWN else getattr(torch, value)
+        elif kind == "format":
+            given = getattr(torch, value)
+        elif kind == "nothing":
+            given = None
+        elif kind == "infinity":
+            given = value * math.inf
+        else:
+            given = tensors[0].device if kind == "device" else list(value) if kind == "numbers" else value
+        if argument.kwarg_only:
+            keyword[argument.name] = given
+        else:
+            positional.append(given)
+    return positional, keyword

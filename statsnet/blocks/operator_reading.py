@@ -1,0 +1,174 @@
+"""From a captured call, as a signature holds it, to an operator's configuration (operator_call.py)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from statsnet.blocks.base import Config
+from statsnet.blocks.operator_call import OF_MEMORY, OWN
+from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, flatten_tensor_list, is_tensor
+from statsnet.workloads.torch_operators import overload
+
+MOST_OPERANDS = 128
+
+FACTORY_SHAPE = (1,)
+"""An operator without tensors is handed one of this shape, which says on which device it runs."""
+
+
+def call_of(cluster: Cluster, own_dtype: str) -> Config | None:
+    """The configuration that runs a captured call; None if it is not one of pure computation on dense tensors. Tensors
+    of `own_dtype` follow the network's."""
+    name = runnable(cluster.op)
+    if name is None:
+        return None
+    reader = _Reader(own_dtype=own_dtype, outputs=list(cluster.outputs), operands=[])
+    schema = overload(name)._schema.arguments
+    if len(cluster.args) != len(schema):
+        return None
+    try:
+        arguments = tuple(reader.argument(a, encoded) for a, encoded in zip(schema, cluster.args, strict=True))
+    except _NotKnownError:
+        return None
+    masked = base_name(name).removesuffix("_") in INDEXING and any(o[0] in ("bool", "uint8") for o in reader.operands)
+    if len(reader.operands) > MOST_OPERANDS or masked:
+        return None
+    if reader.operands:
+        arguments = _main_first(reader.operands, arguments)
+    else:
+        arguments = tuple(("device",) if a.name == "device" else e for a, e in zip(schema, arguments, strict=True))
+        reader.operands.append((OWN, FACTORY_SHAPE, ()))
+    return {
+        "operator": tuple(name.split(".")[1:]),
+        "spelling": "aten",
+        "operands": tuple(reader.operands),
+        "arguments": arguments,
+        "output": _output(overload(name), list(cluster.outputs)),
+    }
+
+
+def _main_first(operands: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Puts the first operand with the most axes in front: it is the input, and its outermost axis is the batch. Returns
+    the arguments with the operands' new places."""
+    main = max(range(len(operands)), key=lambda place: (len(operands[place][1]), -place))
+    operands.insert(0, operands.pop(main))
+
+    def moved(place: int) -> int:
+        return 0 if place == main else place + 1 if 0 <= place < main else place
+
+    def entry(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        if given[0] == "operand":
+            return "operand", moved(given[1])
+        return ("operands", tuple(map(moved, given[1]))) if given[0] == "operands" else given
+
+    return tuple(entry(given) for given in arguments)
+
+
+def _output(function: Any, outputs: list[Any]) -> int:
+    """The first result of numbers with a fraction, else the first that is there."""
+    returns = function._schema.returns
+    if len(returns) == 1 and str(returns[0].type) == "Tensor":
+        return -1
+    there = [i for i, o in enumerate(outputs) if o is not None]
+    return next((i for i in there if outputs[i]["dtype"].startswith(("float", "bfloat"))), there[0] if there else 0)
+
+
+class _NotKnownError(Exception):
+    """An argument that a signature does not tell."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """Turns encoded arguments into entries of a configuration, and collects the operands."""
+
+    own_dtype: str
+    outputs: list[Any]
+    operands: list[tuple[Any, ...]]
+
+    def argument(self, argument: Any, encoded: Any) -> tuple[Any, ...]:
+        kind = type_of(argument)
+        if kind.startswith("ScalarType"):
+            return self._dtype(kind)
+        if kind == "MemoryFormat?":
+            return self._format()
+        if argument.name in OF_MEMORY:
+            return ("usual",)
+        if encoded is None:
+            return self._missing(argument, kind)
+        if kind.startswith("Tensor"):
+            return self._tensors(encoded)
+        if isinstance(encoded, str):
+            if encoded in INFINITE:
+                return "infinity", -1 if encoded.startswith("-") else 1
+            return _known("word", encoded in SAFE_STRINGS, encoded)
+        if isinstance(encoded, list):
+            return _known("numbers", all(isinstance(v, (bool, int, float)) for v in encoded), tuple(encoded))
+        return ("usual",) if encoded == argument.default_value else _known("number", _is_number(encoded), encoded)
+
+    def _missing(self, argument: Any, kind: str) -> tuple[Any, ...]:
+        if argument.has_default_value():
+            return ("usual",)
+        if kind.endswith("?"):
+            return ("nothing",)
+        if kind in ("number", "float"):
+            return "infinity", -1  # of a mask: JSON has no infinity
+        raise _NotKnownError
+
+    def _tensors(self, encoded: Any) -> tuple[Any, ...]:
+        if is_tensor(encoded):
+            return "operand", self._place(encoded)
+        if _is_number(encoded):  # it becomes a tensor without axes
+            return "number", encoded
+        entries = flatten_tensor_list(encoded["tensors"]) if isinstance(encoded, dict) else []
+        places = []
+        for entry in entries:
+            for _ in range(1 if entry is None else entry.get("times", 1)):
+                places.append(-1 if entry is None else self._place(entry))
+                if len(places) > MOST_OPERANDS:
+                    raise _NotKnownError
+        return _known("operands", isinstance(encoded, dict), tuple(places))
+
+    def _place(self, tensor: dict[str, Any]) -> int:
+        dense = not any(tensor.get(key) is not None for key in ("sparse", "elements", "squares"))
+        dtype = OWN if tensor["dtype"] == self.own_dtype else tensor["dtype"]
+        if not dense or dtype.startswith(("q", "float8")):
+            raise _NotKnownError
+        self.operands.append((dtype, tuple(tensor["shape"]), tuple(tensor.get("strides", ()))))
+        return len(self.operands) - 1
+
+    def _dtype(self, kind: str) -> tuple[Any, ...]:
+        """A dtype is not kept; it is the result's."""
+        written = next((o["dtype"] for o in self.outputs if o is not None), None)
+        if written is None:
+            raise _NotKnownError
+        first = self.operands[0][0] if self.operands else None
+        name = OWN if written == self.own_dtype and first == OWN else written
+        return ("usual",) if kind.endswith("?") and first == name else ("dtype", name)
+
+    def _format(self) -> tuple[Any, ...]:
+        """Kept where the result is laid out otherwise than the operand."""
+        written = next((o for o in self.outputs if o is not None), None)
+        if written is None or not self.operands:
+            return ("usual",)
+        _, shape, strides = self.operands[0]
+        new = tuple(written.get("strides", ()))
+        if strides == new or tuple(written["shape"]) != shape:
+            return ("usual",)
+        if not new:
+            return "format", "contiguous_format"
+        last = {4: "channels_last", 5: "channels_last_3d"}.get(len(new))
+        return ("format", last) if last and new[1] == 1 else ("usual",)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) and (not isinstance(value, float) or math.isfinite(value))
+
+
+def _known(kind: str, holds: bool, value: Any) -> tuple[Any, ...]:
+    if not holds:
+        raise _NotKnownError
+    return kind, value

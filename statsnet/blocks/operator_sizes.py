@@ -1,0 +1,239 @@
+"""A configured operator in other sizes: which axes of its operands change together, and which may change at all.
+
+No table says this for an operator. So hypotheses are tried, the most careful first: an axis of the input changes, and
+with it those of equal length at the same place of other operands, counted from the front, then from the back; then that
+axis alone; then all of equal length; then every operand's first axis. Numbers among the arguments that are as long
+change too. The first hypothesis counts under which the operator still runs, its results have as many axes as before,
+and all operands keep their layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from statsnet.blocks.base import Config
+from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, operands_of, torch_arguments
+from statsnet.blocks.operator_source import argument_names, operand_sources
+from statsnet.blocks.operator_spelling import meta_operands
+from statsnet.blocks.operator_values import MADE_BY
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.strides import resized_strides
+from statsnet.workloads.torch_operators import overload
+
+Place = tuple[int, int]
+"""An operand and one of its axes."""
+
+FEWEST = 16
+"""An inner axis is not made shorter than this: kernels run along it in vectors."""
+
+NEAR = 1.4
+"""A size within this factor of the wanted one will do."""
+
+BY_INDEX = frozenset({
+    "index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl", "index_select", "index_add",
+    "index_copy", "index_fill", "gather", "scatter", "scatter_add", "scatter_reduce", "embedding", "_embedding_bag",
+    "_embedding_bag_forward_only", "take", "put",
+})  # fmt: skip
+"""Their time goes by the number of indices, and their rows should shrink with it: all first axes change."""
+
+WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
+"""Arguments without a batch axis."""
+
+LARGEST_TRIED = 50_000
+"""Operators on more elements are not run to see whether they can be."""
+
+SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_shape", "output_size", "input_size",
+         "input_sizes", "split_sizes", "rows", "end")  # fmt: skip
+"""Words in names of arguments that are lengths of axes."""
+
+
+def resized(config: Config, factor: float) -> Config | None:
+    """The operator about `factor` times as large: the outermost axes of its input change first, the innermost last.
+    None if they cannot change by so much."""
+    if ("device",) in config["arguments"]:
+        return _resized_factory(config, factor)
+    changed, left = config, factor
+    rank = len(operands_of(config)[0].shape)
+    for axis in _in_turn(config, rank):
+        length = operands_of(changed)[0].shape[axis]
+        fewest = FEWEST if axis == rank - 1 and rank > 1 else 1
+        new = max(fewest, round(length * left))
+        if length <= fewest or new == length:
+            continue
+        lengths = (new, 2) if new == 1 and length > 2 else (new,)  # an axis of one element has no layout
+        tried = next(filter(None, (_changed(changed, (0, axis), n) for n in lengths)), None)
+        if tried is None:
+            continue
+        changed, left = tried, left * length / operands_of(tried)[0].shape[axis]
+        if 1 / NEAR < left < NEAR:
+            return changed
+    return None
+
+
+def _resized_factory(config: Config, factor: float) -> Config | None:
+    """An operator without tensors: the length among its arguments changes."""
+    arguments = list(config["arguments"])
+    for place, (kind, *value) in enumerate(arguments):
+        first = value[0][:1] if kind == "numbers" else value if kind == "number" else ()
+        length = first[0] if first else 0
+        new = round(length * factor) if isinstance(length, int) else 0
+        if length > 1 and new >= 1:
+            arguments[place] = (kind, (new, *value[0][1:]) if kind == "numbers" else new)
+            return {**config, "arguments": tuple(arguments)}
+    return None
+
+
+def narrowed(config: Config, divisor: int) -> Config | None:
+    """The operator with the longest axes of its other operands divided, as the weight of a product; None if it has
+    none that matters."""
+    operands = operands_of(config)
+    if len(operands) < 2:
+        return None
+    largest = max(range(1, len(operands)), key=lambda i: operands[i].numel)
+    if operands[largest].numel < operands[0].numel / 4:
+        return None
+    changed: Config | None = config
+    while divisor > 1 and changed is not None:
+        shape = operands_of(changed)[largest].shape
+        axes = sorted((a for a in range(len(shape)) if shape[a] >= 2 * FEWEST), key=lambda a: -shape[a])
+        halves = (_changed(changed, (largest, axis), shape[axis] // 2) for axis in axes)
+        changed = next(filter(None, halves), None)
+        divisor //= 2
+    return changed
+
+
+def _in_turn(config: Config, rank: int) -> list[int]:
+    """The axes of the input, the safest to change first."""
+    base = base_name(name_of(config))
+    if base == "convolution_backward":
+        return [0]  # the sizes of its maps depend on each other, and are not checked without values
+    return [0, *range(2, rank), *range(1, min(rank, 2))] if base == "convolution" else list(range(rank))
+
+
+def _changed(config: Config, place: Place, length: int) -> Config | None:
+    """The operator with another length of one operand's axis, and of all that must change with it."""
+    operands = operands_of(config)
+    old = operands[place[0]].shape[place[1]]
+    before = _result_shapes(_key(config))
+    for places in _hypotheses(config, operands, place):
+        changed = [_with(config, operands, places, old, length, numbers) for numbers in (True, False)]
+        for tried in changed if changed[0] != changed[1] else changed[:1]:
+            if [o.layout for o in operands_of(tried)] != [o.layout for o in operands]:
+                continue
+            after = _result_shapes(_key(tried))
+            fits = before is None or (after is not None and [len(s) for s in after] == [len(s) for s in before])
+            if fits and _runs(tried):
+                return tried
+    return None
+
+
+def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterator[frozenset[Place]]:
+    """Sets of axes that may have to change together."""
+    number, axis = place
+    base = base_name(name_of(config)).removesuffix("_")
+    shapes = [() if axis == 0 and n in WEIGHTS else o.shape
+              for o, n in zip(operands, argument_names(config), strict=True)]  # fmt: skip
+    length, behind = operands[number].shape[axis], axis - len(operands[number].shape)
+    front = {(i, axis) for i, s in enumerate(shapes) if axis < len(s) and s[axis] == length}
+    back = {(i, len(s) + behind) for i, s in enumerate(shapes) if -behind <= len(s) and s[behind] == length}
+    first = {(i, 0) for i, s in enumerate(shapes) if s and s[0] > 1}
+    if axis == 0 and base in BY_INDEX:
+        yield frozenset(first)
+    yield frozenset({place, *front})
+    if _is_lax(base):
+        return
+    yield frozenset({place, *back})
+    yield frozenset({place, *front, *back})
+    yield frozenset({place})
+    for other in sorted(front | back):
+        yield frozenset({place, other})
+    yield frozenset({place, *((i, a) for i, s in enumerate(shapes) for a, n in enumerate(s) if n == length)})
+    if axis == 0:
+        yield frozenset(first)
+
+
+def _is_lax(base: str) -> bool:
+    """Whether an operator may trust its caller, as those of autograd do, and read past the end of what does not fit."""
+    return "_backward" in base or base.startswith("_") or base.startswith(("mkldnn", "embedding"))
+
+
+def _runs(config: Config) -> bool:
+    """Whether an operator runs with values. True for large operands, and for what might crash: that is for the process
+    to find out that measures it."""
+    count = sum(o.numel for o in operands_of(config))
+    if count > LARGEST_TRIED or _is_lax(base_name(name_of(config))):
+        return True
+    names = {"torch": torch, **MADE_BY}
+    try:
+        operands = [eval(text, names) for text in operand_sources(config)]  # of checked words and numbers
+        positional, keyword = torch_arguments(config, operands)
+        with torch.no_grad():
+            overload(name_of(config))(*positional, **keyword)
+    except Exception:  # its own check of its arguments
+        return False
+    return True
+
+
+def _with(
+    config: Config, operands: list[Operand], places: frozenset[Place], old: int, new: int, numbers: bool
+) -> Config:
+    """The configuration with these axes `new` / `old` times as long; with `numbers`, also lengths among arguments."""
+    entries = []
+    for number, operand in enumerate(operands):
+        shape = list(operand.shape)
+        for axis in range(len(shape)):
+            if (number, axis) in places:
+                shape[axis] = new if shape[axis] == old else max(1, round(shape[axis] * new / old))
+        strides = (
+            contiguous_strides(tuple(shape))
+            if operand.is_contiguous
+            else resized_strides(operand.shape, operand.strides, shape)
+        )
+        entries.append(Operand(dtype=operand.dtype, shape=tuple(shape), strides=strides).entry)
+    arguments = config["arguments"]
+    if numbers:
+        schema = overload(name_of(config))._schema.arguments
+        axes = {axis for number, axis in places if number == 0}
+        arguments = tuple(_lengths(a.name, e, axes, old, new) for a, e in zip(schema, arguments, strict=True))
+    return {**config, "operands": tuple(entries), "arguments": arguments}
+
+
+def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: int) -> tuple[Any, ...]:
+    """An argument that holds lengths of axes, with the new length."""
+    if not any(word in name.split("_") or name == word for word in SIZES):
+        return entry
+    if entry[0] == "number" and entry[1] == old and not isinstance(entry[1], bool):
+        return "number", new
+    if entry[0] == "numbers":
+        kept = entry[1]
+        at_axes = [a for a in axes if a < len(kept) and kept[a] == old]
+        return "numbers", tuple(new if i in at_axes else v for i, v in enumerate(kept))
+    return entry
+
+
+def _key(config: Config) -> tuple[Any, ...]:
+    return config["operator"], config["operands"], config["arguments"], config["output"]
+
+
+@lru_cache(maxsize=4096)
+def _result_shapes(key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
+    """Shapes of the results, found without values; None if the operator does not run."""
+    config = dict(zip(("operator", "operands", "arguments", "output"), key, strict=True))
+    results = results_without_values(config)
+    return None if results is None else tuple(tuple(r.shape) for r in results)
+
+
+def results_without_values(config: Config) -> list[torch.Tensor] | None:
+    """The results on the meta device; None if the operator does not run there."""
+    try:
+        positional, keyword = torch_arguments(config, meta_operands(config))
+        with torch.no_grad():
+            result = overload(name_of(config))(*positional, **keyword)
+    except Exception:  # arguments that do not fit each other, or no kernel without values
+        return None
+    given = result if isinstance(result, (list, tuple)) else [result]
+    return [r for r in given if isinstance(r, torch.Tensor)]

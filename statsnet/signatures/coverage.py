@@ -1,0 +1,61 @@
+"""Which kernel classes of a target the candidates for a proxy, and the finished proxy, have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from statsnet.signatures.documents import Fit, Uncovered
+from statsnet.signatures.target import Target
+
+SHOWN = 0.001
+"""Classes with a smaller share of the target's time are not named."""
+
+NAMED = 8
+"""Most kernel classes that a warning names."""
+
+COVERAGE_BAR = 0.95
+"""A proxy that covers less of its target's time should not be relied on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Shares of the target's operator time: in kernel classes of which at least one candidate has an operator, and of
+    which the finished proxy has one. `uncovered` names the classes that the proxy lacks, the largest first."""
+
+    candidates: float
+    proxy: float
+    uncovered: tuple[Uncovered, ...]
+
+
+def coverage_of(target: Target, tried: Collection[str], achieved: Target) -> Coverage:
+    """`tried` are the kernel classes of all candidates, `achieved` is what the proxy was measured to be."""
+    shares = target.kernel_class_shares
+    held = {name for name, share in achieved.kernel_class_shares.items() if share > 0}
+    missing = [name for name, share in shares.items() if share >= SHOWN and name not in held]
+    return Coverage(
+        candidates=_sum_of(shares, held.union(tried)),
+        proxy=_sum_of(shares, held),
+        uncovered=tuple(
+            Uncovered(kernel_class=name, share=shares[name], has_candidate=name in tried)
+            for name in sorted(missing, key=lambda name: (-shares[name], name))
+        ),
+    )
+
+
+def coverage_warning(fit: Fit) -> str | None:
+    """A sentence that names what a proxy lacks, if that is more than it should be."""
+    covered = fit.summary.proxy_coverage
+    if covered is None or covered >= COVERAGE_BAR:
+        return None
+    missing = fit.uncovered or ()
+    named = ", ".join(f"{c.kernel_class} ({c.share:.1%})" for c in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    return (
+        f"The proxy covers {covered:.1%} of its target's operator time. It has no operator of these kernel classes: "
+        f"{named}{more}. A longer --budget makes room for more."
+    )
+
+
+def _sum_of(shares: dict[str, float], names: Collection[str]) -> float:
+    return min(sum(share for name, share in shares.items() if name in names), 1.0)

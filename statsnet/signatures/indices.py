@@ -1,0 +1,35 @@
+"""The indices that an operator takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
+
+
+def index_bound(cluster: Cluster) -> int:
+    """Integers in the arguments stay below this: the table's rows, the indexed axis's length, the classes."""
+    return bound_of(cluster.op, cluster.args)
+
+
+def bound_of(op: str, args: Sequence[Any]) -> int:
+    """The same of an operator and its encoded arguments."""
+    base = op.split(".")[1].removesuffix("_")
+    shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
+    if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
+        return int(shape[0])
+    if base in ("embedding_dense_backward", "_embedding_bag_sparse_backward"):
+        return int(next((a for a in args[2:] if isinstance(a, int) and not isinstance(a, bool)), 2))
+    if base in ("index_select", "gather", "scatter", "scatter_add", "scatter_reduce", "index_add"):
+        return int(shape[int(args[1]) % len(shape)]) if shape else 1
+    if base.startswith(("index", "_index", "_unsafe_index")):
+        return int(min(shape)) if shape else 1
+    if base.startswith("nll_loss"):
+        scores = args[1]["shape"] if "backward" in base else shape
+        return int(scores[min(1, len(scores) - 1)])
+    if base == "max_pool2d_with_indices_backward":
+        return int(math.prod(args[1]["shape"][2:]))
+    return 2

@@ -1,0 +1,39 @@
+"""Kernel classes: operator kind, library implementation, dtype and layout of a call, as one string."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+
+_KIND = {
+    "mm": "gemm", "addmm": "gemm", "linear": "gemm", "mkldnn_linear": "gemm", "_mkl_linear": "gemm",
+    "bmm": "batched_gemm", "baddbmm": "batched_gemm", "mv": "gemv", "addmv": "gemv",
+    "mkldnn_convolution": "convolution", "_convolution": "convolution",
+}  # fmt: skip
+
+
+def kernel_class(op: str, args: Sequence[Any], outputs: Sequence[Any], implementation: str) -> str:
+    """For example `convolution|onednn:brgconv:avx512_core|float32|contiguous`."""
+    base = base_name(op)
+    kind = _KIND.get(base, base.rstrip("_") if not base.endswith("__") else base)
+    tensors = tensors_of(args) or tensors_of(outputs)
+    floating = [t for t in tensors if t.dtype.startswith(("float", "bfloat"))]
+    dtype = (floating or tensors)[0].dtype if tensors else "none"
+    return f"{kind}|{implementation}|{dtype}|{layout_of(kind, args)}"
+
+
+def layout_of(kind: str, args: Sequence[Any]) -> str:
+    """Of a product, n or t (transposed) for each operand. Of any other operator, the layout of its first tensor of two
+    or more axes; if that is contiguous, the first other layout among the tensors of its shape, through which the
+    operator walks at the same time: a gradient, or the second operand of a sum."""
+    if kind in ("gemm", "batched_gemm", "gemv"):
+        operands = [s for a in args if is_tensor(a) if len((s := TensorSpec.from_dict(a)).shape) >= 2][-2:]
+        return "".join("t" if s.layout == "transposed" else "n" for s in operands) or "n"
+    spatial = [s for s in tensors_of(args) if len(s.shape) >= 2]
+    if not spatial:
+        return "contiguous"
+    layouts = [s.layout for s in spatial if s.shape == spatial[0].shape]
+    return next((layout for layout in layouts if layout != "contiguous"), "contiguous")

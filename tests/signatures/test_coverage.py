@@ -1,0 +1,46 @@
+"""How much of a target's time is in kernel classes that candidates and proxies have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from synthesis_builders import measured, small_signature
+
+from statsnet.signatures.coverage import coverage_of, coverage_warning
+from statsnet.signatures.documents import Fit, FitSummary, Uncovered
+from statsnet.signatures.target import Target, target_of
+
+MATMUL, RELU = "gemm|mkl", "activation|aten"
+
+
+def target(*times_s: float) -> Target:
+    return target_of(replace(small_signature(), measurements=(measured(times_s, (MATMUL, RELU)),)))
+
+
+@pytest.mark.parametrize(
+    ("tried", "achieved", "candidates", "proxy"),
+    [
+        ({MATMUL, RELU}, (0.006, 0.002), 1.0, 1.0),
+        ({MATMUL, RELU}, (0.006, 0.0), 1.0, 0.75),
+        ({MATMUL}, (0.006, 0.0), 0.75, 0.75),
+        (set(), (0.001, 0.009), 1.0, 1.0),  # how much of each is another distance
+    ],
+)
+def test_shares_of_time(tried: set[str], achieved: tuple[float, float], candidates: float, proxy: float) -> None:
+    coverage = coverage_of(target(0.006, 0.002), tried, target(*achieved))
+    assert (coverage.candidates, coverage.proxy) == (pytest.approx(candidates), pytest.approx(proxy))
+    assert sum(c.share for c in coverage.uncovered) == pytest.approx(1 - proxy)
+    assert all(c.has_candidate == (c.kernel_class in tried) for c in coverage.uncovered)
+
+
+@pytest.mark.parametrize(("covered", "warned"), [(None, False), (0.96, False), (0.94, True)])
+def test_little_coverage_is_warned_of(covered: float | None, warned: bool) -> None:
+    missing = tuple(Uncovered(kernel_class=f"k{i}|aten", share=0.05 / (i + 1), has_candidate=True) for i in range(10))
+    summary = FitSummary(proxy_coverage=covered, candidate_coverage=1.0)
+    warning = coverage_warning(Fit(spec="", environment={}, characteristics=(), summary=summary, uncovered=missing))
+    assert (warning is not None) == warned
+    if warning is not None:
+        assert "covers 94.0%" in warning
+        assert "k0|aten (5.0%), k1|aten (2.5%)" in warning
+        assert "and 2 more" in warning

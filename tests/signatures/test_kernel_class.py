@@ -1,0 +1,42 @@
+"""Kernel classes tell layouts apart, and a target tells them as they are told now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statsnet.signatures.kernel_class import kernel_class
+from statsnet.signatures.model import Signature
+from statsnet.signatures.target import target_of
+
+
+def tensor(*shape: int, strides: tuple[int, ...] | None = None) -> dict[str, Any]:
+    return {"shape": list(shape), "dtype": "float32"} | ({} if strides is None else {"strides": list(strides)})
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "layout"),
+    [
+        ("aten.tanh.default", [tensor(8, 16)], "contiguous"),
+        ("aten.tanh.default", [tensor(8, 16, strides=(32, 1))], "strided"),
+        ("aten.tanh.default", [tensor(8, 16, strides=(1, 8))], "transposed"),
+        ("aten.tanh.default", [tensor(8, 16, strides=(0, 1))], "expanded"),
+        ("aten.tanh.default", [tensor(2, 3, 4, 4, strides=(48, 1, 12, 3))], "channels_last"),
+        ("aten.mul.Tensor", [tensor(8, 16), tensor(8, 16, strides=(0, 1))], "expanded"),
+        ("aten.mul.Tensor", [tensor(8, 16), tensor(16, 8, strides=(1, 16))], "contiguous"),
+        ("aten.cat.default", [{"tensors": [tensor(8, 16, strides=(32, 1)), tensor(8, 4)]}, 1], "strided"),
+        ("aten.mm.default", [tensor(8, 16), tensor(16, 4, strides=(1, 16))], "nt"),
+        ("aten.bmm.default", [tensor(2, 8, 4, strides=(32, 1, 8)), tensor(2, 4, 4)], "tn"),
+    ],
+)
+def test_layouts(op: str, args: list[Any], layout: str) -> None:
+    assert kernel_class(op, args, [], "aten").rpartition("|")[2] == layout
+
+
+def test_a_class_of_an_older_file_gets_the_layout_of_now(dense_signature: Signature) -> None:
+    (measurement,) = dense_signature.measurements
+    old = tuple(f"{c.category}|aten|float32|n" for c in dense_signature.clusters)
+    target = target_of(replace(dense_signature, measurements=(replace(measurement, kernel_class=old),)))
+    assert {c.kernel_class.rpartition("|")[2] for c in target.clusters} <= {"nt", "contiguous"}

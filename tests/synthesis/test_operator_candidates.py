@@ -1,0 +1,135 @@
+"""Operators by themselves for what no other block has, and the nearest block for what no block has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from synthesis_builders import GEMM, RELU, cluster, measured, small_signature, tensor
+
+from statsnet.blocks import KINDS
+from statsnet.measure.process import run
+from statsnet.proxy.towers import Placed, build_towers
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.loads import OperatorGroup, StepLoad
+from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.nearest_blocks import nearest_classes
+from statsnet.synthesis.operator_candidates import not_served, operator_candidates
+from statsnet.synthesis.tasks import MeasureBlocks
+
+HALF = cluster(
+    "aten.tanh.default", "activation", (tensor(64, 512, strides=[1024, 1]),), tensor(64, 512),
+    flops=64.0 * 512, bytes_read=4.0 * 64 * 512, bytes_written=4.0 * 64 * 512,
+)  # fmt: skip
+BACKWARD = cluster(
+    "aten.tanh_backward.default", "activation", (tensor(64, 512, strides=[0, 1]), tensor(64, 512)), tensor(64, 512),
+    phase="backward", flops=64.0 * 512, bytes_read=8.0 * 64 * 512, bytes_written=4.0 * 64 * 512,
+)  # fmt: skip
+OPAQUE = cluster("aten.bernoulli.default", "activation", (tensor(64, 512),), tensor(64, 512))
+CLASSES = {
+    "mm": "gemm|mkl:sgemm|float32|nt", "relu": "relu|aten|float32|contiguous", "tanh": "tanh|aten|float32|strided",
+    "tanh_backward": "tanh_backward|aten|float32|expanded", "bernoulli": "bernoulli|aten|float32|contiguous",
+}  # fmt: skip
+
+
+def target(*clusters: Cluster, mode: str = "inference") -> Target:
+    """Each of the clusters takes an equal share."""
+    names = [CLASSES[c.op.split(".")[1]] for c in clusters]
+    times = [0.008 / len(clusters)] * len(clusters)
+    return target_of(small_signature(clusters=clusters, motifs=(), mode=mode, measurements=(measured(times, names),)))
+
+
+def load(**times_s: float) -> StepLoad:
+    groups = tuple(
+        OperatorGroup(
+            category="gemm" if name == "mm" else "activation", kernel_class=CLASSES[name], shape_class="L2",
+            time_s=time_s, flops=1e5, bytes=1e6, weights=0.0, calls=1.0,
+        )
+        for name, time_s in times_s.items()
+    )  # fmt: skip
+    return StepLoad(groups=groups, framework_s=0.0)
+
+
+@pytest.mark.parametrize(
+    ("loads", "missing"),
+    [
+        ([load(mm=1.0, relu=1.0)], {"tanh"}),
+        ([load(mm=1.0, relu=1.0), load(tanh=1.0)], set()),
+        ([load(mm=1.0, relu=0.3, tanh=0.01)], {"relu", "tanh"}),  # too little of the block
+        ([], {"mm", "relu", "tanh"}),
+    ],
+)
+def test_what_a_block_can_stand_for(loads: list[StepLoad], missing: set[str]) -> None:
+    shares = target(GEMM, RELU, HALF).kernel_class_shares
+    assert not_served(shares, loads).keys() == {CLASSES[name] for name in missing}
+
+
+def test_a_class_without_a_block_gets_its_own_operator_in_its_layout() -> None:
+    chosen = operator_candidates(
+        target(GEMM, RELU, HALF), [load(mm=1.0), load(relu=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
+    assert chosen
+    assert {c.kind for c in chosen} == {"operator"}
+    for each in chosen:
+        function, operand = KINDS["operator"].arguments(each.config) or ()
+        assert function == "torch.tanh"
+        assert operand.endswith(", 1024).narrow(1, 0, 512)") or ".narrow(1, 0, " in operand
+
+
+def test_what_cannot_be_rebuilt_is_passed_over() -> None:
+    chosen = operator_candidates(
+        target(GEMM, OPAQUE), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
+    assert chosen == []
+
+
+def test_the_optimizers_operators_are_no_blocks() -> None:
+    stepped = replace(HALF, phase="optimizer")
+    chosen = operator_candidates(
+        target(GEMM, stepped), [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False
+    )
+    assert chosen == []
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_candidates_run_what_was_asked_for(mode: str) -> None:
+    """Forward and backward operators alike, measured as all blocks are."""
+    wanted = target(GEMM, HALF, BACKWARD, mode=mode)
+    chosen = operator_candidates(wanted, [load(mm=1.0)], budget_s=0.02, own_dtype="float32", own_sizes=False)
+    broken = {
+        **chosen[0].config, "operator": ("mm", "default"), "spelling": "aten",
+        "operands": (("own", (2, 3), ()), ("own", (2, 3), ())), "arguments": (("operand", 0), ("operand", 1)),
+    }  # fmt: skip
+    blocks = tuple(Placed(kind="operator", config=config) for config in (*(c.config for c in chosen), broken))
+    *measured_blocks, nothing = run(MeasureBlocks(blocks=blocks, mode=mode, dtype="float32"))
+    classes = [row.kernel_class for m in measured_blocks for row in m.block.operators]
+    assert {*classes} == {CLASSES["tanh"], CLASSES["tanh_backward"]}
+    assert len(classes) == len(chosen)
+    assert nothing.block.operators == ()  # it refuses its operands: nothing is made of it, and the others are measured
+
+
+def test_operators_are_towers_by_themselves() -> None:
+    (first, *_) = operator_candidates(target(HALF), [], budget_s=0.02, own_dtype="float32", own_sizes=False)
+    linear = Placed(kind="linear", config={"rows": 64, "inputs": 512, "outputs": 512})
+    towers = build_towers([(Placed(kind=first.kind, config=first.config), 2), (linear, 3)])
+    assert sorted(len(t.blocks) for t in towers) == [1, 1, 3]
+
+
+def test_an_opaque_class_is_asked_for_as_the_nearest() -> None:
+    wanted = target(GEMM, RELU, OPAQUE)
+    near = load(relu=1.0)
+    rows = MatchedCharacteristics(wanted, candidates=[load(mm=1.0), near])
+    names = {
+        name: value for (group, name), value in zip(rows.keys, rows.target, strict=True) if group == "kernel_class"
+    }
+    share = 1 / 3 * 0.8  # of a step, of which a fifth is not spent in operators
+    assert names[CLASSES["relu"]] == pytest.approx(2 * share)
+    assert CLASSES["bernoulli"] not in names
+    assert rows.vector(rows.load)[rows.index("total")] == pytest.approx(1.0)
+
+
+def test_without_candidates_nothing_is_near() -> None:
+    assert BlockCosts.of([]).loads() == []
+    assert nearest_classes(load(mm=1.0), []) == {}
