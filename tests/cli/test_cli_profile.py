@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import GOLDEN, Cli, command, environment, read
+from click.testing import CliRunner
 
 from statsnet.cli import main
 from statsnet.environment import slug
@@ -275,3 +276,17 @@ def test_what_ships_is_copied(here: Path, monkeypatch: pytest.MonkeyPatch, capsy
 )
 def test_a_mix_to_be_profiled_that_is_refused(failing: Callable[..., str], words: list[str], said: str) -> None:
     assert said in failing("profile", *words, code=1 if "none.yaml" in words else 2)
+
+
+@pytest.mark.parametrize("options", [["--mix", "recsys/ncf:1", "-o", "d"], ["recsys/ncf", "--device", "meta"]])
+def test_a_check_needs_one_workload_and_a_device(options: list[str]) -> None:
+    result = CliRunner().invoke(main, ["profile", *options, "--check"])
+    assert result.exit_code == 2
+    assert "--check was given with" in result.output
+
+
+def test_a_check_needs_no_output() -> None:
+    result = CliRunner().invoke(main, ["profile", "recsys/ncf", "--preset", "tiny", "--check"])
+    assert result.exit_code == 0, result.output
+    assert "FlopCounterMode" in result.output
+    assert "aten.addmm" in result.output
