@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from cli_support import GOLDEN, Cli, command, environment, read
-from click.testing import CliRunner
 
 from statsnet.cli import main
 from statsnet.environment import slug
@@ -279,14 +278,14 @@ def test_a_mix_to_be_profiled_that_is_refused(failing: Callable[..., str], words
 
 
 @pytest.mark.parametrize("options", [["--mix", "recsys/ncf:1", "-o", "d"], ["recsys/ncf", "--device", "meta"]])
-def test_a_check_needs_one_workload_and_a_device(options: list[str]) -> None:
-    result = CliRunner().invoke(main, ["profile", *options, "--check"])
-    assert result.exit_code == 2
-    assert "--check was given with" in result.output
+def test_a_check_needs_one_workload_and_a_device(cli: Cli, options: list[str]) -> None:
+    done = cli("profile", *options, "--check")
+    assert done.returncode == 2
+    assert "--check was given with" in done.stderr
 
 
-def test_a_check_needs_no_output() -> None:
-    result = CliRunner().invoke(main, ["profile", "recsys/ncf", "--preset", "tiny", "--check"])
-    assert result.exit_code == 0, result.output
-    assert "FlopCounterMode" in result.output
-    assert "aten.addmm" in result.output
+def test_a_check_needs_no_output(cli: Cli) -> None:
+    done = cli("profile", "recsys/ncf", "--preset", "tiny", "--check")
+    assert done.returncode == 0, done.stderr
+    assert "FlopCounterMode" in done.stdout
+    assert "aten.addmm" in done.stdout
