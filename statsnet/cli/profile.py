@@ -11,6 +11,7 @@ from statsnet.cli import json_option, options, output
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
+    from statsnet.measure.timing_tasks import Model
     from statsnet.signatures.model import Level, Signature
     from statsnet.workloads.settings import Setting
 
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 @options.level
 @options.seed
 @options.min_time("2s")
+@click.option(
+    "--check", is_flag=True,
+    help="Compare a step's counts with torch's FlopCounterMode and profiler; exit code 1 if they do not agree.",
+)  # fmt: skip
 @click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
 def profile(
     workload: str | None,
@@ -53,6 +58,7 @@ def profile(
     level: Level,
     seed: int,
     min_time_s: float | None,
+    check: bool,
     path: str | None,
     json_path: str | None,
 ) -> None:
@@ -68,7 +74,13 @@ def profile(
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
-    _check_arguments(workload, mix, path, json_path)
+    _check_arguments(workload, mix, "checked" if check and json_path is None and path is None else path, json_path)
+    if check and (mix is not None or device == "meta"):
+        raise UsageError(
+            f"--check was given with {'--mix' if mix else '--device meta'}",
+            cause="it runs one workload's step on a device, beside torch's own counters",
+            hint="check one workload at a time, on cpu or cuda",
+        )
     if mix is None:
         output.check_file(path)
     _check_counting(counters, device, setting)
@@ -95,6 +107,10 @@ def profile(
         target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, overrides=overrides, seed=seed,
         optimizer=optimizer,
     )  # fmt: skip
+    if check and not _check_counts(model, device):
+        raise SystemExit(1)
+    if path is None and json_path is None:
+        return
     task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
     control = Control(**options.given(setting=None if setting is None else _setting(setting)))
     # Under torchrun one process cannot make a step alone, which is what counting takes.
@@ -126,6 +142,18 @@ def write_signature(signature: Signature, path: str | None, json_path: str | Non
     output.print_report(signature_report(signature))
     for name in files:
         output.print_written(name)
+
+
+def _check_counts(model: Model, device: str) -> bool:
+    """Print a step's counts beside torch's; whether they agree."""
+    from statsnet.measure import process
+    from statsnet.profiling.check import CheckWorkload
+    from statsnet.reporting.check import check_report
+
+    with output.progress() as show:
+        found = process.run(CheckWorkload(model=model, device=device), report=show)
+    output.print_report(check_report(found))
+    return found.flops_agree and found.calls_agree
 
 
 def _check_arguments(workload: str | None, mix: str | None, path: str | None, json_path: str | None) -> None:

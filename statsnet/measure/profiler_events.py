@@ -95,25 +95,34 @@ class StepEvents:
 
 
 @contextmanager
-def profiling(device: str, *, record_shapes: bool = False) -> Iterator[profile]:
-    """The `with` block is one step under the profiler."""
+def profiling(device: str, *, record_shapes: bool = False, all_threads: bool = False) -> Iterator[profile]:
+    """The `with` block is one step under the profiler; with `all_threads` also threads that a model made itself."""
     activities = [ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
-    exposed = _with_metadata() if device == "cuda" else None
-    with profile(activities=activities, record_shapes=record_shapes, experimental_config=exposed) as session:
+    config = _config(all_threads=all_threads, with_metadata=device == "cuda")
+    with profile(activities=activities, record_shapes=record_shapes, experimental_config=config) as session:
         with record_function(STEP_LABEL):
             yield session
             if device == "cuda":
                 torch.cuda.synchronize()
 
 
-def _with_metadata() -> _ExperimentalConfig | None:
-    """Has Kineto's records carry what a kernel's grid and block are read from. None for a torch that cannot."""
+def _config(*, all_threads: bool, with_metadata: bool) -> _ExperimentalConfig | None:
+    """Has the profiler see all threads, and Kineto's records carry what a kernel's grid and block are read from; None
+    where neither is wanted, or this torch can do neither."""
+    wanted = {"profile_all_threads": all_threads, "expose_kineto_event_metadata": with_metadata}
+    known: dict[str, Any] = {name: True for name, is_wanted in wanted.items() if is_wanted and _knows(name)}
+    return _ExperimentalConfig(**known) if known else None
+
+
+def _knows(option: str) -> bool:
+    asked: dict[str, Any] = {option: True}
     try:
-        return _ExperimentalConfig(expose_kineto_event_metadata=True)
+        _ExperimentalConfig(**asked)
     except TypeError:
-        return None
+        return False
+    return True
 
 
 def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event]]:

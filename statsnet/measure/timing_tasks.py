@@ -109,8 +109,10 @@ class TimingTask(Task[TimedStep]):
     limits: Limits = Limits()
     reference_network: str | None = None
 
-    def time(self, step: Callable[[], Any], context: Context) -> TimedStep:
-        """Time the step as its setting, its device and turns with others require."""
+    def time(
+        self, step: Callable[[], Any], context: Context, clock: Callable[[], float] = time.perf_counter
+    ) -> TimedStep:
+        """Time the step as its setting, its device and turns with others require, on a CPU by this clock."""
         device, setting = self.device, context.setting
         wrapped = wrap_step(setting, step, device)
         compiled = "compile" in setting.in_process
@@ -119,17 +121,19 @@ class TimingTask(Task[TimedStep]):
         reference_latency_s: list[float] = []
         if context.turns is not None:
             limit_s = WARM_UP_S if self.limits.max_time_s is None else self.limits.max_time_s
-            timing = take_turns(wrapped, context.turns, _once_asleep(context.say), device=device, limit_s=limit_s)
+            say = _once_asleep(context.say)
+            timing = take_turns(wrapped, context.turns, say, device=device, limit_s=limit_s, clock=clock)
         elif self.reference_network is not None:
             assert self.limits.max_time_s is not None
             network, time_s = ReferenceNetwork(self.reference_network, device), self.limits.max_time_s
             reference_latency_s = network.latency_s
-            timing = take_turns(wrapped, network.looks(time_s), silent, device=device, limit_s=time_s / 2)
+            looks = network.looks(time_s)
+            timing = take_turns(wrapped, looks, silent, device=device, limit_s=time_s / 2, clock=clock)
         elif device.startswith("cuda"):
             timing = measure_on_gpu(wrapped, device, **self.limits.given())
         else:
             machine = QuietMachine(device)
-            measured = machine.measure(partial(measure, wrapped, device=device, **self.limits.given()))
+            measured = machine.measure(partial(measure, wrapped, device=device, clock=clock, **self.limits.given()))
             measured["warnings"] += machine.warnings
             timing = _timing(measured)
         if compiled:
@@ -146,14 +150,20 @@ class TimeWorkload(TimingTask):
     model: Model
 
     def run(self, context: Context) -> TimedStep:
-        from statsnet.workloads import make_step
+        from statsnet.workloads import Successive, make_step
 
         built = self.model.build(self.device)
         convert_module(context.setting, built.model)
         if runtime := context.setting.in_process.get(RUNTIME):
             return self.time(exported_workload(runtime, built), context)
-        step, indices = make_step(built, optimizer=self.model.optimizer), count()
-        return self.time(lambda: step(next(indices)), context)
+        step, clock = make_step(built, optimizer=self.model.optimizer), PausingClock()
+        turns = Successive(step, count(), step.prepare)
+
+        def run() -> Any:
+            clock.pause(turns.prepare)
+            return turns()
+
+        return self.time(run, context, clock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +179,22 @@ class TimeNetwork(TimingTask):
         if runtime := context.setting.in_process.get(RUNTIME):
             return self.time(exported_proxy(runtime, network, proxy, self.device), context)
         return self.time(network.make_step(proxy, self.device), context)
+
+
+class PausingClock:
+    """Seconds as `time.perf_counter` counts them, without those spent in what `pause` runs. (Events on a GPU know of no
+    pause: there, copies of inputs that steps change count as part of the step.)"""
+
+    def __init__(self) -> None:
+        self._paused_s = 0.0
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self._paused_s
+
+    def pause(self, function: Callable[[], object]) -> None:
+        begin = time.perf_counter()
+        function()
+        self._paused_s += time.perf_counter() - begin
 
 
 def _timing(measured: dict[str, Any]) -> Timing:
@@ -211,6 +237,7 @@ def take_turns(
     *,
     device: str = "cpu",
     limit_s: float = WARM_UP_S,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
     """Warm up for at most `limit_s`. Then time a window of steps for each of `commands`, and say how long it took.
 
@@ -218,7 +245,7 @@ def take_turns(
     """
     on_gpu = device.startswith("cuda")
     meter = Meter(device)
-    timed = partial(time_once, step, device, time.perf_counter)
+    timed = partial(time_once, step, device, clock)
     warmup, settled = warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
     usual_s = median(warmup[-3:])
     quiet_machine = QuietMachine(device)

@@ -12,13 +12,13 @@ left alone. If shapes vary, the three see different inputs; `joining` puts them 
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -29,16 +29,17 @@ from statsnet import environment
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
-from statsnet.profiling.capture import CaptureMode, capturing
-from statsnet.profiling.joining import StepJoin
+from statsnet.profiling.capture import CaptureMode, OpCall, capturing
+from statsnet.profiling.joining import StepJoin, Variant
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
-from statsnet.profiling.trace import StepTrace
-from statsnet.signatures.categories import is_metadata
+from statsnet.profiling.varying import mean_samples, traces_of
+from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
 from statsnet.signatures.model import Level, Measurement, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
+from statsnet.workloads.dtypes import MIXED, dtype_of
 
 WARMUPS = 2
 ROUND = ("capture", "profile", "bare")
@@ -46,8 +47,6 @@ MAX_ROUNDS = 20
 """After this many rounds the loop runs on undisturbed."""
 
 SMALLEST_NUMBER_OF_STEPS = WARMUPS + len(ROUND)
-BARE_SAMPLES = 5
-"""If shapes vary, the bare steps are averaged into this many samples."""
 
 
 class profile:
@@ -94,6 +93,9 @@ class profile:
         self._schedule = _Schedule()
         self._stack = ExitStack()
         self._latency_s: dict[str, list[float]] = {"warmup": [], "bare": []}
+        self._optimized = 0
+        self._optimizer_steps: Counter[int] = Counter()
+        self._bare_optimized: list[int] = []
         self._running: str | None = None
 
     def __enter__(self) -> profile:
@@ -106,6 +108,8 @@ class profile:
         self._environment = environment.describe(self._device)
         overhead_s = event_overhead_s(record_shapes=True)
         self._join = StepJoin(device=self._kind, event_overhead_s=overhead_s)
+        # Counted in every step: with gradient accumulation the captured ones are a sample of few.
+        self._counting = register_optimizer_step_pre_hook(self._count_optimizer)
         self._begin()
         profile._active = True
         return self
@@ -119,12 +123,17 @@ class profile:
         kind, capture, session = self._running, self._capture, self._session
         self._stack.close()
         self._steps += 1
+        optimized, self._optimized = self._optimized, 0
+        if kind != "warmup":
+            self._optimizer_steps[optimized] += 1
+        if kind == "bare":
+            self._bare_optimized.append(optimized)
         if kind in self._latency_s:
             self._latency_s[kind].append(elapsed_s)
         if capture is not None:
             for call in capture.calls:
                 call.metadata = is_metadata(call.op)
-            self._join.add_captured(capture.calls)
+            self._join.add_captured(capture.calls, kind=optimized)
         if session is not None:
             self._join.add_profiled(StepEvents.take(session))
         self._begin()
@@ -133,6 +142,7 @@ class profile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()  # drop the unfinished step
+        self._counting.remove()
         profile._active, self._running = False, None
         if kind is not None:
             return
@@ -142,10 +152,22 @@ class profile:
                 cause="some steps warm up; others are captured, timed and profiled in turn",
                 hint="run the loop longer (30 steps are good), and call step() at the end of each",
             )
+        self._check_captured()
         signature = coarsen(self._build(), self._level)
         if self._output is not None:
             save_signature(self._output, signature)
         self.signature = signature
+
+    def _check_captured(self) -> None:
+        """A kind of step that was never captured must not be missing without a word."""
+        captured = {variant.kind for variant in self._join.variants}
+        if missing := [kind for kind in self._optimizer_steps if kind not in captured]:
+            number = sum(self._optimizer_steps[kind] for kind in missing)
+            raise MeasurementError(
+                f"'{self.name}' had {number} steps of a kind that was never captured",
+                cause=f"{missing[0]} optimizer calls in a step, which no captured step made",
+                hint="run the loop longer (30 steps are good, more if the optimizer steps seldom)",
+            )
 
     def _begin(self) -> None:
         """Set the next step up, outside its timing."""
@@ -161,9 +183,28 @@ class profile:
         self._synchronize()
         self._began = time.perf_counter()
 
+    def _mean_steps(self, variants: int) -> list[float]:
+        """Samples of an average step, from bare steps that differ: those with as many optimizer calls count as often as
+        they occur in the loop."""
+        bare_s = self._latency_s["bare"]
+        strata: dict[int, list[float]] = {}
+        for time_s, optimized in zip(bare_s, self._bare_optimized, strict=True):
+            strata.setdefault(optimized, []).append(time_s)
+        known = {kind: self._optimizer_steps[kind] for kind in strata}
+        fewest = min(len(times) for times in strata.values())
+        if len(known) < len(self._optimizer_steps) or len(strata) == 1:  # a kind of step was never left alone
+            return mean_samples(bare_s, max(1, len(bare_s) // variants))
+        means = {kind: mean_samples(times, fewest) for kind, times in strata.items()}
+        rows = min(len(samples) for samples in means.values())
+        total = sum(known.values())
+        return [sum(known[kind] * samples[row] for kind, samples in means.items()) / total for row in range(rows)]
+
     def _synchronize(self) -> None:
         if self._kind == "cuda":
             torch.cuda.synchronize(self._device)
+
+    def _count_optimizer(self, *_: Any) -> None:
+        self._optimized += 1
 
     def _see_optimizer(self, optimizer: Any, *_: Any) -> None:
         if self._optimizer is None:
@@ -173,28 +214,22 @@ class profile:
     def _build(self) -> Signature:
         joined, variants = self._join.finish(), self._join.variants
         self.estimated_share = joined.estimated_share
-        samples = _samples(self._latency_s["bare"], len(variants))
-        traces = [
-            StepTrace(
-                device=self._kind,
-                calls=variant.calls,
-                implementations=joined.implementations[number],
-                warmup_latency_s=self._latency_s["warmup"] if number == 0 else [],
-                step_latency_s=samples,  # the inputs of a bare step are not known: every variant gets all of them
-                profiled_latency_s=joined.step_s if number == 0 else [],
-                framework_time_s=joined.framework_s,
-                idle_time_s=joined.idle_s,
-                kernels_launched=joined.kernels_launched,
-            )
-            for number, variant in enumerate(variants)
-        ]
+        bare_s = self._latency_s["bare"]
+        traces = traces_of(
+            joined,
+            variants,
+            device=self._kind,
+            # The inputs of a bare step are not known: every variant gets all of them.
+            bare_s=bare_s if len(variants) == 1 else self._mean_steps(len(variants)),
+            warmup_s=self._latency_s["warmup"],
+        )
         calls = [call for trace in traces for call in trace.calls]
         mode = mode_of(calls)
         signature = build_signature(
             traces,
-            shares=[float(variant.times) for variant in variants],
+            shares=_shares(variants, self._optimizer_steps),
             mode=mode,
-            dtype=dtype_of_results(calls),
+            dtype=_dtype(calls) if self._model is None else dtype_of(self._model),
             memory=memory_record(self._model, [], None, device=self._kind),
             environment=self._environment,
             batch=self._batch,
@@ -220,13 +255,26 @@ class _Schedule:
         return self._coming.pop(0) if self._coming else "none"
 
 
-def _samples(latency_s: list[float], variants: int) -> list[float]:
-    """Raw samples. If shapes vary, means of successive ones, so that each stands for an average step."""
-    if variants == 1:
-        return latency_s
-    count = min(BARE_SAMPLES, max(1, len(latency_s) // variants))
-    edges = [round(i * len(latency_s) / count) for i in range(count + 1)]
-    return [fmean(latency_s[a:b]) for a, b in itertools.pairwise(edges)]
+def _shares(variants: list[Variant], steps: Counter[int]) -> list[float]:
+    """How often each captured step occurs. Steps with as many optimizer calls share the part that all such steps of the
+    loop have, captured or not: so the optimizer's share is exact."""
+    captured: Counter[int] = Counter()
+    for variant in variants:
+        captured[variant.kind] += variant.times
+    return [variant.times / captured[variant.kind] * steps[variant.kind] for variant in variants]
+
+
+PRODUCTS = ("gemm", "convolution", "attention", "recurrent")
+MIXED_SHARE = 0.05
+"""A loop without a model is of mixed dtype if its products have several, each in at least this share of the calls."""
+
+
+def _dtype(calls: list[OpCall]) -> str:
+    """The floating dtype that the loop's products have, MIXED if several are common; else that of most results."""
+    products = [call for call in calls if categorize(call.op, "forward") in PRODUCTS]
+    counted = Counter(dtype_of_results([call], otherwise="") for call in products)
+    common = [dtype for dtype, number in counted.items() if dtype and number >= MIXED_SHARE * counted.total()]
+    return MIXED if len(common) > 1 else dtype_of_results(products or calls)
 
 
 def _with_unexplained(measurement: Measurement) -> Measurement:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import mean, median, pstdev
 from typing import Any
 
+from statsnet.errors import MeasurementError
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.coarse_scalars import coarse_arguments
 from statsnet.profiling.costs import cost_of
@@ -17,12 +18,16 @@ from statsnet.profiling.gpu_activity import activity_of
 from statsnet.profiling.motifs import count_motifs, motif_runs
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize
+from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import Signature
+from statsnet.signatures.model import InputSample, Signature, Variation
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.order import canonical_order, in_canonical_order
 from statsnet.workloads.dtypes import MIXED
+
+MOST_CLUSTERS = MOST_MOTIFS = 20_000
+"""What a signature holds (signatures/model.py). Motifs beyond that are the rarest, and are left out."""
 
 
 @dataclass(slots=True)
@@ -45,10 +50,15 @@ def build_signature(
     batch: int | None = None,
     optimizer: str | None = None,
     power: Power | None = None,
+    inputs: InputSample | None = None,
+    variation: Variation | None = None,
 ) -> Signature:
-    """Signature of a workload from one trace per distinct input; `shares` tells how often each input occurs. Without
-    `environment` the traces hold only counts (fake tensors), and the signature has no measurement. Afterwards the
-    traces' calls know their clusters."""
+    """Signature of a workload from one trace per distinct step; `shares` tells how often each occurs.
+
+    `inputs` says which inputs of different shapes they stand for, `variation` how much steps on equal inputs differ.
+    Without `environment` the traces hold only counts (fake tensors), and the signature has no measurement. Afterwards
+    the traces' calls know their clusters.
+    """
     clusters: dict[str, _Cluster] = {}
     motifs: Counter[tuple[int, ...]] = Counter()
     order: dict[str, int] = {}
@@ -71,6 +81,7 @@ def build_signature(
         for sequence, count in count_motifs(motif_runs(trace.calls), cluster_of).items():
             motifs[sequence] += count * share  # type: ignore[assignment]
     ordered = list(clusters.values())
+    _check_number(ordered)
     rows = [_cluster_row(c) for c in ordered]
     data: dict[str, Any] = {
         "kind": "statsnet.signature",
@@ -84,12 +95,16 @@ def build_signature(
         "counts": {
             "flops_per_multiply_add": 2,
             "clusters": rows,
-            "motifs": [{"clusters": list(s), "count": n} for s, n in motifs.items()],
+            "motifs": [{"clusters": list(s), "count": n} for s, n in _commonest(motifs)],
             "memory": memory,
-            "shape_variants": len(traces),
+            "shape_variants": len(traces) if inputs is None and variation is None else _profiled(inputs),
         },
         "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
     }
+    if inputs is not None:
+        data["counts"]["inputs"] = plain(inputs)
+    if environment is not None and variation is not None:
+        data["measurements"][0]["variation"] = plain(variation)
     if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
         data["measurements"][0]["gpu"] = gpu
     signature = Signature.from_dict(data)
@@ -126,6 +141,26 @@ def dtype_of_elements(tensors: Iterable[Any]) -> str:
 
 def _is_floating(encoded: Any) -> bool:
     return is_tensor(encoded) and encoded["dtype"].startswith(("float", "bfloat"))
+
+
+def _commonest(motifs: Counter[tuple[int, ...]]) -> Iterable[tuple[tuple[int, ...], int]]:
+    return motifs.items() if len(motifs) <= MOST_MOTIFS else motifs.most_common(MOST_MOTIFS)
+
+
+def _check_number(clusters: Sequence[_Cluster]) -> None:
+    if len(clusters) <= MOST_CLUSTERS:
+        return
+    (op, number), *_ = Counter(cluster.call.op for cluster in clusters).most_common(1)
+    raise MeasurementError(
+        f"the step has {len(clusters):,} distinct operator calls, and a signature holds {MOST_CLUSTERS:,}",
+        cause=f"calls at different shapes are kept apart, and {op} alone has {number:,}",
+        hint="pad lengths to a few sizes, as batching by buckets does, or profile a part of the step",
+    )
+
+
+def _profiled(inputs: InputSample | None) -> int:
+    """The number of distinct inputs that were profiled."""
+    return len(inputs.stands_for) if inputs is not None else 1
 
 
 def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:
@@ -175,6 +210,8 @@ def _measurement(
         "unexplained_share": max(unexplained) if len(unexplained) == len(traces) else None,
         "coefficient_of_variation": mean(_variation(t.step_latency_s) for t in traces),
         "source": "profile",
+        "unmatched_calls": _weighted([t.unmatched_calls for t in traces], weights),
+        "recording_s": _weighted([t.recording_s for t in traces], weights),
     }
 
 

@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from statsnet.profiling.encode import encode_arguments, encode_outputs
+from statsnet.profiling.higher_order import is_higher_order, run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
@@ -54,6 +55,8 @@ class CaptureMode(TorchDispatchMode):
     calls of the operators inside it (autograd numbers its nodes in the order of the forward calls).
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, kernel_log: KernelLog | None = None) -> None:
         super().__init__()
         self.calls: list[OpCall] = []
@@ -63,11 +66,18 @@ class CaptureMode(TorchDispatchMode):
         self._opened_at: list[int] = []
         self._nodes: list[tuple[int, int, str]] = []
         self._log = kernel_log
+        self._higher_order = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if is_higher_order(func):
+            self._higher_order += 1
+            try:
+                return run_in_parts(func, args, kwargs, self)
+            finally:
+                self._higher_order -= 1
         name = str(func)
         if name.startswith("profiler."):
             self._mark(name, args)
@@ -82,7 +92,7 @@ class CaptureMode(TorchDispatchMode):
         tensors = _tensors(args, kwargs)
         if any(_wraps_others(tensor) for tensor in tensors):
             return NotImplemented  # the operators on the tensors inside follow, and are the ones that run
-        if _is_composite(func, tensors):
+        if _is_composite(func, tensors, without_autograd=self._higher_order > 0):
             with self:
                 return func.decompose(*args, **kwargs)
         encoded = encode_arguments(func, args, kwargs)
@@ -165,10 +175,11 @@ def _wraps_others(tensor: torch.Tensor) -> bool:
     return is_traceable_wrapper_subclass(tensor) and not type(tensor).__module__.startswith("torch.distributed")
 
 
-def _is_composite(func: Any, tensors: list[torch.Tensor]) -> bool:
-    """Whether an operator is made of others and autograd is not there to take it apart, as under `inference_mode`. The
-    parts are then captured, as they are elsewhere. Nested tensors have implementations of their own."""
-    without_autograd = torch.is_inference_mode_enabled() or any(tensor.is_inference() for tensor in tensors)
+def _is_composite(func: Any, tensors: list[torch.Tensor], *, without_autograd: bool) -> bool:
+    """Whether an operator is made of others and autograd is not there to take it apart, as under `inference_mode` and
+    in higher-order operators. The parts are then captured, as they are elsewhere. Nested tensors have implementations
+    of their own."""
+    without_autograd |= torch.is_inference_mode_enabled() or any(tensor.is_inference() for tensor in tensors)
     if not without_autograd or any(tensor.is_nested for tensor in tensors):
         return False
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
@@ -223,7 +234,8 @@ def capturing(device: str) -> Iterator[CaptureMode]:
         register_optimizer_step_post_hook(lambda *_: mode.set_phase("forward")),
     ]
     try:
-        with log or nullcontext(), mode:
+        # A compiled part refuses to be compiled while a mode is on; run as it was written, it can be seen.
+        with log or nullcontext(), torch.compiler.set_stance("force_eager"), mode:
             yield mode
     finally:
         for handle in handles:

@@ -19,13 +19,14 @@ from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.trace import StepTrace, timed
+from statsnet.workloads import Successive
 
 WARM_UPS = 5
 MOST_REPEATS = 60
 
 
 def trace_compiled_step(
-    whole: Callable[[], Any], alone: StepTrace, *, repeats: int = 5, min_time_s: float = 0.0
+    whole: Callable[[], Any] | Successive, alone: StepTrace, *, repeats: int = 5, min_time_s: float = 0.0
 ) -> StepTrace:
     """The trace of `whole`, with the operators of `alone`, the trace of the same step run operator by operator.
 
@@ -38,6 +39,8 @@ def trace_compiled_step(
     bare = [quiet_machine.measure(run)]
     while len(bare) < repeats or (time.perf_counter() - begin < min_time_s and len(bare) < MOST_REPEATS):
         bare.append(quiet_machine.measure(run))
+    if isinstance(whole, Successive):
+        whole.prepare()
     with profiling(alone.device) as session:
         whole()
     events = StepEvents.take(session)
@@ -46,6 +49,7 @@ def trace_compiled_step(
         "step_latency_s": bare,
         "profiled_latency_s": [events.step.elapsed_s],
         "unmatched_calls": 0,
+        "recording_s": 0.0,
     }
     if alone.device != "cuda":
         launches = sum(1 for event in events.inside if not event.children)

@@ -28,15 +28,16 @@ Key = tuple[str, str, Shapes]
 
 @dataclass(slots=True, kw_only=True)
 class Variant:
-    """A captured step, and how many captured steps made the same calls."""
+    """A captured step, and how many captured steps made the same calls. Steps of different `kind` are kept apart."""
 
     calls: list[OpCall]
     keys: list[Key | None]
     times: int = 1
+    kind: int = 0
 
     @classmethod
-    def of(cls, calls: list[OpCall]) -> Variant:
-        return cls(calls=calls, keys=[None if c.metadata else _key(c) for c in calls])
+    def of(cls, calls: list[OpCall], kind: int = 0) -> Variant:
+        return cls(calls=calls, keys=[None if c.metadata else _key(c) for c in calls], kind=kind)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class JoinedSteps:
     framework_s: float
     idle_s: float
     kernels_launched: int
+    recording_s: float
     estimated_share: float
 
 
@@ -77,11 +79,11 @@ class StepJoin:
         self._pooled: dict[Key, _Samples] = defaultdict(_Samples)
         self._steps: list[_ProfiledStep] = []
 
-    def add_captured(self, calls: list[OpCall]) -> None:
+    def add_captured(self, calls: list[OpCall], kind: int = 0) -> None:
         """Add a step to those with the same calls, or as a variant of its own."""
-        variant = Variant.of(calls)
+        variant = Variant.of(calls, kind)
         for other in self.variants:
-            if other.keys == variant.keys:
+            if other.keys == variant.keys and other.kind == kind:
                 other.times += 1
                 return
         self.variants.append(variant)
@@ -106,7 +108,9 @@ class StepJoin:
                 if number is not None:
                     self._exact[number, i].add(time_s, kernel)
         launched = sum(len(k) for k in timeline.op_kernels)
-        self._steps.append(_ProfiledStep(timeline.step_s, timeline.framework_s, timeline.idle_s, launched))
+        self._steps.append(
+            _ProfiledStep(timeline.step_s, timeline.framework_s, timeline.idle_s, launched, timeline.events)
+        )
 
     def finish(self) -> JoinedSteps:
         """Set `time_s` of every call of the variants."""
@@ -123,6 +127,7 @@ class StepJoin:
             framework_s=fmean(s.framework_s for s in self._steps),
             idle_s=fmean(s.idle_s for s in self._steps),
             kernels_launched=round(fmean(s.launched for s in self._steps)),
+            recording_s=self._overhead_s * fmean(s.events for s in self._steps),
             estimated_share=estimated / total if total else 0.0,
         )
 
@@ -132,6 +137,7 @@ class _ProfiledStep(NamedTuple):
     framework_s: float
     idle_s: float
     launched: int
+    events: int
 
 
 def _same_step(variants: list[Variant], step: StepEvents) -> tuple[int | None, dict[int, Event]]:
@@ -144,6 +150,16 @@ def _same_step(variants: list[Variant], step: StepEvents) -> tuple[int | None, d
         if all(key is None or _event_shapes(event) == key[2] for event, key in pairs):
             return number, matched
     return None, {}
+
+
+def event_shapes(step: StepEvents, calls: list[OpCall]) -> list[Shapes] | None:
+    """The shapes at which a step, profiled with shapes, made exactly these calls; None if it made others."""
+    matched = join_in_order(step, calls)
+    return (
+        None
+        if matched is None
+        else [_event_shapes(event) for _, event in sorted(matched.items(), key=lambda item: item[0])]
+    )
 
 
 def _does_more(step: StepEvents, variant: Variant, matched: dict[int, Event]) -> bool:

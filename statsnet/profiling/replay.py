@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
 def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
     dtype = getattr(torch, spec["dtype"])
     if spec.get("squares") is not None:
-        raise NotImplementedError("a nested tensor's rows are not known")
+        return _nested(spec, dtype, device)
     if spec.get("elements") is not None:
         return _sparse_matrix(spec, dtype, device)
     if spec.get("sparse") is not None:
@@ -108,10 +109,13 @@ def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch
 
 
 def _sparse_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
-    """A matrix with as many elements in each row, at random columns: COO or CSR, as the bytes of the indices tell."""
-    if len(spec["shape"]) != 2 or spec["elements"] != spec["sparse"]:
-        raise NotImplementedError("blocks, batches and slices of sparse tensors are not made up")
+    """A matrix with as many elements in each row, at random columns: COO or CSR, as the bytes of the indices tell; of
+    blocks, if each index has several elements."""
+    if len(spec["shape"]) != 2:
+        raise NotImplementedError("batches and slices of sparse tensors are not made up")
     (rows, columns), stored = spec["shape"], spec["sparse"]
+    if spec["elements"] != stored:
+        return _block_matrix(spec, dtype, device)
     starts = torch.arange(rows + 1, device=device) * stored // max(1, rows)
     values = torch.randn(stored, dtype=dtype, device=device)
     places = torch.randint(0, max(1, columns), (stored,), device=device)
@@ -121,6 +125,60 @@ def _sparse_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> tor
         return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False, is_coalesced=True)
     compressed = torch.sparse_compressed_tensor
     return compressed(starts, places, values, spec["shape"], layout=torch.sparse_csr, check_invariants=False)
+
+
+def _block_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A matrix in BSR form: the indices' bytes tell how many rows of blocks there are, and so how high a block is."""
+    (rows, columns), blocks = spec["shape"], spec["sparse"]
+    for index_bytes in (8, 4):
+        block_rows = spec["index_bytes"] // index_bytes - blocks - 1
+        if min(blocks, block_rows) <= 0 or rows % block_rows or spec["elements"] % (blocks * (rows // block_rows)):
+            continue
+        high = rows // block_rows
+        wide = spec["elements"] // (blocks * high)
+        if columns % wide == 0:
+            return _blocks(blocks, block_rows, (high, wide), spec["shape"], dtype, device)
+    raise NotImplementedError("the blocks of a sparse tensor do not tile it")
+
+
+def _blocks(
+    blocks: int, block_rows: int, size: tuple[int, int], shape: list[int], dtype: torch.dtype, device: str
+) -> torch.Tensor:
+    starts = torch.arange(block_rows + 1, device=device) * blocks // block_rows
+    places = torch.randint(0, shape[1] // size[1], (blocks,), device=device)
+    values = torch.randn(blocks, *size, dtype=dtype, device=device)
+    compressed = torch.sparse_compressed_tensor
+    return compressed(starts, places, values, shape, layout=torch.sparse_bsr, check_invariants=False)
+
+
+def _nested(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A nested tensor with the batch, the longest row, the numbers stored and, as nearly as a linear run of lengths
+    can, the sum of the squares of the lengths."""
+    batch, longest, *rest = spec["shape"]
+    total = spec["elements"] // max(1, math.prod(rest))
+    lengths = nested_lengths(batch, longest, total, spec["squares"])
+    rows = [torch.randn(length, *rest, dtype=dtype, device=device) for length in lengths]
+    return torch.nested.nested_tensor(rows)  # of a jagged one, the tensors inside are captured
+
+
+def nested_lengths(batch: int, longest: int, total: int, squares: int) -> list[int]:
+    """Lengths of a nested tensor's rows: one is `longest`, they add up to `total`, and their squares nearly to
+    `squares`."""
+    if batch <= 1:
+        return [total] * batch
+    left, rows = total - longest, batch - 1
+    mean = left / rows
+    spread = math.sqrt(max(0.0, (squares - longest**2) / rows - mean**2))
+    # Evenly spaced lengths around the mean have this deviation if the outermost are so far from it.
+    reach = spread * math.sqrt(3 * (rows - 1) / (rows + 1)) if rows > 1 else 0.0
+    wanted = [mean + reach * (2 * i / max(1, rows - 1) - 1) for i in range(rows)]
+    lengths = [min(longest, max(0, round(w))) for w in wanted]
+    for i in itertools.cycle(range(rows)):
+        gap = left - sum(lengths)
+        if gap == 0 or all(n in (0, longest) for n in lengths):
+            break
+        lengths[i] = min(longest, max(0, lengths[i] + (gap > 0) - (gap < 0)))
+    return [longest, *lengths]
 
 
 @dataclass(slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 
@@ -19,27 +18,20 @@ from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.compiled_step import trace_compiled_step
+from statsnet.profiling.capture import OpCall
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.replay import count_clusters, replay_clusters
-from statsnet.profiling.trace import StepTrace, trace_step
-from statsnet.signatures.categories import is_metadata
+from statsnet.profiling.step_notes import SHORT_STEP_S, steps_notes
+from statsnet.profiling.trace import StepTrace, captured
+from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
 from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.model import Environment, Measurement, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
+from statsnet.units import format_duration
 from statsnet.workloads import BuiltWorkload, Step, make_step
-from statsnet.workloads.settings import Setting, autocast, convert_module, record, wrap_step
-
-T = TypeVar("T")
-
-IN_ONE_PIECE = frozenset({"compile", "graphs"})
-"""Settings under which a step runs in one piece (see compiled_step.py)."""
-
-MAX_VARIANTS = 4
-"""If shapes vary from step to step, at most this many distinct inputs are profiled, one by one."""
+from statsnet.workloads.settings import Setting, autocast, convert_module, record
 
 NOISY = 0.1
 """A profile's steps are not stable if their interquartile range ÷ median is above this."""
@@ -119,18 +111,18 @@ class ProfileWorkload(CountableTask[Profile]):
         context.report(Progress(stage="building the model"))
         built, step = self._built(context.setting)
         profile = self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
-        return replace(profile, notes=(built.cast,) if built.cast else ())
+        return replace(profile, notes=(*([built.cast] if built.cast else []), *profile.notes))
 
     def launch(self, context: Context) -> None:
         setting = context.setting
         built, step = self._built(setting)
         if "compile" in setting.in_process:
             convert_module(setting, built.model)
-        variants = built.input_groups()[:MAX_VARIANTS]
+        chosen, _ = representative_inputs(built, step)
 
         def steps() -> None:
-            for group in variants:
-                step(group[0])
+            for one in chosen:
+                step(one.steps[0])
 
         with autocast(setting, built.device):
             run_in_range(steps, built.device)
@@ -145,94 +137,71 @@ class ProfileWorkload(CountableTask[Profile]):
         begin = time.perf_counter()
         if self.model.mode == "training":
             step(0)  # makes the optimizer's state
+        chosen, inputs = representative_inputs(built, step)
+        counted = [self._counted(built, step, one.steps[0]) for one in chosen]
+        signature = build_signature(
+            [trace for trace, _ in counted],
+            memory=counted[0][1],
+            environment=None,
+            shares=[float(one.stands_for) for one in chosen],
+            inputs=inputs,
+            **self._identity(built, step, is_changed=False),
+        )
+        return Profile(signature=signature, measured_s=time.perf_counter() - begin)
+
+    def _counted(self, built: BuiltWorkload, step: Step, index: int) -> tuple[StepTrace, dict[str, int | None]]:
+        """The calls of a step on fake tensors, and its memory."""
         calls: list[OpCall] = []
 
-        def captured() -> None:
-            calls[:] = capture_step(lambda: step(0), device="meta", phases=_phases(step))
+        def capture() -> None:
+            calls[:] = captured(lambda: step(index), device="meta", phases=_phases(step))
 
+        step.prepare(index)
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.
         differentiated = step.differentiates
-        memory = _memory(built, captured, step.optimizer, "meta")
+        memory = _memory(built, capture, step.optimizer, "meta")
         if step.differentiates and not differentiated:  # it was begun without gradients and ran again with them
-            memory = _memory(built, captured, step.optimizer, "meta")
-        for call in calls:
-            call.metadata = is_metadata(call.op)
-        trace = StepTrace.counted(calls)
-        identity = self._identity(built, step, is_changed=False)
-        signature = build_signature([trace], memory=memory, environment=None, shares=[1.0], **identity)
-        return Profile(signature=signature, measured_s=time.perf_counter() - begin)
+            step.prepare(index)
+            memory = _memory(built, capture, step.optimizer, "meta")
+        return StepTrace.counted(calls), memory
 
     def _measure(self, built: BuiltWorkload, step: Step, context: Context) -> Profile:
         begin = time.perf_counter()
         setting = context.setting
-        variants = built.input_groups()[:MAX_VARIANTS]
         kind = environment.select(built.device)
         reference = ReferenceNetwork(self.reference_network, kind) if self.reference_network else None
-        between = reference.look_now_and_then if reference else lambda: None
-        traces, run_next = self._traced(built, step, variants, kind, context, between)
+        traced = trace_workload(
+            built,
+            step,
+            kind=kind,
+            context=context,
+            repeats=self.repeats,
+            min_time_s=self.min_time_s,
+            between=reference.look_now_and_then if reference else lambda: None,
+        )
         if reference:
             reference.look()
         described = environment.describe(built.device)
         described["settings"] |= record(setting)
-        steps = [len(group) for group in variants]
-        weights = [count / sum(steps) for count in steps]
+        step.prepare(0)
         signature = build_signature(
-            traces,
-            shares=weights,
+            traced.traces,
+            shares=traced.shares,
             memory=_memory(built, lambda: step(0), step.optimizer, kind),
             environment=described,
-            power=drawn_by(run_next, built.device) if kind == "cuda" else None,
+            power=drawn_by(traced.run_next, built.device) if kind == "cuda" else None,
+            inputs=traced.inputs,
+            variation=traced.variation,
             **self._identity(built, step, is_changed=bool(setting.in_process)),
         )
+        counted = kind == "cuda" and traced.variation is None
         return Profile(
             signature=signature,
             measured_s=time.perf_counter() - begin,
-            launches=tuple(launches_of(traces, weights)) if kind == "cuda" else None,
+            launches=tuple(launches_of(traced.traces, traced.shares)) if counted else None,
             reference_latency_s=median(reference.latency_s) if reference else None,
+            notes=tuple(_notes(step, signature)),
         )
-
-    def _traced(
-        self,
-        built: BuiltWorkload,
-        step: Step,
-        variants: list[list[int]],
-        kind: str,
-        context: Context,
-        between: Callable[[], object],
-    ) -> tuple[list[StepTrace], Callable[[], Any]]:
-        """A trace for each variant, and a function that runs the step on the next input."""
-        setting = context.setting
-        one_piece = bool(IN_ONE_PIECE & setting.in_process.keys())
-        repeats, min_time_s = max(2, self.repeats // len(variants)), self.min_time_s / len(variants)
-
-        def run(index: int) -> Any:
-            with autocast(setting, built.device):
-                return step(index)
-
-        traces = [
-            trace_step(
-                run,
-                device=kind,
-                warmup=2 if number == 0 else 1,
-                phases=_phases(step),
-                on_progress=lambda stage, done: context.report(Progress(stage=stage, done=done)),
-                inputs=group,
-                repeats=2 if one_piece else repeats,
-                min_time_s=0.0 if one_piece else min_time_s,
-                between=between,
-            )
-            for number, group in enumerate(variants)
-        ]
-        if not one_piece:
-            return traces, _cycled(run, range(sum(len(group) for group in built.input_groups())))
-        step.on_phase = None
-        convert_module(setting, built.model)
-        pieces = [wrap_step(setting, _cycled(step, group), built.device) for group in variants]
-        traces = [
-            trace_compiled_step(piece, alone, repeats=repeats, min_time_s=min_time_s)
-            for piece, alone in zip(pieces, traces, strict=True)
-        ]
-        return traces, _cycled(lambda piece: piece(), pieces)
 
     def _identity(self, built: BuiltWorkload, step: Step, *, is_changed: bool) -> dict[str, Any]:
         """A shipped workload whose sizes were set by hand counts as the user's own: its name means another model. So
@@ -312,14 +281,23 @@ class ReplayOperators(CountableTask[Replayed]):
         count_clusters(self.signature.clusters, device=environment.select(self.device))
 
 
-def _cycled(function: Callable[[T], Any], items: Iterable[T]) -> Callable[[], Any]:
-    """A function that calls `function` with the next item, again and again from the first."""
-    in_order = itertools.cycle(items)
-    return lambda: function(next(in_order))
-
-
 def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: str) -> dict[str, int | None]:
     return memory_record(built.model, built.inputs[:1], run, device=kind, optimizer=optimizer)
+
+
+def _notes(step: Step, signature: Signature) -> Iterator[str]:
+    """What a user should know of the steps that were profiled."""
+    if step.renewal.changes_inputs:
+        yield "the model changes its inputs: each step got them as they were built"
+    if step.renewal.changes_state:
+        yield "the model changes its own state: each step began with the state that it was built with"
+    yield from steps_notes(signature)
+    latency_s = signature.measurements[0].latency_s
+    if latency_s < SHORT_STEP_S:
+        yield (
+            f"of a step's {format_duration(latency_s)}, {format_duration(own_call_s(step))} are StatsNet's own call of "
+            "the model: put more into a step, such as a larger batch, where that matters"
+        )
 
 
 def _phases(step: Step) -> Callable[[Callable[[str], None] | None], None]:

@@ -12,14 +12,20 @@ from typing import Any
 
 import torch
 
+from statsnet.errors import MeasurementError
 from statsnet.measure.device_kernels import Kernel, busy_s
+from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.distributed import agreed, alone
+from statsnet.profiling.draws import draw_again
+from statsnet.profiling.joining import Variant, event_shapes
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
+from statsnet.profiling.unseen import Unseen, look_for_unseen
 from statsnet.signatures.categories import is_metadata
+from statsnet.workloads import Successive
 
 Step = Callable[[int], Any]
 """Called with the number of the step, so that inputs can rotate."""
@@ -39,11 +45,21 @@ LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
 
 
+CAPTURES = 3
+"""So many steps are captured to see whether steps are alike; two of those that take longer than SLOW_STEP_S."""
+SLOW_STEP_S = 2.0
+
+
+class StepsVary(Exception):
+    """Successive steps call different operators, or the same at different shapes: no single one stands for all."""
+
+
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
     """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` are
     the kernels of one of those steps on a GPU, in order, each with the index of its call in `calls` (None: no call
-    launched it). For a step that runs as a whole, unknown values are None."""
+    launched it). `unmatched_calls` were found in no profiled step; `recording_s` is what recording events added to each
+    profiled step, and was taken off. For a step that runs as a whole, unknown values are None."""
 
     device: str
     calls: list[OpCall]
@@ -53,7 +69,8 @@ class StepTrace:
     profiled_latency_s: list[float] = field(default_factory=list)
     framework_time_s: float | None = 0.0
     idle_time_s: float | None = 0.0
-    unmatched_calls: int = 0
+    unmatched_calls: float = 0
+    recording_s: float = 0.0
     kernels_launched: int = 0
     unexplained_share: float | None = 0.0
     on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
@@ -84,29 +101,44 @@ def trace_step(
     inputs: Sequence[int] = (0,),
     while_capturing: Callable[[], AbstractContextManager[Any]] = nullcontext,
     between: Callable[[], object] = lambda: None,
+    prepare: Callable[[int], object] = lambda _: None,
+    may_vary: bool = False,
 ) -> StepTrace:
     """Warm up, capture one step, then bare and profiled steps in turn.
 
     At least `repeats` of each, and more until they have run for `min_time_s` together, or the step's time is known to
     PRECISE. The steps take the input numbers in `inputs` in turn. These inputs must have the same shapes, so that the
     calls correspond one by one, but may hold different indices, so that an embedding's rows are not still cached from
-    the step before. The captured step runs inside `while_capturing()`, which may mark segments without disturbing the
-    timed steps. `between` is called before each pair of a bare and a profiled step. Operator times come from the faster
-    half of the profiled steps, because disturbances only add time.
+    the step before; `prepare` makes one ready, outside of the steps' times. The captured step runs inside
+    `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called before each
+    pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps, because
+    disturbances only add time.
+
+    If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
+    cannot be seen (unseen.py).
     """
     report = on_progress or (lambda _stage, _share: None)
-    turn = itertools.cycle(inputs)
-    run = timed(lambda: step(next(turn)), device)
+    may_vary = may_vary and alone()
+    turn = Successive(step, itertools.cycle(inputs), prepare)
+    run = timed(turn, device)
     warmup_s = _warm_up(run, warmup)
     report("capturing operators", 0.2)
-    with while_capturing():
-        calls = capture_step(lambda: step(next(turn)), device=device, phases=phases)
-    for call in calls:
-        call.metadata = is_metadata(call.op)
+
+    def capture(draw: int) -> list[OpCall]:
+        turn.prepare()
+        if may_vary:
+            draw_again(draw)
+        with while_capturing():
+            return captured(turn, device=device, phases=phases)
+
+    captures = 2 if warmup_s[-1] > SLOW_STEP_S else CAPTURES
+    alike = _Alike(capture, turn, device, captures) if may_vary else None
+    calls = alike.calls if alike else capture(0)
     overhead_s = event_overhead_s()
 
     def profiled() -> Timeline:
-        return profile_step(lambda: step(next(turn)), calls, device=device, event_overhead_s=overhead_s)
+        turn.prepare()
+        return profile_step(turn, calls, device=device, event_overhead_s=overhead_s)
 
     is_long = agreed(warmup_s[-1] > LONG_STEP_S)
 
@@ -115,7 +147,11 @@ def trace_step(
             _recover(run)
         return run(), profiled()
 
-    profiled()  # the first session of a step allocates the memory that later ones reuse
+    # The first session of a step allocates the memory that later ones reuse.
+    if alike:
+        alike.look()
+    else:
+        profiled()
     quiet_machine = QuietMachine(device) if alone() else None
     repeats = min(repeats, 3) if len(calls) > MANY_CALLS else repeats
     bare: list[float] = []
@@ -130,6 +166,8 @@ def trace_step(
         bare.append(bare_s)
         timelines.append(timeline)
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
+    if alike:
+        alike.look_again(timelines)
     quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
@@ -147,10 +185,66 @@ def trace_step(
         framework_time_s=median(t.framework_s for t in quiet),
         idle_time_s=idle_s,
         unmatched_calls=min(t.unmatched for t in timelines),
+        recording_s=overhead_s * median(t.events for t in quiet),
         kernels_launched=sum(len(k) for k in kernels),
         unexplained_share=_unexplained(bare, quiet, idle_s),
         on_device=placed_kernels(timelines[-1]),
     )
+
+
+def captured(
+    step: Callable[[], Any], *, device: str, phases: Callable[[Callable[[str], None] | None], None] | None
+) -> list[OpCall]:
+    """The calls of a step, with those that move no data marked."""
+    calls = capture_step(step, device=device, phases=phases)
+    for call in calls:
+        call.metadata = is_metadata(call.op)
+    return calls
+
+
+class _Alike:
+    """Looks at whether successive steps make the calls of the captured one, at its shapes. Steps that were not looked
+    at show themselves by calls that are not found."""
+
+    def __init__(self, capture: Callable[[int], list[OpCall]], turn: Successive, device: str, times: int) -> None:
+        self._capture, self._turn, self._device = capture, turn, device
+        self.calls = capture(0)
+        self._shapes: list[Any] | None = None
+        self._compare(range(1, times))
+
+    def _compare(self, draws: Sequence[int]) -> None:
+        keys = Variant.of(self.calls).keys
+        for draw in draws:
+            if Variant.of(self._capture(draw)).keys != keys:
+                raise StepsVary
+
+    def look(self) -> None:
+        """Profile a step with all threads and shapes. Refuse what the capture has not seen, unless steps vary."""
+        unseen = self._look()
+        try:
+            unseen.check()
+        except MeasurementError:
+            self._compare(range(CAPTURES, 2 * CAPTURES))
+            if any(not self._look().is_too_much for _ in range(CAPTURES)):
+                raise StepsVary from None
+            raise
+
+    def _look(self) -> Unseen:
+        self._turn.prepare()
+        draw_again(0)
+        unseen, events = look_for_unseen(self._turn, self.calls, device=self._device)
+        self._shapes = event_shapes(events, self.calls)
+        return unseen
+
+    def look_again(self, timelines: Sequence[Timeline]) -> None:
+        """After the measured steps, at another draw."""
+        self._turn.prepare()
+        with profiling(self._device, record_shapes=True) as session:
+            self._turn()
+        shapes = event_shapes(StepEvents.take(session), self.calls)
+        known = self._shapes is not None and shapes is not None
+        if len({line.unmatched for line in timelines}) > 1 or (known and shapes != self._shapes):
+            raise StepsVary
 
 
 def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
@@ -190,10 +284,12 @@ def _recover(run: Callable[[], float]) -> None:
         run()
 
 
-def timed(step: Callable[[], Any], device: str) -> Callable[[], float]:
+def timed(step: Callable[[], Any] | Successive, device: str) -> Callable[[], float]:
     """A function that runs the step and returns its seconds, including everything that it launched."""
 
     def run() -> float:
+        if isinstance(step, Successive):
+            step.prepare()
         if device == "cuda":
             torch.cuda.synchronize()
         begin = time.perf_counter()

@@ -202,7 +202,16 @@ def _as_recording(signature: Signature) -> Signature:
     gpu = measurement.gpu and replace(measurement.gpu, counters=no_counters("not_recorded"))
     return replace(
         signature,
-        measurements=(replace(measurement, source="recording", coefficient_of_variation=None, gpu=gpu),),
+        measurements=(
+            replace(
+                measurement,
+                source="recording",
+                coefficient_of_variation=None,
+                gpu=gpu,
+                unmatched_calls=None,
+                recording_s=None,
+            ),
+        ),
     )
 
 

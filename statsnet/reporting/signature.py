@@ -17,7 +17,7 @@ from statsnet.reporting.tables import (
     signed_percent,
     table,
 )
-from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.model import Cluster, InputSample, Measurement, Signature
 from statsnet.signatures.statistics import shares
 from statsnet.units import format_bytes, format_duration, format_quantity
 
@@ -80,6 +80,7 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
         ("operators", f"{signature.calls_per_step:.4g} calls a step in {len(signature.clusters)} clusters"),
         ("FLOPs", f"{format_quantity(flops, 'FLOP')} a step (2 per multiply-add)"),
         ("bytes", f"{format_quantity(moved, 'B')} a step, {flops / moved if moved else 0:.3g} FLOP/B"),
+        *_inputs(signature.inputs),
         (
             "parameters",
             f"{format_quantity(memory.parameter_count)}, {format_bytes(memory.parameter_bytes)}",
@@ -93,6 +94,13 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
     return rows + (_measured(signature, measurement) if measurement else [("measured", "no: counts only")])
 
 
+def _inputs(sample: InputSample | None) -> list[tuple[str, str]]:
+    if sample is None:
+        return []
+    stands_for = ", ".join(map(str, sample.stands_for))
+    return [("inputs", f"{len(sample.stands_for)} of {sample.distinct} shapes profiled, for {stands_for} steps")]
+
+
 def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str, str]]:
     latency = measurement.latency_s
     how = _HOW[measurement.source]
@@ -104,6 +112,7 @@ def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str,
             f"{format_quantity(signature.bytes_per_step / latency, 'B/s')}",
         ),
         ("launches", f"{measurement.launches:.4g} a step"),
+        *_seen(measurement),
         (
             "outside operators",
             f"framework {_share_of(measurement.framework_time_s, latency)}, "
@@ -113,6 +122,22 @@ def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str,
         ("repeatability", f"coefficient of variation {percent(measurement.coefficient_of_variation)}"),
         ("unexplained", f"{signed_percent(measurement.unexplained_share)} of the step time"),
     ]
+
+
+def _seen(measurement: Measurement) -> list[tuple[str, str]]:
+    """Calls that no profiled step made, and what steps that vary are."""
+    rows = []
+    if measurement.unmatched_calls is not None:
+        rows.append(("not matched", f"{measurement.unmatched_calls:.4g} calls a step were captured but not profiled"))
+    if (variation := measurement.variation) is not None:
+        rows.append(
+            (
+                "steps vary",
+                f"mean of {variation.steps}, work ±{percent(variation.work_deviation)}, known to "
+                f"±{percent(variation.work_error)}; time known to ±{percent(variation.time_error)}",
+            )
+        )
+    return rows
 
 
 def _share_of(time_s: float | None, latency_s: float) -> str:

@@ -198,7 +198,7 @@ def _mean_of(means: Sequence[_LogMean]) -> _LogMean:
     if between.variance >= within:
         return between
     freedom = _freedom(parts)
-    wider = max(_student_t(between.freedom) * math.sqrt(between.variance / within), _student_t(freedom))
+    wider = max(student_t(between.freedom) * math.sqrt(between.variance / within), student_t(freedom))
     return _LogMean(mean=between.mean, variance=within, freedom=min(_freedom_of_t(wider), freedom))
 
 
@@ -240,18 +240,19 @@ def _interval(log_value: float, terms: Sequence[tuple[float, _LogMean]]) -> Inte
     if any(log.freedom == 0 for _, log in terms):
         return Interval(value=value, low=None, high=None)
     parts = [(coefficient**2 * log.variance, log.freedom) for coefficient, log in terms]
-    half = _student_t(_freedom(parts)) * math.sqrt(sum(part for part, _ in parts))
+    half = student_t(_freedom(parts)) * math.sqrt(sum(part for part, _ in parts))
     return Interval(value=value, low=math.exp(log_value - half), high=math.exp(log_value + half))
 
 
-def _student_t(freedom: float) -> float:
+def student_t(freedom: float) -> float:
+    """Half the width of an interval that holds CONFIDENCE, in standard errors."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def _freedom_of_t(t: float) -> float:
-    """The degrees of freedom for which Student's t is `t`: the inverse of `_student_t`."""
+    """The degrees of freedom for which Student's t is `t`: the inverse of `student_t`."""
     from scipy.special import stdtridf
 
     return float(stdtridf((1 + CONFIDENCE) / 2, t))

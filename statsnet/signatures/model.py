@@ -107,6 +107,31 @@ class Memory:
     peak_bytes: Size | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSample:
+    """Inputs of different shapes: how many there are, and for each one that was profiled, the number of steps that it
+    stands for. `work_error` is how far the mean work of the sample is from that of all inputs that were counted, in
+    FLOPs or bytes, whichever is more."""
+
+    distinct: Size
+    stands_for: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=10_000)]
+    work_error: Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """Steps that are not alike, though their inputs are: `steps` were averaged, of which `distinct` differ. Deviations
+    are standard deviations over the mean; errors half of the mean's 95 % interval, over the mean. Work is FLOPs, or
+    bytes where there are none."""
+
+    steps: Size
+    distinct: Size
+    work_deviation: Quantity
+    work_error: Quantity
+    time_deviation: Quantity
+    time_error: Quantity
+
+
 Settings = Annotated[dict[str, ShortText], Meta(max_length=60)]
 
 
@@ -148,7 +173,8 @@ class Environment(TypedDict, total=False):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
-    CPU."""
+    CPU. `unmatched_calls` a step were captured but not profiled; `recording_s` is what recording events added to a
+    profiled step, and was taken off; `variation` is there if the steps were not alike."""
 
     environment: Environment
     step_latency_s: Samples
@@ -164,6 +190,9 @@ class Measurement:
     coefficient_of_variation: Quantity | None
     source: Literal["profile", "replay", "recording"] = "profile"
     gpu: GpuActivity | None = field(default=None, metadata=IF_KNOWN)
+    unmatched_calls: Quantity | None = field(default=None, metadata=IF_KNOWN)
+    recording_s: Quantity | None = field(default=None, metadata=IF_KNOWN)
+    variation: Variation | None = field(default=None, metadata=IF_KNOWN)
 
     @property
     def latency_s(self) -> float:
@@ -229,6 +258,7 @@ class _Counts:
     memory: Memory
     motifs: Annotated[tuple[Motif, ...], Meta(max_length=20_000)] = ()
     shape_variants: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    inputs: InputSample | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from statsnet.workloads.registry import (
     register,
     workload,
 )
-from statsnet.workloads.step import Step, make_step
+from statsnet.workloads.step import Step, Successive, make_step
 
 __all__ = [
     "DEFAULT_PRESET",
@@ -29,6 +29,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "BuiltWorkload",
     "Step",
+    "Successive",
     "Workload",
     "all_workloads",
     "build",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
@@ -58,10 +58,12 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
-    def inputs_of(self, index: int) -> Inputs:
-        """What the step of this number runs on: one entry of `inputs`, several with gradient accumulation."""
-        first, count = index * self.accumulation, len(self.inputs)
-        return [self.inputs[(first + i) % count] for i in range(self.accumulation)]
+    def inputs_of(self, index: int, among: Inputs | None = None) -> Inputs:
+        """What the step of this number runs on: one entry of `inputs` (or of copies of them), several with gradient
+        accumulation."""
+        inputs = among or self.inputs
+        first, count = index * self.accumulation, len(inputs)
+        return [inputs[(first + i) % count] for i in range(self.accumulation)]
 
     def input_groups(self) -> list[list[int]]:
         """Numbers of the steps until the inputs begin anew, grouped by equal shapes."""
@@ -184,7 +186,7 @@ def _place(
             if dtype is not None and (found := model_dtypes(made.model, all_tensors(made.inputs))):
                 cast = Cast(next(iter(found)), getattr(torch, dtype))
             made.model._apply(place)  # as `Module.to`, but each tensor may get a dtype of its own
-            made.model.train(mode == "training")
+            set_mode(made.model, mode)
             inputs = map_tensors(made.inputs, place)
     except torch.OutOfMemoryError as error:
         raise DeviceError(
@@ -199,6 +201,12 @@ def _place(
             hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
     return replace(made, inputs=inputs), cast.sentence() if cast else ""
+
+
+def set_mode(model: torch.nn.Module, mode: str) -> None:
+    """Set the model to training or inference. An exported program has no such switch and stays as it was exported."""
+    with suppress(NotImplementedError):
+        model.train(mode == "training")
 
 
 @contextmanager

@@ -20,6 +20,9 @@ from statsnet.workloads.registry import Workload, get
 LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric"})
 """Optional libraries that the extra `statsnet[models]` brings."""
 
+LONGEST_MESSAGE = 400
+"""Of a longer message the first line is quoted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -58,11 +61,20 @@ def describe(error: BaseException, origin: str) -> str:
     """`ValueError: message (file.py, line 12)`: the innermost frame in the user's own folder, else of all."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if origin and Path(frame.filename).parent == Path(origin).parent]
-    text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+    text = f"{type(error).__name__}: {_first_lines(str(error)) or 'no message'}"
     if isinstance(error, SyntaxError) or not frames:
         return text
     frame = (own or list(frames))[-1]
     return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def _first_lines(message: str) -> str:
+    """The part of a message that says what happened: some of torch's go on for a page."""
+    message = message.strip()
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    first = message.splitlines()[0]
+    return first if len(first) <= LONGEST_MESSAGE else f"{first[:LONGEST_MESSAGE]} ..."
 
 
 def next_step(error: BaseException, otherwise: str) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError, first_line
 from statsnet.signatures.database import MODES
-from statsnet.workloads.building import BuiltWorkload
+from statsnet.workloads.building import BuiltWorkload, set_mode
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe, next_step
 from statsnet.workloads.losses import ProjectionLoss, total_loss
 from statsnet.workloads.optimizers import make_optimizer
+from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper
+from statsnet.workloads.trees import copied
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +32,9 @@ class Step:
     Inference runs without gradients, unless the model takes gradients in its own forward: this shows when it first runs
     without them, and `differentiates` is then set.
     Raises WorkloadError if the model fails, DeviceError if the device has too little memory.
+    Every step gets its inputs as they were built, and the model the state that it was built with, also where steps
+    change them: `prepare(i)` copies what is needed, outside of the step's time. A step that was not prepared does so
+    itself.
     `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, "custom", or None.
     """
 
@@ -41,6 +46,7 @@ class Step:
         loss: Callable[[Any], torch.Tensor] | None = None,
         optimizer: Stepper | None = None,
         optimizer_name: str | None = None,
+        renewal: Renewal | None = None,
     ) -> None:
         self.built = built
         self.mode = mode
@@ -49,9 +55,18 @@ class Step:
         self._loss = loss
         self.optimizer = optimizer
         self.differentiates = False
+        self.renewal = renewal or Renewal(built)
+        self._ready: tuple[int, Inputs] | None = None
+
+    def prepare(self, index: int = 0) -> None:
+        """Make the inputs of the step of this number ready."""
+        self._ready = (index, self.renewal.batches(index))
 
     def __call__(self, index: int = 0) -> Any:
-        batches = self.built.inputs_of(index)
+        if self._ready is None or self._ready[0] != index:
+            self.prepare(index)
+        assert self._ready is not None
+        (_, batches), self._ready = self._ready, None
         with _running(self.built):
             return self._train(batches) if self.mode == "training" else self._infer(*batches[0])
 
@@ -111,6 +126,28 @@ class Step:
             self.on_phase(phase)
 
 
+class Successive:
+    """A step on one input after another: `prepare()` makes the next input ready, and calling runs the step on it."""
+
+    def __init__(self, step: Callable[[int], Any], indices: Iterable[int], prepare: Callable[[int], object]) -> None:
+        self._step = step
+        self._prepare = prepare
+        self._indices = iter(indices)
+        self.index = 0
+
+    def prepare(self) -> None:
+        self.index = next(self._indices)
+        self._prepare(self.index)
+
+    def __call__(self) -> Any:
+        return self._step(self.index)
+
+    def both(self) -> Any:
+        """Prepare and run."""
+        self.prepare()
+        return self()
+
+
 def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any = None) -> Step:
     """A step in a mode (default: the one it was built for), optionally with another optimizer.
 
@@ -121,9 +158,10 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     mode = mode or built.mode
     if mode not in MODES:
         raise UsageError(f"'{mode}' is not a mode", hint=f"one of {', '.join(MODES)}")
-    built.model.train(mode == "training")
+    set_mode(built.model, mode)
     if mode == "inference":
         return Step(built, mode)
+    renewal = Renewal(built)  # before the loss is prepared, which runs the model
     parameters = [parameter for parameter in built.model.parameters() if parameter.requires_grad]
     if not parameters:
         raise WorkloadError(
@@ -136,7 +174,7 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
         chosen = Stepper(make_optimizer(wanted, parameters, sparse=built.sparse_gradients), parameters)
     name = wanted if isinstance(wanted, str) else "custom"
     loss = _added_up(built.loss) if built.loss else _prepared_loss(built)
-    return Step(built, mode, loss=loss, optimizer=chosen, optimizer_name=name)
+    return Step(built, mode, loss=loss, optimizer=chosen, optimizer_name=name, renewal=renewal)
 
 
 def _added_up(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -152,12 +190,18 @@ def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
         with _running(built):
             try:
                 with torch.no_grad():
-                    loss.prepare(built.model(*args, **kwargs))
+                    loss.prepare(_outputs(built, args, kwargs))
             except RuntimeError as error:
                 if not _lacks_gradients(error):
                     raise
-                loss.prepare(built.model(*args, **kwargs))
+                loss.prepare(_outputs(built, args, kwargs))
     return loss
+
+
+def _outputs(built: BuiltWorkload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The model's outputs for a copy of these inputs, which it may change."""
+    args, kwargs = copied((args, kwargs))
+    return built.model(*args, **kwargs)
 
 
 def _lacks_gradients(error: RuntimeError) -> bool:

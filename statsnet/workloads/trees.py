@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,33 @@ def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) ->
     """The value with `function` of each tensor in its place. What holds no tensor stays the same object, and what is
     held twice is so afterwards too. The lengths of a packed sequence stay as they are: torch wants them on the CPU."""
     return _Mapped(function)(value)
+
+
+def copied(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
+    """A copy that a step may change: of every container and object inside, and `tensor` of each tensor (default: a
+    copy). Modules, functions, iterators and what cannot be copied stay the same objects."""
+    return _Copied(tensor or _clone)(value)
+
+
+def state_of(value: Any, seen: set[int] | None = None) -> list[Any]:
+    """What tells whether a step changed a value: the tensors inside with their versions, plain values, and the lengths
+    of containers. `same_state` compares two. What is in `seen` is left out, and what was looked at is added."""
+    import torch
+
+    return [
+        (leaf, _version(leaf)) if isinstance(leaf, torch.Tensor) else leaf if isinstance(leaf, _PLAIN) else type(leaf)
+        for leaf in _leaves(value, set() if seen is None else seen, with_lengths=True)
+    ]
+
+
+def same_state(before: list[Any], after: list[Any]) -> bool:
+    """Whether two results of `state_of` are equal; tensors must be the same objects."""
+    return len(before) == len(after) and all(map(_same, before, after))
+
+
+def holds_iterator(value: Any) -> bool:
+    """Whether something inside can be gone through only once."""
+    return any(isinstance(leaf, Iterator) for leaf in _leaves(value, set()))
 
 
 def shape_key(value: Any) -> tuple[Any, ...]:
@@ -94,7 +122,30 @@ def stored_bytes(tensor: torch.Tensor) -> int:
     return sum(part.numel() * part.element_size() for part in parts_of(tensor))
 
 
-def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:
+def _clone(tensor: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    plain = tensor.detach()
+    if plain.layout is torch.strided and 0 in plain.stride() and plain.numel():
+        stored = plain[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in plain.stride())]
+        clone = stored.clone().expand(plain.shape)
+    else:
+        clone = plain.clone()
+    return clone.requires_grad_() if tensor.requires_grad else clone
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return before[0] is after[0] and before[1] == after[1]
+    return before is after or (type(before) is type(after) and bool(before == after or before != before))
+
+
+def _leaves(value: Any, seen: set[int], *, with_lengths: bool = False) -> Iterator[Any]:
+    """Tensors, each once, and everything else that holds nothing; `with_lengths` also how much each container holds."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -109,18 +160,20 @@ def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:
         return
     seen.add(id(value))
     children = _children(value)
-    if children is None:
+    if children is None or isinstance(value, Iterator):
         yield value
         return
+    if with_lengths:
+        yield len(children)
     for child in children:
-        yield from _leaves(child, seen)
+        yield from _leaves(child, seen, with_lengths=with_lengths)
 
 
 def _children(value: Any) -> list[Any] | None:
     """What a value holds; None for one that cannot be looked into."""
     if isinstance(value, Mapping):
         return list(value.values())
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple | set | frozenset | deque):
         return list(value)
     attributes = _attributes(value)
     return None if attributes is None else list(attributes.values())
@@ -165,6 +218,9 @@ class _Mapped:
             return PackedSequence(self(data), lengths, *(None if order is None else self(order) for order in orders))
         if isinstance(value, list | tuple) and type(value).__len__ in (list.__len__, tuple.__len__):
             return self._sequence(value)
+        if isinstance(value, deque):
+            items = deque(map(self, value), value.maxlen)
+            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
         if isinstance(value, dict):
             made = {key: self(item) for key, item in value.items()}
             changed = any(made[key] is not item for key, item in value.items())
@@ -196,6 +252,35 @@ class _Mapped:
         new = copy.copy(value)
         for name, item in changed.items():
             object.__setattr__(new, name, item)  # frozen dataclasses too
+        return new
+
+
+class _Copied(_Mapped):
+    """Copies containers and objects too, whether or not they hold a tensor."""
+
+    def _inside(self, value: Any) -> Any:
+        try:
+            if isinstance(value, deque):
+                return deque(map(self, value), value.maxlen)
+            if isinstance(value, set):
+                return type(value)(map(self, value))
+            if type(value) in (list, tuple):
+                return type(value)(map(self, value))
+            if isinstance(value, dict):
+                return self._filled(value, {key: self(item) for key, item in value.items()})
+            if isinstance(value, list | tuple):
+                return super()._inside(value)
+            return self._object_copied(value)
+        except Exception:  # a lock, a file, a class that forbids it
+            return value
+
+    def _object_copied(self, value: Any) -> Any:
+        attributes = _attributes(value)
+        if attributes is None or isinstance(value, Iterator):
+            return value
+        new = copy.copy(value)
+        for name, item in attributes.items():
+            object.__setattr__(new, name, self(item))
         return new
 
 

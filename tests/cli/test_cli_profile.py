@@ -275,3 +275,17 @@ def test_what_ships_is_copied(here: Path, monkeypatch: pytest.MonkeyPatch, capsy
 )
 def test_a_mix_to_be_profiled_that_is_refused(failing: Callable[..., str], words: list[str], said: str) -> None:
     assert said in failing("profile", *words, code=1 if "none.yaml" in words else 2)
+
+
+@pytest.mark.parametrize("options", [["--mix", "recsys/ncf:1", "-o", "d"], ["recsys/ncf", "--device", "meta"]])
+def test_a_check_needs_one_workload_and_a_device(cli: Cli, options: list[str]) -> None:
+    done = cli("profile", *options, "--check")
+    assert done.returncode == 2
+    assert "--check was given with" in done.stderr
+
+
+def test_a_check_needs_no_output(cli: Cli) -> None:
+    done = cli("profile", "recsys/ncf", "--preset", "tiny", "--check")
+    assert done.returncode == 0, done.stderr
+    assert "FlopCounterMode" in done.stdout
+    assert "aten.addmm" in done.stdout

@@ -203,3 +203,50 @@ def test_phases_of_a_pooled_step_are_told_apart() -> None:
     )
     join.finish()
     assert [c.time_s for c in calls] == pytest.approx([3 * US, 2 * US, 3 * US])
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_the_optimizers_share_is_that_of_all_steps(every: int) -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters())
+    steps, optimized = 40, 0
+    with statsnet.profile("mine", model=net) as p:
+        for i in range(steps):
+            net(torch.randn(4, 16)).square().mean().backward()
+            if i % every == every - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+                optimized += i >= WARMUPS
+            p.step()
+    assert p.signature is not None
+    calls = sum(c.calls for c in p.signature.clusters if (c.op, c.phase) == ("aten.add_.Tensor", "optimizer"))
+    parameters = len(list(net.parameters()))
+    assert calls == pytest.approx(parameters * optimized / (steps - WARMUPS), rel=1e-6)
+
+
+def test_a_kind_of_step_that_was_never_captured_is_an_error() -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters())
+
+    def loop() -> None:
+        with statsnet.profile("mine") as p:
+            for i in range(SMALLEST_NUMBER_OF_STEPS):
+                net(torch.randn(4, 16)).square().mean().backward()
+                if i == SMALLEST_NUMBER_OF_STEPS - 1:  # the last of the first round is left alone
+                    optimizer.step()
+                p.step()
+
+    with pytest.raises(MeasurementError, match="never captured"):
+        loop()
+
+
+def test_a_loop_of_two_dtypes_is_mixed() -> None:
+    wide, narrow = nn.Linear(16, 16), nn.Linear(16, 16).bfloat16()
+    both = nn.ModuleList([wide, narrow])
+    for known in (both, None):
+        with torch.no_grad(), statsnet.profile("mine", model=known) as p:
+            for _ in range(8):
+                narrow(wide(torch.randn(4, 16)).bfloat16())
+                p.step()
+        assert p.signature is not None
+        assert p.signature.dtype == "mixed"

@@ -6,6 +6,7 @@ import pytest
 from profiling_helpers import call, tiny_signature
 
 from statsnet import environment
+from statsnet.errors import MeasurementError
 from statsnet.profiling.build_signature import (
     build_signature,
     mixed_steps,
@@ -112,3 +113,11 @@ def test_signatures_of_tiny_workloads(name: str, mode: str) -> None:
     assert uncounted_s < 0.02 * measurement.operator_time_s
     phases = {c.phase for c in signature.clusters}
     assert ("backward" in phases) == ("optimizer" in phases) == (mode == "training")
+
+
+def test_a_step_of_too_many_shapes_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statsnet.profiling.build_signature.MOST_CLUSTERS", 3)
+    with pytest.raises(MeasurementError, match="4 distinct operator calls") as caught:
+        build(trace(*(relu(rows) for rows in range(1, 5))))
+    assert "aten.relu.default alone has 4" in caught.value.cause
+    assert "pad lengths" in caught.value.hint

@@ -10,10 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from statsnet.errors import WorkloadError  # noqa: E402
+from statsnet.errors import MeasurementError, WorkloadError  # noqa: E402
+from statsnet.measure.task import Context  # noqa: E402
+from statsnet.measure.timing_tasks import Model  # noqa: E402
 from statsnet.profiling.capture import OpCall, capture_step  # noqa: E402
 from statsnet.profiling.costs import cost_of  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
+from statsnet.profiling.tasks import ProfileWorkload  # noqa: E402
 from statsnet.workloads import BuiltWorkload, build, make_step  # noqa: E402
 
 CASES = os.environ.get("STATSNET_CASES")
@@ -86,6 +89,50 @@ def test_mixed_dtypes(dtype: str | None, mode: str) -> None:
     assert flops(calls, "mm", phase="forward") == 536_870_912 + 2_097_152
     assert memory["parameter_bytes"] == 4_204_544
     assert ("float32" in built.cast) is (dtype is not None)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_higher_order_operators() -> None:
+    _, calls, _ = ran("05:make")
+    assert flops(calls, "addmm", "mm") == 67_108_864
+    assert flops(calls, "bmm") == 67_108_864  # dense, as the unfused path computes
+    _, calls, _ = ran("05:make_cond")
+    assert flops(calls, "addmm", "mm") == 100_663_296
+
+
+def test_a_cache_that_grows() -> None:
+    _, calls, _ = ran("08:make")
+    (keys,) = {call.args[1]["shape"][2] for call in calls if "attention" in call.op}
+    assert keys == 513
+    assert flops(calls) == 33_570_816 - 4 * 2_101_248  # the projections and the feed-forward layers
+    found = flops(calls, "_scaled_dot_product_flash_attention_for_cpu")
+    assert 4 * 2_101_248 <= found < 1.02 * 4 * 2_101_248  # with its softmax
+
+
+def test_threads() -> None:
+    with pytest.raises(MeasurementError, match="operator by operator") as caught:
+        ProfileWorkload(model=Model(target=target("10:make"), mode="inference"), min_time_s=0.0).run(Context())
+    assert "threads of its own" in caught.value.cause
+
+
+def test_sorted_lengths() -> None:
+    def counted(descending: bool) -> tuple[float, int, int]:
+        model = Model(target=target("15:make"), mode="inference", overrides={"descending": descending})
+        signature = ProfileWorkload(model=model, device="meta").run(Context()).signature
+        assert signature.inputs is not None
+        names = {*PRODUCTS, "_scaled_dot_product_flash_attention_for_cpu"}
+        costs = [c.calls * (c.flops or 0.0) for c in signature.clusters if c.op.split(".")[1] in names]
+        return sum(costs), signature.inputs.distinct, sum(signature.inputs.stands_for)
+
+    found, distinct, steps = counted(descending=False)
+    assert found == pytest.approx(150_667_264, rel=0.01)
+    assert (distinct, steps) == (32, 32)
+    assert counted(descending=True) == (found, distinct, steps)
+
+
+def test_layers_that_are_dropped_in_training_alone() -> None:
+    _, calls, _ = ran("16:make")
+    assert flops(calls) == 2 * 256**3 + 12 * 2 * 2 * 256 * 256 * 1024
 
 
 @pytest.mark.parametrize(("name", "adjacency_bytes"), [("make_csr", 65536 * 12 + 4097 * 8), ("make_coo", 65536 * 20)])

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from profiling_helpers import captured, tiny_signature
 
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.replay import arguments, replay_clusters
+from statsnet.profiling.encode import encode_tensor
+from statsnet.profiling.replay import arguments, nested_lengths, replay_clusters
 from statsnet.profiling.tasks import ReplayOperators
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
@@ -140,3 +143,35 @@ def test_a_replayed_measurement_fits_its_signature() -> None:
     assert len(measurement.cluster_time_s) == len(signature.clusters)
     assert replayed.failures == ()
     assert all(t is not None and t > 0 for t in measurement.cluster_time_s)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch calls these tensors a beta and a prototype
+@pytest.mark.parametrize("block", [(16, 16), (8, 8), (32, 32)])
+def test_block_sparse_products_are_replayed(block: tuple[int, int]) -> None:
+    dense = torch.zeros(64, 96)
+    dense[:16, :32] = dense[32:48, 64:96] = 1.0
+    matrix, vector = dense.to_sparse_bsr(block), torch.randn(96, 8)
+    item = only(lambda: matrix @ vector, "mm")
+    positional, _ = arguments(item, "cpu")
+    assert positional[0].layout == torch.sparse_bsr
+    assert encode_tensor(positional[0]) == item.args[0]
+    assert overload(item.op)(*positional).shape == (64, 8)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch calls these tensors a beta and a prototype
+@pytest.mark.parametrize("lengths", [[10, 20, 30, 64], [5], [7, 7, 7], [100, 1, 1, 1], [128, 96, 64, 32] * 2])
+def test_nested_tensors_are_replayed_with_their_size(lengths: list[int]) -> None:
+    nested = torch.nested.nested_tensor([torch.randn(n, 8) for n in lengths])
+    item = only(lambda: torch.relu(nested), "relu")
+    (made,), _ = arguments(item, "cpu")
+    encoded = encode_tensor(made)
+    assert (encoded["shape"], encoded["elements"]) == (item.args[0]["shape"], item.args[0]["elements"])
+    assert encoded["squares"] == pytest.approx(item.args[0]["squares"], rel=0.02)
+    overload(item.op)(made)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=12))
+def test_lengths_add_up(lengths: list[int]) -> None:
+    total, squares = sum(lengths), sum(n * n for n in lengths)
+    made = nested_lengths(len(lengths), max(lengths), total, squares)
+    assert (len(made), sum(made), max(made)) == (len(lengths), total, max(lengths))

@@ -1,0 +1,146 @@
+"""Does StatsNet profile whatever a library holds? And are the counts right?
+
+    python benchmarks/breadth.py FILE [--families transformers,diffusers,modules,operators]
+                                      [--sample N --seed S | --limit N]
+    python benchmarks/breadth.py --kept FILE
+
+Takes each base model class of transformers from its default configuration at a small size, models of diffusers, torch's
+own modules and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
+FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
+`refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
+not run by itself). What FILE holds is not run again, so that an interrupted run continues. --kept prints a summary.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import breadth_models, csv_tables
+from benchmarks.breadth_task import ProfileAndCheck
+from benchmarks.console import parser, start
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError, WorkloadError
+from statsnet.measure.control import Control
+from statsnet.measure.process import run
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.check import Check
+
+TIMEOUT_S = 240.0
+
+FAMILIES: dict[str, tuple[str, Callable[[], list[str]]]] = {
+    "transformers": ("transformers_model", breadth_models.transformers_names),
+    "diffusers": ("diffusers_model", lambda: sorted(breadth_models.DIFFUSERS)),
+    "modules": ("torch_module", breadth_models.module_names),
+    "operators": ("torch_operator", breadth_models.operator_names),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case in one mode. `flops_ratio` is ours over FlopCounterMode's, `covered` the share of operator time that has
+    a cost formula."""
+
+    family: str
+    name: str
+    mode: str
+    outcome: str
+    flops_ratio: float | None = None
+    covered: float | None = None
+    uncounted: str | None = None
+    reason: str | None = None
+    time_s: float = 0.0
+
+
+def cases(families: Sequence[str]) -> list[tuple[str, str]]:
+    """(family, name) of each case."""
+    return [(family, name) for family in families for name in FAMILIES[family][1]()]
+
+
+def measured(family: str, name: str, mode: str) -> Row:
+    """Profile and check one case in a process of its own."""
+    begin = time.monotonic()
+    target = f"benchmarks.breadth_models:{FAMILIES[family][0]}"
+    model = Model(target=target, mode=mode, overrides={"name": name})
+
+    def row(outcome: str, **fields: object) -> Row:
+        time_s = round(time.monotonic() - begin, 1)
+        return Row(family=family, name=name, mode=mode, outcome=outcome, time_s=time_s, **fields)  # type: ignore[arg-type]
+
+    try:
+        both = run(ProfileAndCheck(model=model), Control(timeout_s=TIMEOUT_S))
+    except StatsNetError as error:
+        return row(_outcome_of(error), reason=" | ".join(str(error).splitlines())[:400])
+    check, signature = both.check, both.profile.signature
+    is_right = check.flops_agree and check.calls_agree
+    return row(
+        "right" if is_right else "wrong",
+        flops_ratio=check.flops / check.torch_flops if check.torch_flops else None,
+        covered=signature.coverage(),
+        uncounted="; ".join(f"{op} {calls}" for op, calls in check.uncounted[:6]) or None,
+        reason=None if is_right else _difference(check),
+    )
+
+
+def _outcome_of(error: StatsNetError) -> str:
+    if breadth_models.DOES_NOT_RUN in error.message:
+        return "no case"
+    if isinstance(error, ProcessError):
+        return "wrong"
+    return "refused" if isinstance(error, MeasurementError | WorkloadError) else "wrong"
+
+
+def _difference(check: Check) -> str:
+    differing = [
+        f"{o.op}: {o.flops:.4g} here, {o.torch_flops:.4g} by torch"
+        for o in check.operators
+        if not o.agrees and not o.exception
+    ]
+    missing = [f"{check.unmatched} of {check.captured} calls not seen by the profiler"] if check.unmatched else []
+    unseen = [f"{name} {share:.1%} of the step not captured" for name, share in check.unseen[:3]]
+    return "; ".join(differing[:4] + missing + unseen)[:400]
+
+
+def print_summary(rows: Sequence[Row]) -> None:
+    """Outcomes by family and mode, and every case that is not right."""
+    counted = Counter((r.family, r.mode, r.outcome) for r in rows)
+    for family, mode in sorted({(r.family, r.mode) for r in rows}):
+        outcomes = ", ".join(f"{n} {o}" for (f, m, o), n in sorted(counted.items()) if (f, m) == (family, mode))
+        print(f"{family:14} {mode:10} {outcomes}")
+    for row in rows:
+        if row.outcome in ("refused", "wrong"):
+            print(f"{row.outcome}: {row.family} {row.name} {row.mode}: {row.reason}")
+
+
+def main() -> int:
+    arguments = parser(__doc__)
+    arguments.add_argument("file", type=Path, metavar="FILE")
+    arguments.add_argument("--families", default=",".join(FAMILIES), help="comma-separated (default: all)")
+    arguments.add_argument("--modes", default="inference,training")
+    arguments.add_argument("--sample", type=int, metavar="N", help="N cases drawn at random")
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--limit", type=int, metavar="N", help="the first N cases")
+    arguments.add_argument("--kept", action="store_true", help="print what FILE holds")
+    options = arguments.parse_args()
+    rows = csv_tables.read(options.file, Row) if options.file.exists() else []
+    if not options.kept:
+        chosen = cases(options.families.split(","))
+        if options.sample is not None:
+            chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
+        done = {(row.family, row.name, row.mode) for row in rows}
+        for family, name in chosen[: options.limit]:
+            for mode in options.modes.split(","):
+                if (family, name, mode) in done:
+                    continue
+                rows.append(measured(family, name, mode))
+                print(f"{family:14} {name:40} {mode:10} {rows[-1].outcome:8} {rows[-1].reason or ''}"[:200], flush=True)
+                csv_tables.write(options.file, Row, rows, one_machine=False)
+    print_summary(rows)
+    return 1 if any(row.outcome == "wrong" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,0 +1,170 @@
+"""A workload's counts compared with those of torch: FLOPs with `FlopCounterMode`, calls with the profiler."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+from statsnet import environment
+from statsnet.errors import StatsNetError
+from statsnet.measure.task import Context, Progress, Task
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.draws import draw_again
+from statsnet.profiling.trace import captured
+from statsnet.profiling.unseen import Unseen, look_for_unseen
+from statsnet.workloads import Step, make_step
+
+TOLERANCE = 0.01
+"""FLOPs agree if they differ by no more than this share."""
+
+WARM_UPS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCheck:
+    """An operator for which torch has a formula: captured calls, and FLOPs of a step as counted here and by torch.
+    `exception` names why the two rightly differ, if they do."""
+
+    op: str
+    calls: int
+    flops: float
+    torch_flops: float
+    exception: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.flops - self.torch_flops) <= TOLERANCE * max(self.flops, self.torch_flops)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What agrees with torch and what does not. `uncounted` are captured calls of operators without a formula here;
+    `torch_failed` says why torch could not count; `unseen` what the profiler saw beside the captured calls."""
+
+    operators: tuple[OperatorCheck, ...]
+    uncounted: tuple[tuple[str, int], ...]
+    captured: int
+    unmatched: int
+    unseen_share: float
+    unseen: tuple[tuple[str, float], ...] = ()
+    torch_failed: str = ""
+
+    @property
+    def flops(self) -> float:
+        return sum(o.flops for o in self.operators if not o.exception)
+
+    @property
+    def torch_flops(self) -> float:
+        return sum(o.torch_flops for o in self.operators if not o.exception)
+
+    @property
+    def flops_agree(self) -> bool:
+        """Whether the sums agree, those that rightly differ left out."""
+        return abs(self.flops - self.torch_flops) <= TOLERANCE * max(self.flops, self.torch_flops)
+
+    @property
+    def calls_agree(self) -> bool:
+        """Whether the profiler saw the captured calls and no others that take time."""
+        return not Unseen(
+            step_s=1.0, by_name={"": self.unseen_share}, unmatched=self.unmatched, timed=self.captured
+        ).is_too_much
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckWorkload(Task[Check]):
+    """Counts one step three times, at the same draw of random numbers: captured, under FlopCounterMode, profiled."""
+
+    model: Model
+    device: str = "cpu"
+
+    def run(self, context: Context) -> Check:
+        context.report(Progress(stage="building the model"))
+        built = self.model.build(self.device)
+        step = make_step(built, optimizer=self.model.optimizer)
+        for index in range(WARM_UPS):
+            step(index)
+        context.report(Progress(stage="counting", done=0.3))
+        kind = environment.select(built.device)
+        calls = captured(_drawn(step), device="meta", phases=None)
+        torch_flops, failed = _counted_by_torch(step)
+        unseen, _ = look_for_unseen(_drawn(step), calls, device=kind)
+        return compared(calls, torch_flops, failed, unseen)
+
+
+def compared(calls: Sequence[OpCall], torch_flops: dict[str, float], torch_failed: str, unseen: Unseen) -> Check:
+    """The captured calls beside what torch counted of each operator ("aten.mm")."""
+    ours: dict[str, float] = defaultdict(float)
+    number: Counter[str] = Counter()
+    uncounted: Counter[str] = Counter()
+    exceptions: dict[str, str] = {}
+    known = {str(op) for op in flop_registry}
+    for call in calls:
+        if call.metadata:
+            continue
+        name = call.op.rpartition(".")[0]
+        cost = cost_of(call.op, call.args, call.outputs)
+        if cost is None:
+            uncounted[name] += 1
+        if name in known:
+            ours[name] += cost.flops if cost else 0.0
+            number[name] += 1
+            exceptions.setdefault(name, "")
+            exceptions[name] = exceptions[name] or _exception(name, call)
+    names = sorted({*ours, *torch_flops}, key=lambda name: -max(ours.get(name, 0.0), torch_flops.get(name, 0.0)))
+    rows = [
+        OperatorCheck(op=n, calls=number[n], flops=ours.get(n, 0.0), torch_flops=torch_flops.get(n, 0.0)) for n in names
+    ]
+    rows = [
+        row if row.agrees else OperatorCheck(
+            op=row.op, calls=row.calls, flops=row.flops, torch_flops=row.torch_flops,
+            exception=exceptions.get(row.op, ""),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return Check(
+        operators=() if torch_failed else tuple(rows),
+        uncounted=tuple(uncounted.most_common()),
+        captured=unseen.timed,
+        unmatched=unseen.unmatched,
+        unseen_share=unseen.time_share,
+        unseen=tuple(sorted(((n, s / unseen.step_s) for n, s in unseen.by_name.items()), key=lambda item: -item[1])),
+        torch_failed=torch_failed,
+    )
+
+
+def _exception(name: str, call: OpCall) -> str:
+    """Why FLOPs of a call rightly differ from torch's."""
+    if "attention" in name:
+        if True in call.args:
+            return "causal: torch counts the masked half too"
+        return "torch counts masked and padded positions in its own way"
+    if name == "aten.convolution_backward" and any(isinstance(arg, int) and arg > 1 for arg in call.args[-2:-1]):
+        return "groups: torch counts the gradients of grouped convolutions as dense"
+    if any(isinstance(arg, dict) and ("elements" in arg or "sparse" in arg) for arg in call.args):
+        return "sparse or nested: torch counts it as dense"
+    return ""
+
+
+def _drawn(step: Step) -> Any:
+    step.prepare(0)
+    draw_again(0)
+    return lambda: step(0)
+
+
+def _counted_by_torch(step: Step) -> tuple[dict[str, float], str]:
+    """FLOPs by operator, and why there are none."""
+    run = _drawn(step)
+    try:
+        with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
+            run()
+    except StatsNetError as error:
+        return {}, (error.cause or error.message).splitlines()[0]
+    found = counter.get_flop_counts().get("Global", {})
+    return {str(op): float(flops) for op, flops in found.items()}, ""

@@ -1,0 +1,17 @@
+"""Steps that draw random numbers, made to draw the same ones again."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import torch
+
+
+def draw_again(number: int) -> None:
+    """Seed every generator that a model is likely to draw from: torch's on all devices, Python's and NumPy's. After two
+    calls with the same number, two steps make the same choices (unless they keep a generator of their own)."""
+    torch.manual_seed(number)
+    random.seed(number)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(number)

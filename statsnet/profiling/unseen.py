@@ -1,0 +1,212 @@
+"""Work that the profiler sees in a step and the capture does not: in threads of the model's own, in compiled regions,
+in CUDA graphs. A signature without it would be wrong, so it is named with its share of the time, or refused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from statsnet.errors import MeasurementError
+from statsnet.measure.profiler_events import Event, StepEvents, profiling
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.timeline import event_name, join_by_name, join_in_order, joined_name
+from statsnet.signatures.categories import is_metadata
+
+MOST_UNSEEN = 0.02
+"""A signature may lack this share of a step's calls or time."""
+
+LONGEST_NAMED = 5
+
+_COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
+_ENGINE = "autograd::engine::"
+_NO_OPERATORS = frozenset(("autograd", "cuda", "profiler", "prim", "c10d", "record_param_comms", "statsnet", "segment"))
+_FORWARD_MODE = "aten._has_same_storage_numel.default"
+"""Asked whenever a tensor gets a tangent."""
+_GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """Seconds of one profiled step in events that belong to no captured call, by name; those in threads of the model's
+    own, and those on a GPU that a CUDA graph launched, are also added up. `unmatched` of `timed` captured calls have no
+    event."""
+
+    step_s: float
+    by_name: dict[str, float] = field(default_factory=dict)
+    in_threads_s: float = 0.0
+    in_graphs_s: float = 0.0
+    unmatched: int = 0
+    timed: int = 0
+    is_forward_mode: bool = False
+
+    @property
+    def time_share(self) -> float:
+        return sum(self.by_name.values()) / self.step_s if self.step_s else 0.0
+
+    @property
+    def call_share(self) -> float:
+        return self.unmatched / self.timed if self.timed else 0.0
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether more is missing than a signature may lack."""
+        return max(self.time_share, self.call_share) > MOST_UNSEEN
+
+    def check(self) -> None:
+        """Raise MeasurementError if over MOST_UNSEEN of the calls or of the time is not known."""
+        share = max(self.time_share, self.call_share)
+        if not self.is_too_much:
+            return
+        names = sorted(self.by_name, key=lambda name: -self.by_name[name])
+        shares = ", ".join(f"{name} {self.by_name[name] / self.step_s:.1%}" for name in names[:LONGEST_NAMED])
+        cause, hint = self._why(names)
+        raise MeasurementError(
+            f"{share:.1%} of the step cannot be told operator by operator",
+            cause=cause + (f" (of the step's time: {shares})" if shares else ""),
+            hint=hint,
+        )
+
+    def _why(self, names: list[str]) -> tuple[str, str]:
+        if self.in_threads_s > 0.5 * sum(self.by_name.values()) and self.in_threads_s > 0:
+            return (
+                "the model computes in threads of its own, and only the thread that runs the step is captured",
+                "run these parts one after another while you profile: a loop or map() in place of a pool's",
+            )
+        if any(name.startswith(_COMPILED) for name in names):
+            return (
+                "a part of the model is compiled, and runs in one piece",
+                "leave torch.compile out of the model, and use --setting compile=inductor to measure it compiled",
+            )
+        if self.in_graphs_s > 0.5 * sum(self.by_name.values()) and self.in_graphs_s > 0:
+            return (
+                "the model launches a CUDA graph of its own, whose kernels belong to no operator",
+                "leave the graph out of the model, and use --setting graphs=cuda to measure the step as one",
+            )
+        if self.is_forward_mode:
+            return (
+                "the model takes derivatives in forward mode (jvp), whose operators the profiler shows inside others",
+                "take them in reverse mode (vjp, grad), or profile the parts without them",
+            )
+        if self.time_share > MOST_UNSEEN:
+            return (
+                "it is spent in calls that torch's dispatcher does not show to a capture",
+                "register the extension's functions with torch.library, or call them outside of the model",
+            )
+        return (
+            f"{self.unmatched} of {self.timed} captured calls were not found in profiled steps, which differ from them",
+            "make successive steps call the same operators, or report the model's operators if they do",
+        )
+
+
+def look_for_unseen(step: Callable[[], Any], calls: list[OpCall], *, device: str) -> tuple[Unseen, StepEvents]:
+    """Profile one step, all its threads, with shapes; and say what of it the captured calls lack."""
+    with profiling(device, record_shapes=True, all_threads=True) as session:
+        step()
+    events = StepEvents.take(session)
+    return unseen_in(events, calls, device=device), events
+
+
+def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
+    """What a profiled step holds beside the captured calls."""
+    own = {id(event) for event in step.step.children}
+    threads = [root for root in step.roots if id(root) not in own and not root.name.startswith(_ENGINE)]
+    known = {id(root) for root in threads}
+    matched = join_in_order(_without(step, known), calls)
+    if matched is None:
+        matched = join_by_name(step, calls)
+    taken = {id(event) for event in matched.values()}
+    seconds: dict[str, float] = defaultdict(float)
+    in_threads_s = 0.0
+    names = {event_name(call) for call in calls if call.metadata}
+    for root in step.roots:
+        before = sum(seconds.values())
+        _add_unseen(root, taken, names, seconds)
+        if id(root) in known:
+            in_threads_s += sum(seconds.values()) - before
+    in_graphs_s = 0.0
+    if device == "cuda":
+        seconds, in_graphs_s = _unseen_kernels(step, taken)
+    return Unseen(
+        step_s=step.step.elapsed_s,
+        by_name=dict(seconds),
+        in_threads_s=0.0 if device == "cuda" else in_threads_s,
+        in_graphs_s=in_graphs_s,
+        unmatched=sum(1 for call in calls if not call.metadata) - len(matched),
+        timed=sum(1 for call in calls if not call.metadata),
+        is_forward_mode=any(call.op == _FORWARD_MODE for call in calls),
+    )
+
+
+def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:
+    roots = [root for root in step.roots if id(root) not in left_out]
+    return StepEvents(step=step.step, inside=step.inside, roots=roots, on_device=step.on_device)
+
+
+def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], seconds: dict[str, float]) -> bool:
+    """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
+    if id(event) in taken:
+        return True
+    inside: dict[str, float] = defaultdict(float)
+    holds = [_add_unseen(child, taken, known, inside) for child in event.children]
+    if not any(holds) and joined_name(event) not in known and _computes(event.name):
+        seconds[event.name] += event.elapsed_s
+        return False
+    for name, time_s in inside.items():
+        seconds[name] += time_s
+    return any(holds)
+
+
+def _computes(name: str) -> bool:
+    """Whether an event of this name is work by itself: an operator that is not made of others, or a compiled region."""
+    if name.startswith(_COMPILED):
+        return True
+    namespace, separator, operator = name.partition("::")
+    if not separator or namespace in _NO_OPERATORS or ":" in operator or is_metadata(name.replace("::", ".")):
+        return False
+    try:
+        overloads = torch._C._jit_get_operation(name)[1]
+    except RuntimeError:  # not registered: a range that somebody has named
+        return False
+    return overloads is not None and not any(
+        _is_composite(f"{name}.{overload}" if overload else name) for overload in overloads
+    )
+
+
+def _is_composite(overload: str) -> bool:
+    try:
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload, "CompositeImplicitAutograd"))
+    except RuntimeError:  # an operator of TorchScript's own
+        return False
+
+
+def _unseen_kernels(step: StepEvents, taken: Collection[int]) -> tuple[dict[str, float], float]:
+    """Seconds of kernels on a GPU whose operator is no captured call, by the name of what launched them."""
+    placed: set[int] = set()
+    launchers: dict[int, str] = {}
+    stack: list[tuple[Event, bool]] = [(root, False) for root in step.roots]
+    while stack:
+        event, is_inside = stack.pop()
+        is_inside = is_inside or id(event) in taken
+        for kernel in event.kernels:
+            launchers[id(kernel)] = event.name
+            if is_inside:
+                placed.add(id(kernel))
+        stack.extend((child, is_inside) for child in event.children)
+    seconds: dict[str, float] = defaultdict(float)
+    in_graphs_s = 0.0
+    for kernel in step.on_device:
+        if id(kernel) in placed or kernel.is_copy:
+            continue
+        launcher = launchers.get(id(kernel), "no operator")
+        seconds[launcher] += kernel.elapsed_s
+        in_graphs_s += kernel.elapsed_s if launcher.startswith(_GRAPH_LAUNCHES) or launcher == "no operator" else 0.0
+    return seconds, in_graphs_s
+
+
+def largest(unseen: Iterable[Unseen]) -> Unseen:
+    """The one that lacks the largest share of its time or calls."""
+    return max(unseen, key=lambda each: max(each.time_share, each.call_share))

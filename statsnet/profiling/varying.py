@@ -1,0 +1,195 @@
+"""Steps that are not alike: random layers, routing that depends on data, shapes that change.
+
+No single step stands for them, so several are averaged. Each round captures, times and profiles a step at one draw of
+random numbers, so that operators and times are of the same steps; `joining` brings together what differs all the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean, pstdev, stdev
+
+from statsnet.measure.profiler_events import StepEvents, profiling
+from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.draws import draw_again
+from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
+from statsnet.profiling.representatives import Work
+from statsnet.profiling.timeline import event_overhead_s
+from statsnet.profiling.trace import Step, StepTrace, captured, timed
+from statsnet.profiling.unseen import largest, unseen_in
+from statsnet.signatures.intervals import student_t
+from statsnet.signatures.model import Variation
+from statsnet.workloads import Successive
+
+PRECISE_MEAN = 0.05
+"""Rounds go on until the 95 % interval of the mean's work and time is within this share of it on either side."""
+
+FEWEST_ROUNDS, MOST_ROUNDS = 8, 64
+SAMPLES = 5
+"""The bare steps are averaged into this many samples, each of which stands for an average step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaryingSteps:
+    """A trace for each distinct step with the number of times it came, and how much the steps differ."""
+
+    traces: list[StepTrace]
+    times: list[int]
+    variation: Variation
+
+
+def trace_varying(
+    step: Step,
+    *,
+    device: str,
+    prepare: Callable[[int], object],
+    phases: Callable[[Callable[[str], None] | None], None] | None,
+    inputs: Sequence[int],
+    warmup_s: Sequence[float] = (),
+    between: Callable[[], object] = lambda: None,
+    report: Callable[[str, float], None] = lambda _stage, _share: None,
+    min_time_s: float = 0.0,
+) -> VaryingSteps:
+    """Rounds of a captured, a bare and a profiled step that draw the same numbers.
+
+    There are FEWEST_ROUNDS to MOST_ROUNDS: as many as bring the mean's 95 % interval within PRECISE_MEAN, for FLOPs
+    (bytes where there are none) and for the step's time. Raises MeasurementError where a part of the steps cannot be
+    seen.
+    """
+    overhead_s = event_overhead_s(record_shapes=True)
+    join = StepJoin(device=device, event_overhead_s=overhead_s)
+    turn = Successive(step, itertools.cycle(inputs), prepare)
+    run = timed(turn, device)
+    machine = QuietMachine(device)
+    work: list[tuple[float, float]] = []
+    bare_s: list[float] = []
+    unseen = []
+    begin = time.perf_counter()
+
+    def both(draw: int) -> tuple[float, StepEvents]:
+        run()  # the capture and the profiler have left the caches to others
+        bare = timed(_drawn(turn, draw), device)()
+        turn.prepare()
+        draw_again(draw)
+        with profiling(device, record_shapes=True) as session:
+            turn()
+        return bare, StepEvents.take(session)
+
+    for draw in range(MOST_ROUNDS):
+        between()
+        for _ in range(draw % 3):  # so that a model that counts its steps is not always seen at the same count
+            run()
+        turn.prepare()
+        draw_again(draw)
+        calls = captured(turn, device=device, phases=phases)
+        step_s, events = machine.measure(partial(both, draw))
+        join.add_captured(calls)
+        unseen.append(unseen_in(events, calls, device=device))
+        join.add_profiled(events)
+        work.append(_work(calls))
+        bare_s.append(step_s)
+        report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
+        enough = draw + 1 >= FEWEST_ROUNDS and time.perf_counter() - begin >= min_time_s
+        if enough and max(_half_width(figures) for figures in (_figures(work), bare_s)) <= PRECISE_MEAN:
+            break
+    if len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen):
+        largest(unseen).check()
+    return _together(join, bare_s, list(warmup_s), work, device, overhead_s)
+
+
+def _drawn(turn: Successive, draw: int) -> Successive:
+    """The turns, each prepared with this draw."""
+
+    def prepare(_: int) -> None:
+        turn.prepare()
+        draw_again(draw)
+
+    return Successive(lambda _: turn(), itertools.count(), prepare)
+
+
+def _together(
+    join: StepJoin,
+    bare_s: list[float],
+    warmup_s: list[float],
+    work: list[tuple[float, float]],
+    device: str,
+    overhead_s: float,
+) -> VaryingSteps:
+    traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=warmup_s)
+    times = [variant.times for variant in join.variants]
+    explained = _explained(traces, times)
+    latency_s = fmean(bare_s)
+    traces = [replace(trace, unexplained_share=abs(latency_s - explained) / latency_s) for trace in traces]
+    figures = _figures(work)
+    variation = Variation(
+        steps=len(bare_s),
+        distinct=len(traces),
+        work_deviation=_deviation(figures),
+        work_error=_half_width(figures),
+        time_deviation=_deviation(bare_s),
+        time_error=_half_width(bare_s),
+    )
+    return VaryingSteps(traces=traces, times=times, variation=variation)
+
+
+def traces_of(
+    joined: JoinedSteps, variants: list[Variant], *, device: str, bare_s: list[float], warmup_s: list[float]
+) -> list[StepTrace]:
+    """A trace for each variant of a join. Framework time, idle time and bare steps are those of all of them."""
+    return [
+        StepTrace(
+            device=device,
+            calls=variant.calls,
+            implementations=joined.implementations[number],
+            warmup_latency_s=warmup_s if number == 0 else [],
+            step_latency_s=bare_s,
+            profiled_latency_s=joined.step_s if number == 0 else [],
+            framework_time_s=joined.framework_s,
+            idle_time_s=joined.idle_s,
+            kernels_launched=joined.kernels_launched,
+            recording_s=joined.recording_s,
+        )
+        for number, variant in enumerate(variants)
+    ]
+
+
+def mean_samples(latency_s: Sequence[float], count: int = SAMPLES) -> list[float]:
+    """Means of successive ones, so that each stands for an average step."""
+    count = min(count, SAMPLES, len(latency_s))
+    edges = [round(i * len(latency_s) / count) for i in range(count + 1)]
+    return [fmean(latency_s[a:b]) for a, b in itertools.pairwise(edges)]
+
+
+def _explained(traces: list[StepTrace], times: list[int]) -> float:
+    operators = sum(trace.op_time_s * n for trace, n in zip(traces, times, strict=True)) / sum(times)
+    return operators + (traces[0].framework_time_s or 0.0) + (traces[0].idle_time_s or 0.0)
+
+
+def _work(calls: list[OpCall]) -> tuple[float, float]:
+    """FLOPs and bytes of a step."""
+    work = Work.of([call for call in calls if not call.metadata])
+    return work.flops, work.moved
+
+
+def _figures(work: list[tuple[float, float]]) -> list[float]:
+    flops = [f for f, _ in work]
+    return flops if any(flops) else [moved for _, moved in work]
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    return pstdev(values) / mean if mean else 0.0
+
+
+def _half_width(values: Sequence[float]) -> float:
+    """Half of the mean's 95 % interval (Student's t), as a share of the mean."""
+    mean = fmean(values)
+    if len(values) < 2 or not mean:
+        return math.inf if len(values) < 2 else 0.0
+    return student_t(len(values) - 1) * stdev(values) / math.sqrt(len(values)) / mean

@@ -1,0 +1,207 @@
+"""A workload's steps measured: on representative inputs, and on as many draws as steps that vary need."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import torch
+
+from statsnet.measure.task import Context, Progress
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.compiled_step import trace_compiled_step
+from statsnet.profiling.representatives import Representative, Work, choose
+from statsnet.profiling.trace import StepsVary, StepTrace, timed, trace_step
+from statsnet.profiling.varying import VaryingSteps, trace_varying
+from statsnet.signatures.model import InputSample, Variation
+from statsnet.workloads import BuiltWorkload, Step, Successive
+from statsnet.workloads.settings import Setting, autocast, convert_module, wrap_step
+from statsnet.workloads.trees import all_tensors, stored_bytes
+
+IN_ONE_PIECE = frozenset({"compile", "graphs"})
+"""Settings under which a step runs in one piece (see compiled_step.py)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTrace:
+    """Traces of distinct steps, each with its share of the workload's steps; what the inputs stand for; how much steps
+    on equal inputs vary, if they do; and a function that runs the workload's next step."""
+
+    traces: list[StepTrace]
+    shares: list[float]
+    inputs: InputSample | None
+    variation: Variation | None
+    run_next: Callable[[], Any]
+
+
+def representative_inputs(built: BuiltWorkload, step: Step) -> tuple[list[Representative], InputSample | None]:
+    """The inputs that stand for all of a workload's. Counting them runs each of their steps once, if there are many."""
+
+    def size(index: int) -> int:
+        return sum(stored_bytes(tensor) for tensor in all_tensors(built.inputs_of(index)))
+
+    def count(index: int) -> Work:
+        step.prepare(index)
+        return Work.of(capture_step(lambda: step(index), device="meta"))  # no names of kernels are wanted
+
+    return choose(built.input_groups(), size, count)
+
+
+class _Nothing(torch.nn.Module):
+    def forward(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def own_call_s(step: Step, calls: int = 200) -> float:
+    """Seconds that a step takes without its model: the call itself, and torch's switches around it."""
+    empty = Step(replace(step.built, model=_Nothing()), "inference")
+    run = timed(Successive(empty, itertools.repeat(0), empty.prepare), "cpu")
+    return median(run() for _ in range(calls))
+
+
+def trace_workload(
+    built: BuiltWorkload,
+    step: Step,
+    *,
+    kind: str,
+    context: Context,
+    repeats: int,
+    min_time_s: float,
+    between: Callable[[], object],
+) -> WorkloadTrace:
+    """Trace every representative input, each for its part of the time, under the context's setting.
+
+    Raises MeasurementError where a part of the step cannot be seen.
+    """
+    chosen, inputs = representative_inputs(built, step)
+    tracer = _Tracer(built, step, kind, context, between)
+    in_one_piece = bool(IN_ONE_PIECE & context.setting.in_process.keys())
+    repeats, min_time_s = max(3 if len(chosen) > 1 else 2, repeats // len(chosen)), min_time_s / len(chosen)
+    parts: list[tuple[StepTrace | VaryingSteps, int]] = []
+    for number, one in enumerate(chosen):
+        warmup = 2 if number == 0 else 1
+        if in_one_piece:
+            parts.append((tracer.alike(one.steps, warmup, 2, 0.0), one.stands_for))
+        else:
+            parts.append((tracer.trace(one.steps, warmup, repeats, min_time_s), one.stands_for))
+    run_next = Successive(tracer.run, itertools.cycle(range(sum(map(len, built.input_groups())))), step.prepare).both
+    if in_one_piece:
+        traces, run_next = tracer.in_one_piece(
+            [(one, trace) for one, (trace, _) in zip(chosen, parts, strict=True)], repeats, min_time_s
+        )
+        parts = [(trace, count) for trace, (_, count) in zip(traces, parts, strict=True)]
+    return _together(parts, inputs, run_next)
+
+
+def _together(
+    parts: list[tuple[StepTrace | VaryingSteps, int]], inputs: InputSample | None, run_next: Callable[[], Any]
+) -> WorkloadTrace:
+    traces: list[StepTrace] = []
+    shares: list[float] = []
+    varying = [(part.variation, count) for part, count in parts if isinstance(part, VaryingSteps)]
+    for part, count in parts:
+        if isinstance(part, StepTrace):
+            traces.append(part)
+            shares.append(count)
+        else:
+            traces += part.traces
+            shares += [count * times / sum(part.times) for times in part.times]
+    total = sum(shares)
+    return WorkloadTrace(
+        traces=traces,
+        shares=[share / total for share in shares],
+        inputs=inputs,
+        variation=_largest([variation for variation, _ in varying]),
+        run_next=run_next,
+    )
+
+
+def _largest(variations: list[Variation]) -> Variation | None:
+    """Of several inputs whose steps vary, all their steps, and the largest deviations and errors."""
+    if not variations:
+        return None
+    return Variation(
+        steps=sum(v.steps for v in variations),
+        distinct=sum(v.distinct for v in variations),
+        work_deviation=max(v.work_deviation for v in variations),
+        work_error=max(v.work_error for v in variations),
+        time_deviation=max(v.time_deviation for v in variations),
+        time_error=max(v.time_error for v in variations),
+    )
+
+
+class _Tracer:
+    """Traces steps of one workload on inputs of equal shapes."""
+
+    def __init__(
+        self, built: BuiltWorkload, step: Step, kind: str, context: Context, between: Callable[[], object]
+    ) -> None:
+        self._built, self._step, self._kind, self._context, self._between = built, step, kind, context, between
+
+    @property
+    def _setting(self) -> Setting:
+        return self._context.setting
+
+    def run(self, index: int) -> Any:
+        with autocast(self._setting, self._built.device):
+            return self._step(index)
+
+    def trace(self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float) -> StepTrace | VaryingSteps:
+        try:
+            return self.alike(steps, warmup, repeats, min_time_s, may_vary=True)
+        except StepsVary:
+            return trace_varying(
+                self.run,
+                device=self._kind,
+                prepare=self._step.prepare,
+                phases=self._phases,
+                inputs=steps,
+                between=self._between,
+                report=self._report,
+                min_time_s=min_time_s,
+            )
+
+    def alike(
+        self, steps: tuple[int, ...], warmup: int, repeats: int, min_time_s: float, may_vary: bool = False
+    ) -> StepTrace:
+        return trace_step(
+            self.run,
+            device=self._kind,
+            warmup=warmup,
+            phases=self._phases,
+            on_progress=self._report,
+            inputs=steps,
+            repeats=repeats,
+            min_time_s=min_time_s,
+            between=self._between,
+            prepare=self._step.prepare,
+            may_vary=may_vary,
+        )
+
+    def in_one_piece(
+        self, alone: list[tuple[Representative, Any]], repeats: int, min_time_s: float
+    ) -> tuple[list[StepTrace], Callable[[], Any]]:
+        """The traces of steps that run as a whole, from those of the same steps run operator by operator."""
+        self._step.on_phase = None
+        convert_module(self._setting, self._built.model)
+        pieces = [self._piece(one) for one, _ in alone]
+        traces = [
+            trace_compiled_step(piece, trace, repeats=repeats, min_time_s=min_time_s)
+            for piece, (_, trace) in zip(pieces, alone, strict=True)
+        ]
+        turns = itertools.cycle(pieces)
+        return traces, lambda: next(turns).both()
+
+    def _piece(self, one: Representative) -> Successive:
+        turn = Successive(self._step, itertools.cycle(one.steps), self._step.prepare)
+        whole = wrap_step(self._setting, turn, self._built.device)
+        return Successive(lambda _: whole(), itertools.count(), lambda _: turn.prepare())
+
+    def _report(self, stage: str, done: float) -> None:
+        self._context.report(Progress(stage=stage, done=done))
+
+    def _phases(self, callback: Callable[[str], None] | None) -> None:
+        self._step.on_phase = callback

@@ -1,0 +1,48 @@
+"""A workload's counts beside torch's, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statsnet.reporting.tables import Report, notes, pairs, table
+from statsnet.units import format_quantity
+
+if TYPE_CHECKING:
+    from statsnet.profiling.check import Check, OperatorCheck
+
+SHOWN = 8
+
+
+def check_report(check: Check) -> Report:
+    """What agrees with torch, operator by operator, and what does not."""
+    report: Report = [pairs("the counts of one step beside torch's own", _summary(check))]
+    if check.operators:
+        columns = ("operator", "calls", "FLOPs", "FlopCounterMode", "verdict")
+        report.append(
+            table("FLOPs of the operators for which torch has a formula", columns, map(_row, check.operators))
+        )
+    lines = (f"{name}: {calls} calls" for name, calls in check.uncounted[:SHOWN])
+    report += notes("without a cost formula here:", lines)
+    report += notes(
+        "seen by the profiler alone:", (f"{share:.1%} of the step: {n}" for n, share in check.unseen[:SHOWN])
+    )
+    return report
+
+
+def _summary(check: Check) -> list[tuple[str, str]]:
+    flops = (
+        f"not compared: FlopCounterMode fails ({check.torch_failed})"
+        if check.torch_failed
+        else f"{format_quantity(check.flops, 'FLOP')} here, {format_quantity(check.torch_flops, 'FLOP')} by torch: "
+        + ("agree" if check.flops_agree else "differ by more than 1 %")
+    )
+    calls = (
+        f"{check.captured} captured, {check.unmatched} of them not seen by the profiler; "
+        f"{check.unseen_share:.1%} of the step in others: " + ("agree" if check.calls_agree else "do not agree")
+    )
+    return [("FLOPs", flops), ("calls", calls)]
+
+
+def _row(row: OperatorCheck) -> tuple[str, ...]:
+    verdict = "agrees" if row.agrees else row.exception or "differs"
+    return row.op, str(row.calls), format_quantity(row.flops), format_quantity(row.torch_flops), verdict

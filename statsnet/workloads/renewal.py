@@ -1,0 +1,177 @@
+"""What a step changes of its inputs and of its model's own state, put back before the next step.
+
+A step that appends to a cache, pops a batch or lets a state decay would otherwise be another step each time. What the
+steps change shows in the first two of them: nothing is copied afterwards if they change nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statsnet.errors import WorkloadError
+from statsnet.workloads.building import BuiltWorkload
+from statsnet.workloads.calling import Inputs
+from statsnet.workloads.trees import all_tensors, copied, holds_iterator, same_state, state_of
+
+if TYPE_CHECKING:
+    import torch
+
+Place = tuple["torch.nn.Module", str]
+"""A module, and the name of an attribute or a buffer of its own."""
+
+
+class Renewal:
+    """The inputs of a workload's steps as they were built, and the model's state as it was before the first step."""
+
+    def __init__(self, built: BuiltWorkload) -> None:
+        self._built = built
+        self._steps = 0
+        self._inputs: Inputs | None = None
+        self._watched: tuple[Inputs, list[Any]] | None = None
+        self._states: list[dict[Place, list[Any]]] = []
+        self._structure = {place: copied(value, lambda t: t) for place, value in _held(built.model)}
+        self._kept: list[_Kept] = []
+        if holds_iterator(built.inputs):
+            raise WorkloadError(
+                f"an input of '{built.label}' is an iterator",
+                cause="a step uses it up, and the next has nothing left",
+                hint="give a list of what it yields",
+            )
+
+    @property
+    def changes_inputs(self) -> bool:
+        """Whether steps change their inputs, so that each gets a copy."""
+        return self._inputs is not None and self._watched is None
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether steps change what the model holds beside its parameters."""
+        return bool(self._kept)
+
+    def batches(self, index: int) -> Inputs:
+        """What the step of this number runs on. To be called before each step, outside of its time."""
+        self._look()
+        self._steps += 1
+        for kept in self._kept:
+            kept.put_back()
+        if self._steps == 1:
+            self._inputs = self._copied(self._built.inputs)
+            batches = self._built.inputs_of(index)
+            self._watched = (batches, state_of(batches))
+            return batches
+        if self._inputs is None:
+            return self._built.inputs_of(index)
+        return self._copied(self._built.inputs_of(index, self._inputs))
+
+    def _look(self) -> None:
+        """Look at what the first two steps changed."""
+        if self._watched is not None:
+            batches, before = self._watched
+            self._watched = None
+            if same_state(before, state_of(batches)):
+                self._inputs = None
+        if self._steps > 2 or len(self._states) > 2:
+            return
+        self._states.append(_state(self._built.model))
+        if len(self._states) == 3:
+            _, first, second = self._states
+            # What only the first step sets up, such as a table of positions, stays.
+            changed = [place for place, state in second.items() if not same_state(first.get(place, []), state)]
+            self._kept = [_Kept.of(place, self._structure, first, second) for place in changed if _matters(place)]
+            self._states, self._structure = [{}] * 3, {}
+
+    def _copied(self, inputs: Inputs) -> Inputs:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        # Copying is no part of a step: nobody who watches the step should see it.
+        with _disable_current_modes(), self._built.fake_mode or contextlib.nullcontext():
+            return copied(inputs)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An attribute that steps change: what it held, and the values of the tensors that are changed in place."""
+
+    place: Place
+    value: Any
+    contents: list[tuple[torch.Tensor, torch.Tensor]]
+
+    @classmethod
+    def of(
+        cls,
+        place: Place,
+        structure: dict[Place, Any],
+        first: dict[Place, list[Any]],
+        second: dict[Place, list[Any]],
+    ) -> _Kept:
+        value = structure.get(place)
+        versions = {id(t): v for t, v in _versions(first.get(place, []))}
+        in_place = [t for t, v in _versions(second[place]) if versions.get(id(t), v) != v]
+        held = {id(tensor) for tensor in all_tensors(value)}
+        return cls(place, value, [(t, t.detach().clone()) for t in in_place if id(t) in held])
+
+    def put_back(self) -> None:
+        import torch
+
+        module, name = self.place
+        with torch.no_grad():
+            for tensor, content in self.contents:
+                tensor.copy_(content)
+        setattr(module, name, copied(self.value, lambda t: t))
+
+
+def _versions(state: list[Any]) -> list[tuple[torch.Tensor, int]]:
+    return [entry for entry in state if isinstance(entry, tuple)]
+
+
+def _held(model: torch.nn.Module) -> list[tuple[Place, Any]]:
+    """What each module holds of its own that may hold tensors, parameters and modules aside."""
+    import torch
+
+    usual = vars(torch.nn.Module()).keys()
+    found: list[tuple[Place, Any]] = []
+    for module in model.modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue
+        own = {name: value for name, value in vars(module).items() if name not in usual}
+        for name, value in {**own, **module._buffers}.items():
+            if isinstance(value, torch.Tensor | list | dict | tuple | set | type(None)) or _is_users(value):
+                found.append(((module, name), value))
+    return found
+
+
+def _is_users(value: Any) -> bool:
+    """Whether it is an object of a class outside of torch and the standard library that holds tensors or lists: a cache
+    of one's own. Configurations and tokenizers hold plain values."""
+    if type(value).__module__.partition(".")[0] in ("torch", "builtins", "collections", "functools", "typing"):
+        return type(value).__name__ == "deque"
+    try:
+        inside = vars(value).values()
+    except TypeError:
+        return False
+    import torch
+
+    return any(isinstance(v, torch.Tensor) or (isinstance(v, list | dict) and _is_small(v)) for v in inside)
+
+
+MANY = 10_000
+"""A container of more entries is a vocabulary or a data set, and is not looked through."""
+
+
+def _is_small(container: Any) -> bool:
+    return len(container) <= MANY
+
+
+def _state(model: torch.nn.Module) -> dict[Place, list[Any]]:
+    seen: set[int] = set()
+    return {place: state_of(value, seen) for place, value in _held(model)}
+
+
+def _matters(place: Place) -> bool:
+    """Running statistics of a normalization change no step's work."""
+    import torch
+
+    module, _ = place
+    return not isinstance(module, torch.nn.modules.batchnorm._NormBase)

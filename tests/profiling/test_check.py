@@ -1,0 +1,70 @@
+"""Counts beside torch's own: FLOPs with FlopCounterMode, calls with the profiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from profiling_helpers import call
+from torch import nn
+
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.check import Check, CheckWorkload, OperatorCheck, compared
+from statsnet.profiling.unseen import Unseen
+from statsnet.reporting.check import check_report
+
+WIDTH, ROWS = 32, 8
+
+
+def layers() -> Any:
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)), (torch.randn(ROWS, WIDTH),)
+
+
+def checked(factory: Any, mode: str = "inference") -> Check:
+    return CheckWorkload(model=Model(target=f"{__file__}:{factory.__name__}", mode=mode)).run(Context())
+
+
+@pytest.mark.parametrize(("mode", "products"), [("inference", 2), ("training", 5)])
+def test_linear_layers_agree(mode: str, products: int) -> None:
+    check = checked(layers, mode)
+    assert check.flops == check.torch_flops == products * 2 * ROWS * WIDTH * WIDTH
+    assert check.flops_agree
+    assert check.calls_agree
+    assert not check.unmatched
+    assert {o.op for o in check.operators} <= {"aten.addmm", "aten.mm"}
+
+
+def test_causal_attention_is_excepted_by_name() -> None:
+    spec = {"shape": [1, 2, 64, 16], "dtype": "float32"}
+    log = {"shape": [1, 2, 64], "dtype": "float32"}
+    attention = call(
+        "aten._scaled_dot_product_flash_attention.default", args=[spec, spec, spec, 0.0, True, False, None],
+        outputs=[spec, log],
+    )  # fmt: skip
+    dense = 2.0 * 2 * 2 * 64 * 64 * 16
+    check = compared([attention], {"aten._scaled_dot_product_flash_attention": dense}, "", Unseen(step_s=1.0, timed=1))
+    (row,) = check.operators
+    assert not row.agrees
+    assert "causal" in row.exception
+    assert row.flops < row.torch_flops
+    assert check.flops_agree
+
+
+def test_what_differs_is_said() -> None:
+    spec = {"shape": [WIDTH, WIDTH], "dtype": "float32"}
+    product = call("aten.mm.default", args=[spec, spec], outputs=[spec])
+    unseen = Unseen(step_s=1.0, by_name={"aten::exp": 0.1}, unmatched=1, timed=1)
+    check = compared([product, call("mine.odd.default")], {"aten.mm": WIDTH**3 * 2.1}, "", unseen)
+    assert not check.flops_agree
+    assert not check.calls_agree
+    assert check.uncounted == (("mine.odd", 1),)
+    assert check.operators == (OperatorCheck(op="aten.mm", calls=1, flops=2.0 * WIDTH**3, torch_flops=2.1 * WIDTH**3),)
+    assert check_report(check)
+
+
+def test_a_counter_that_fails_is_no_difference() -> None:
+    check = compared([], {}, "it raises", Unseen(step_s=1.0))
+    assert check.flops_agree
+    assert not check.operators

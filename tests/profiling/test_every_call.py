@@ -1,0 +1,201 @@
+"""Every call is seen: higher-order operators, scripts, exported programs; or refused in a sentence that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from profiling_helpers import call, event, flat
+from torch import nn
+
+from statsnet.errors import MeasurementError
+from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.profiling.unseen import Unseen, unseen_in
+
+WIDTH, ROWS = 32, 8
+PRODUCT = 2 * ROWS * WIDTH * WIDTH
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Callable[..., Any], **held: Any) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.weight = nn.Parameter(torch.randn(WIDTH, WIDTH) / WIDTH)
+        self.function = function
+        for name, value in held.items():
+            setattr(self, name, value)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self, *args)
+
+
+def branch(self: Any, x: torch.Tensor) -> Any:
+    return torch.cond(x.abs().sum() > 0, lambda t: self.a(self.b(t)), lambda t: self.a(t), (x,))
+
+
+def loop(self: Any, x: torch.Tensor) -> Any:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    return while_loop(lambda i, _: i < 3, lambda i, t: (i + 1, torch.tanh(self.a(t))), (torch.tensor(0), x))[1]
+
+
+def scanned(self: Any, x: torch.Tensor) -> Any:
+    from torch._higher_order_ops.scan import scan
+
+    def body(carry: torch.Tensor, row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        carry = torch.tanh(carry @ self.weight + row)
+        return carry, carry.clone()
+
+    return scan(body, torch.zeros(ROWS, WIDTH), x.expand(4, ROWS, WIDTH))[1]
+
+
+def attention(self: Any, x: torch.Tensor) -> Any:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q = self.a(x).view(1, 1, ROWS, WIDTH)
+    return flex_attention(q, q, q)
+
+
+@pytest.mark.parametrize(("function", "flops"), [(branch, 2 * PRODUCT), (loop, 3 * PRODUCT), (scanned, 4 * PRODUCT),
+                                                 (attention, PRODUCT + 2 * 2 * ROWS * ROWS * WIDTH)])  # fmt: skip
+def test_higher_order_operators_are_captured_in_parts(function: Callable[..., Any], flops: int) -> None:
+    model, x = Calls(function), torch.randn(ROWS, WIDTH)
+    with torch.no_grad():
+        model(x)
+        calls = capture_step(lambda: model(x), device="meta")
+    counted = [
+        cost.flops
+        for each in calls
+        if each.op.split(".")[1] in ("mm", "addmm", "bmm") and (cost := cost_of(each.op, each.args, each.outputs))
+    ]
+    bias = sum(each.op == "aten.addmm.default" for each in calls) * ROWS * WIDTH
+    assert sum(counted) in (flops, flops + bias)
+    assert not any("cond" in each.op or "while" in each.op or "flex" in each.op for each in calls)
+
+
+POOL = ThreadPoolExecutor(2)
+
+
+def threaded(self: Any, x: torch.Tensor) -> Any:
+    return sum(POOL.map(lambda layer: layer(x), [self.a, self.b] * 8))
+
+
+def idle_thread(self: Any, x: torch.Tensor) -> Any:
+    POOL.submit(sum, [1, 2]).result()
+    return self.a(self.b(x))
+
+
+def with_threads() -> Any:
+    return Calls(threaded), (torch.randn(256, WIDTH),)
+
+
+def with_idle_thread() -> Any:
+    return Calls(idle_thread), (torch.randn(256, WIDTH),)
+
+
+def scripted() -> Any:
+    return torch.jit.script(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())), (torch.randn(ROWS, WIDTH),)
+
+
+def exported() -> Any:
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
+    return torch.export.export(model, (torch.randn(ROWS, WIDTH),)).module(), (torch.randn(ROWS, WIDTH),)
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        return gradient @ weight.t(), x.t() @ gradient
+
+
+def own_function() -> Any:
+    return Calls(lambda self, x: Product.apply(self.a(x), self.weight)), (torch.randn(ROWS, WIDTH),)
+
+
+def forward_mode() -> Any:
+    return Calls(lambda self, x: torch.func.jvp(self.a, (x,), (x,))[1]), (torch.randn(ROWS, WIDTH),)
+
+
+def profiled(factory: Callable[..., Any], mode: str = "inference") -> Profile:
+    model = Model(target=f"{__file__}:{factory.__name__}", mode=mode)
+    return ProfileWorkload(model=model, min_time_s=0.0, repeats=2).run(Context())
+
+
+def test_threads_of_the_models_own_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="cannot be told operator by operator") as caught:
+        profiled(with_threads)
+    assert "threads of its own" in caught.value.cause
+    assert "one after another" in caught.value.hint
+
+
+def test_threads_that_compute_nothing_are_not() -> None:
+    assert profiled(with_idle_thread).signature.flops_per_step == 2 * 2 * 256 * WIDTH * WIDTH
+
+
+def test_forward_mode_is_refused() -> None:
+    with pytest.raises(MeasurementError) as caught:
+        profiled(forward_mode)
+    assert "forward mode" in caught.value.cause
+
+
+@pytest.mark.parametrize(("factory", "mode", "products"), [
+    (scripted, "training", 2), (exported, "training", 2), (exported, "inference", 1), (own_function, "training", 5),
+])  # fmt: skip
+def test_scripts_programs_and_functions_are_captured(factory: Callable[..., Any], mode: str, products: int) -> None:
+    signature = profiled(factory, mode).signature
+    assert sum(c.calls for c in signature.clusters if c.op in ("aten.mm.default", "aten.addmm.default")) == products
+    assert signature.measurements[0].unmatched_calls == 0
+
+
+def test_what_the_capture_lacks_is_named_with_its_share() -> None:
+    records = flat(event(STEP_LABEL, 0, 100, event("aten::mm", 0, 40), event("aten::exp", 50, 80),
+                         event("Torch-Compiled Region: 0/0", 80, 90)))  # fmt: skip
+    unseen = unseen_in(StepEvents.of(records), [call("aten.mm.default")], device="cpu")
+    assert unseen.by_name == pytest.approx({"aten::exp": 30e-6, "Torch-Compiled Region: 0/0": 10e-6})
+    assert unseen.time_share == pytest.approx(0.4)
+    with pytest.raises(MeasurementError, match=r"40\.0%") as caught:
+        unseen.check()
+    assert "aten::exp 30.0%" in caught.value.cause
+    assert "compile" in caught.value.hint
+
+
+def test_views_and_composite_operators_are_nothing_unseen() -> None:
+    linear = event("aten::linear", 0, 60, event("aten::t", 1, 20), event("aten::addmm", 20, 50))
+    records = flat(event(STEP_LABEL, 0, 100, linear, event("aten::reshape", 60, 99)))
+    unseen = unseen_in(StepEvents.of(records), [call("aten.addmm.default")], device="cpu")
+    assert not unseen.by_name
+    unseen.check()
+
+
+def test_calls_that_no_step_made_are_unmatched() -> None:
+    records = flat(event(STEP_LABEL, 0, 100, event("aten::mm", 0, 40)))
+    unseen = unseen_in(StepEvents.of(records), [call("aten.mm.default"), call("aten.exp.default")], device="cpu")
+    assert (unseen.unmatched, unseen.call_share) == (1, 0.5)
+    with pytest.raises(MeasurementError, match=r"50\.0%"):
+        unseen.check()
+
+
+@pytest.mark.parametrize(("unmatched", "refused"), [(2, False), (3, True)])
+def test_a_fiftieth_may_be_missing(unmatched: int, refused: bool) -> None:
+    unseen = Unseen(step_s=1.0, unmatched=unmatched, timed=100)
+    if refused:
+        with pytest.raises(MeasurementError):
+            unseen.check()
+    else:
+        unseen.check()

@@ -1,0 +1,259 @@
+"""Steps that are not alike: inputs and states that steps change, random layers, inputs of many shapes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from statsnet.errors import WorkloadError
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model, PausingClock
+from statsnet.profiling.representatives import Work, choose
+from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.profiling.varying import mean_samples
+from statsnet.workloads import build, make_step
+from statsnet.workloads.trees import copied, same_state, state_of
+
+WIDTH = 16
+
+
+class Calls(nn.Module):
+    """Calls a function with the module and its inputs."""
+
+    def __init__(self, function: Callable[..., Any], **held: Any) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.function = function
+        for name, value in held.items():
+            setattr(self, name, value)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self, *args, **kwargs)
+
+
+class Cache:
+    """Rows of a class of one's own."""
+
+    def __init__(self) -> None:
+        self.rows = [torch.randn(8, WIDTH)]
+
+    def grown(self, row: torch.Tensor) -> torch.Tensor:
+        self.rows[0] = torch.cat([self.rows[0], row])
+        return self.rows[0]
+
+
+def growing_cache() -> Any:
+    return Calls(lambda self, x, cache: self.linear(cache.grown(x))), (torch.randn(1, WIDTH),), {"cache": Cache()}
+
+
+def popped_list() -> Any:
+    return Calls(lambda self, rows: self.linear(rows.pop())), ([torch.randn(9, WIDTH) for _ in range(2)],)
+
+
+def popped_dict() -> Any:
+    return Calls(lambda self, rows: self.linear(rows.pop("x"))), ({"x": torch.randn(9, WIDTH)},)
+
+
+def growing_state() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.seen = torch.cat([self.seen, x])
+        return self.linear(self.seen)  # type: ignore[no-any-return]
+
+    return Calls(run, seen=torch.zeros(8, WIDTH)), (torch.randn(1, WIDTH),)
+
+
+def growing_list() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.seen.append(x)
+        return self.linear(torch.cat(self.seen))  # type: ignore[no-any-return]
+
+    return Calls(run, seen=[torch.zeros(8, WIDTH)]), (torch.randn(1, WIDTH),)
+
+
+def iterated() -> Any:
+    return Calls(lambda self, rows: self.linear(next(rows))), (iter([torch.randn(1, WIDTH)]),)
+
+
+def random_layer() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        x = self.linear(x)
+        return self.linear(x) if random.random() < 0.5 else x
+
+    return Calls(run), (torch.randn(4, WIDTH),)
+
+
+def counting() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        x = self.linear(x)
+        return self.linear(x) if self.count % 2 else x
+
+    return Calls(run, count=0), (torch.randn(4, WIDTH),)
+
+
+def many_lengths(descending: bool = False) -> Any:
+    lengths = sorted(range(4, 84, 4), reverse=descending)
+    return {"model": nn.Linear(WIDTH, WIDTH), "inputs": [((torch.randn(n, WIDTH),), {}) for n in lengths]}
+
+
+def profiled(factory: Callable[..., Any], mode: str = "inference", device: str = "cpu", **overrides: Any) -> Profile:
+    target = f"{__file__}:{factory.__name__}"
+    model = Model(target=target, mode=mode, overrides=overrides)
+    return ProfileWorkload(model=model, device=device, min_time_s=0.0, repeats=2).run(Context())
+
+
+@pytest.mark.parametrize("factory", [growing_cache, popped_list, popped_dict, growing_state, growing_list])
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mode: str) -> None:
+    step = make_step(build(f"{__file__}:{factory.__name__}", mode=mode))
+    seen: list[int] = []
+    step.built.model.linear.register_forward_hook(lambda _module, args, _out: seen.append(len(args[0])))
+    for index in range(6):
+        step(index)
+    grows_at_first = 2 if "growing_state" in factory.__name__ or "growing_list" in factory.__name__ else 0
+    assert seen[grows_at_first:] == [9] * (6 - grows_at_first)
+
+
+def test_a_signature_says_nothing_of_a_cache_that_has_grown() -> None:
+    found = profiled(growing_cache)
+    (product,) = (c for c in found.signature.clusters if c.op == "aten.addmm.default")
+    assert product.flops is not None
+    assert product.flops == pytest.approx(2 * 9 * WIDTH * WIDTH, rel=0.1)
+    assert any("changes its inputs" in note for note in found.notes)
+
+
+def test_a_step_that_changes_nothing_gets_the_inputs_themselves() -> None:
+    step = make_step(build(f"{__file__}:many_lengths", mode="inference"))
+    for index in range(4):
+        step(index)
+        step.prepare(index)
+    assert not step.renewal.changes_inputs
+    assert step.renewal.batches(0)[0] is step.built.inputs[0]
+
+
+def test_iterators_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="is an iterator"):
+        make_step(build(f"{__file__}:iterated", mode="inference"))
+
+
+def test_random_layers_are_averaged_and_their_spread_is_in_the_file() -> None:
+    signature = profiled(random_layer).signature
+    (measurement,) = signature.measurements
+    variation = measurement.variation
+    assert variation is not None
+    assert variation.distinct == 2
+    assert 8 <= variation.steps <= 64
+    calls = signature.calls_per_step
+    assert calls == pytest.approx(1.5, abs=0.3)  # half of the steps have one call, the others two: ± 4 deviations
+    share = calls - 1
+    assert variation.work_deviation == pytest.approx((share * (1 - share)) ** 0.5 / calls, rel=1e-6)
+    assert signature == type(signature).from_dict(signature.to_dict())
+
+
+def test_a_model_that_counts_its_steps_is_averaged_too() -> None:
+    found = profiled(counting)
+    assert found.signature.measurements[0].variation is not None
+    assert found.signature.calls_per_step == pytest.approx(1.5, abs=0.3)
+
+
+def test_steps_that_are_alike_have_no_variation() -> None:
+    found = profiled(growing_list)
+    assert found.signature.measurements[0].variation is None
+    assert found.signature.measurements[0].unmatched_calls == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_inputs_of_many_shapes_are_represented_in_whatever_order_they_come(device: str) -> None:
+    up = profiled(many_lengths, device=device)
+    down = profiled(many_lengths, device=device, descending=True)
+    sample = up.signature.inputs
+    assert sample is not None
+    assert sample.distinct == 20
+    assert sum(sample.stands_for) == 20
+    assert len(sample.stands_for) == up.signature.shape_variants == 8
+    assert up.signature.flops_per_step == down.signature.flops_per_step
+    exact = 2 * WIDTH * WIDTH * sum(range(4, 84, 4)) / 20
+    assert up.signature.flops_per_step == pytest.approx(exact, rel=0.06)  # the bias is counted too
+
+
+def test_few_shapes_are_all_profiled() -> None:
+    chosen, sample = choose([[0, 3], [1], [2]], lambda _: 1, lambda _: Work(flops=1.0, moved=1.0))
+    assert [(c.steps, c.stands_for) for c in chosen] == [((0, 3), 2), ((1,), 1), ((2,), 1)]
+    assert sample is not None
+    assert sample.work_error == 0
+
+
+def test_more_inputs_are_taken_where_a_few_would_be_wrong() -> None:
+    work = [Work(flops=2.0**n, moved=1.0) for n in range(40)]
+    chosen, sample = choose([[n] for n in range(40)], lambda n: n, lambda n: work[n])
+    assert sample is not None
+    assert sum(c.stands_for for c in chosen) == 40
+    assert sample.work_error <= 0.01
+    assert len(chosen) > 8
+
+
+def test_a_thousand_shapes_are_counted_in_part() -> None:
+    counted: list[int] = []
+
+    def count(number: int) -> Work:
+        counted.append(number)
+        return Work(flops=float(number), moved=float(number))
+
+    chosen, sample = choose([[n] for n in range(1, 1001)], lambda n: n, count)
+    assert len(counted) <= 64
+    mean = sum(c.steps[0] * c.stands_for for c in chosen) / 1000
+    assert mean == pytest.approx(500.5, rel=0.02)
+    assert sample is not None
+    assert sample.distinct == 1000
+
+
+def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
+    shared = torch.ones(2)
+    module = nn.Linear(2, 2)
+    value = {"a": [shared, shared.expand(3, 2)], "cache": Cache(), "module": module}
+    copy = copied(value)
+    copy["a"].append(1)
+    copy["cache"].grown(torch.ones(1, WIDTH))
+    copy["a"][0].zero_()
+    assert len(value["a"]) == 2
+    assert value["cache"].rows[0].shape == (8, WIDTH)
+    assert shared.tolist() == [1, 1]
+    assert copy["a"][1].stride() == value["a"][1].stride()
+    assert copy["module"] is module
+
+
+def test_states_differ_by_any_change() -> None:
+    tensor, values = torch.zeros(3), [float("nan")]
+    held = {"t": tensor, "v": values}
+    before = state_of(held)
+    assert same_state(before, state_of(held))
+    tensor.add_(1)
+    assert not same_state(before, state_of(held))
+    before = state_of(held)
+    values.append(1.0)
+    assert not same_state(before, state_of(held))
+    before = state_of(held)
+    held["t"] = tensor.clone()
+    assert not same_state(before, state_of(held))
+
+
+def test_a_clock_that_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = iter([0.0, 1.0, 5.0, 6.0, 6.0, 6.0, 8.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(shown))
+    clock = PausingClock()
+    assert clock() == 0.0
+    clock.pause(lambda: None)  # from 1 to 5
+    assert clock() == 2.0
+    clock.pause(lambda: None)  # takes no time
+    assert clock() == 4.0
+
+
+def test_samples_stand_for_an_average_step() -> None:
+    assert mean_samples([1.0, 3.0, 1.0, 3.0], 2) == [2.0, 2.0]
+    assert mean_samples([1.0], 5) == [1.0]
