@@ -19,6 +19,7 @@ from statsnet.cli import (
     compare,
     device,
     export,
+    doctor,
     import_recording,
     listing,
     map,
@@ -65,6 +66,7 @@ for command in (
     device.device,
     export.export,
     cache.cache,
+    doctor.doctor,
 ):
     statsnet.add_command(command)
 
