@@ -78,7 +78,7 @@ def compare(
 def _print_as(
     form: str, found: Standings, files: Sequence[str], baselines: Sequence[str], prices: Sequence[str]
 ) -> None:
-    from statsnet.reporting import markup, page
+    from statsnet.reporting.html import markup, page
     from statsnet.reporting.standings import standings_csv, standings_report
 
     if form == "json":

@@ -14,7 +14,7 @@ from rich.table import Table
 from statsnet.errors import UsageError
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.evaluation.verdicts import verdict
-from statsnet.reporting.markup import grid, html, markdown
+from statsnet.reporting.html.markup import grid, html, markdown
 from statsnet.reporting.standings import COLUMNS, standings_csv, standings_report
 from statsnet.signatures.documents import Result, Subject
 from statsnet.signatures.intervals import Interval
