@@ -20,17 +20,18 @@ MOST_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One subject: its title, pictures, and its tables."""
+    """One subject: its title, pictures, and its tables, which are hidden at first unless `is_open`."""
 
     title: str
     pictures: Sequence[Picture]
     tables: Report
     command: str = ""
+    is_open: bool = False
 
 
 DRAW = """
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
-function themed(layout, printed) {
+function themed(place, layout, printed) {
   const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
   const text = printed ? "#000000" : of("--text"), edge = printed ? "#bbbbbb" : of("--edge");
   const narrow = window.innerWidth < 600;
@@ -39,16 +40,19 @@ function themed(layout, printed) {
   return {...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
     font: {color: text, size: narrow ? 11 : 12, family: "system-ui, sans-serif"},
     margin: {l: narrow ? 48 : 64, r: 12, t: 8, b: 48}, xaxis: axis(layout.xaxis || {}), yaxis: axis(layout.yaxis || {}),
-    hoverlabel: {align: "left"}, legend: {orientation: "h", y: -0.2, yanchor: "top", x: 0, ...(layout.legend || {})},
+    hoverlabel: {align: "left"}, legend: {orientation: "h", traceorder: "normal", x: 0,
+      y: -(narrow ? 75 : 60) / Math.max(80, place.clientHeight - 120), yanchor: "top"},
     shapes: (layout.shapes || []).map((s) => ({...s, line: {...s.line, color: text}}))};
 }
 const plots = [...document.querySelectorAll(".plot")].map((place) => ({place,
   given: JSON.parse(place.nextElementSibling.textContent)}));
 for (const {place, given} of plots) {
-  Plotly.newPlot(place, given.traces, themed(given.layout, false), {responsive: true, displaylogo: false,
+  Plotly.newPlot(place, given.traces, themed(place, given.layout, false), {responsive: true, displaylogo: false,
     displayModeBar: false});
 }
-function again(printed) { for (const {place, given} of plots) Plotly.relayout(place, themed(given.layout, printed)); }
+function again(printed) {
+  for (const {place, given} of plots) Plotly.relayout(place, themed(place, given.layout, printed));
+}
 dark.addEventListener("change", () => again(false));
 window.addEventListener("beforeprint", () => {
   for (const each of document.querySelectorAll("details")) each.open = true;
@@ -96,7 +100,7 @@ def _section(number: int, section: Section) -> str:
     parts += [command(section.command)] if section.command else []
     parts += [_figure(picture) for picture in section.pictures]
     if section.tables:
-        opened = "" if section.pictures else " open"
+        opened = " open" if section.is_open or not section.pictures else ""
         parts.append(f"<details{opened}><summary>all figures</summary>{markup.html(section.tables)}</details>")
     return "\n".join([*parts, "</section>"])
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from statsnet.reporting.html.document import Section
-from statsnet.reporting.html.markup import grid
+from statsnet.reporting.html.of_towers import towers_picture
 from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
-from statsnet.reporting.pictures import COLOURS
 from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, proxy_report, quantity
-from statsnet.reporting.tables import MISSING, environment_line, percent, printable, signed_percent, table
-from statsnet.signatures.documents import Characteristic, Fit, ProxySpec, SpecBlock, SpecTower
+from statsnet.reporting.tables import MISSING, environment_line, percent, signed_percent, table
+from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
 from statsnet.units import format_duration
-
-SHOWN_BLOCKS = 60
-"""Of a tower; the picture says how many more there are."""
 
 
 def proxy_section(
     name: str, spec: ProxySpec, fit: Fit | None, search: Mapping[str, Any] | None = None, command: str = ""
 ) -> Section:
-    pictures: list[Picture | None] = [_towers(spec), _members(spec)]
+    pictures: list[Picture | None] = [towers_picture(spec), _members(spec)]
     if fit is not None:
         where = environment_line(fit.environment)
         pictures += [_asked(fit.characteristics, group, where) for group in GROUPS]
@@ -32,47 +27,6 @@ def proxy_section(
     title = f"{name}: a proxy, {spec.mode}, {spec.dtype}"
     shown = [picture for picture in pictures if picture is not None]
     return Section(title=title, pictures=shown, tables=proxy_report(spec, fit), command=command)
-
-
-def _towers(spec: ProxySpec) -> Picture:
-    kinds = list(dict.fromkeys(block.kind for tower in spec.towers for block in tower.blocks))
-    colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(kinds)}
-    rows = [
-        (
-            str(number),
-            percent(tower.purpose.step_share if tower.purpose else None),
-            ", ".join(tower.purpose.categories) if tower.purpose else MISSING,
-            ", ".join(tower.purpose.members) if tower.purpose else MISSING,
-            " → ".join(block.kind for block in tower.blocks[:SHOWN_BLOCKS]),
-        )
-        for number, tower in enumerate(spec.towers, 1)
-    ]
-    made = table("", ("tower", "share of the step", "categories", "stands for", "blocks"), rows)
-    for column in made.columns[2:]:
-        column.justify = "left"
-    return Picture(
-        title="The network: towers of blocks",
-        note="A row is a tower, in the order in which it runs; a box is a block. Shares of the step were measured on "
-        f"{environment_line(spec.reference_environment)}.",
-        table=grid(made),
-        drawing="".join(_tower(number, tower, colours) for number, tower in enumerate(spec.towers, 1)),
-    )
-
-
-def _tower(number: int, tower: SpecTower, colours: Mapping[str, str]) -> str:
-    purpose = (
-        f"{tower.purpose.step_share:.1%} of the step: {', '.join(tower.purpose.categories)}" if tower.purpose else ""
-    )
-    boxes = [_box(block, colours[block.kind]) for block in tower.blocks[:SHOWN_BLOCKS]]
-    if (more := len(tower.blocks) - SHOWN_BLOCKS) > 0:
-        boxes.append(f"<span>and {more} more</span>")
-    return f'<div class="tower"><small>tower {number}. {_text(purpose)}</small><div>{"".join(boxes)}</div></div>'
-
-
-def _box(block: SpecBlock, colour: str) -> str:
-    config = ", ".join(f"{key}={value}" for key, value in block.config.items())
-    title = _text(f"{block.kind}({config})")
-    return f'<span class="block" style="border-color:{colour}" title="{title}">{_text(block.kind)}</span>'
 
 
 def _members(spec: ProxySpec) -> Picture:
@@ -223,7 +177,3 @@ def _front(search: Mapping[str, Any]) -> Picture:
         log=False,
         lines=[drawn] if front else [],
     )
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

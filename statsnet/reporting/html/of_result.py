@@ -43,7 +43,7 @@ def result_section(name: str, result: Result, command: str = "") -> Section:
     if result.validation is not None and result.validation.fidelity is not None:
         pictures += _fidelity(result.validation.fidelity, where)
     title = f"{name}: a result, {result.subject.mode}"
-    return Section(title=title, pictures=pictures, tables=tables, command=command)
+    return Section(title=title, pictures=pictures, tables=tables, command=command, is_open=True)
 
 
 def comparison_section(found: Standings, command: str = "") -> Section:
@@ -69,7 +69,8 @@ def comparison_section(found: Standings, command: str = "") -> Section:
         made,
         axis="time over the baseline's",
     )
-    return Section(title="Results compared", pictures=[picture], tables=standings_report(found), command=command)
+    tables = standings_report(found)
+    return Section(title="Results compared", pictures=[picture], tables=tables, command=command, is_open=True)
 
 
 def _distribution(processes: Sequence[Timing], where: str) -> Picture:

@@ -28,7 +28,8 @@ th { color: var(--grey); font-weight: 500; } .n { text-align: right; white-space
 figure { margin: 1rem 0; padding: .75rem; background: var(--card); border: 1px solid var(--edge); border-radius: 6px; }
 figcaption { font-weight: 600; } figure small { display: block; color: var(--grey); font-weight: 400; }
 details summary { cursor: pointer; color: var(--link); font-size: .9rem; }
-.tower { margin: .6rem 0; } .tower > div { display: flex; flex-wrap: wrap; gap: 4px; }
+.towers { display: flex; flex-wrap: wrap; gap: .6rem; margin: .6rem 0; }
+.tower > div { display: flex; flex-wrap: wrap; gap: 4px; }
 .block { padding: .1rem .45rem; border: 1px solid; border-left-width: 5px; border-radius: 4px; font-size: .8rem;
   background: var(--page); } section > details > summary { font-size: 1rem; }
 .notes { font-weight: 600; margin-bottom: 0; } .notes + ul { margin-top: .25rem; }

@@ -109,7 +109,7 @@ def intervals(
     ]
     line = {"type": "line", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot", "width": 1}}
     layout = {
-        "xaxis": {"title": {"text": axis}, "type": "log", "dtick": "D2"},
+        "xaxis": {"title": {"text": axis}, "type": "log"},
         "yaxis": _names_axis(names),
         "shapes": [line],
         "showlegend": len(series) > 1,
