@@ -35,8 +35,9 @@ function themed(place, layout, printed) {
   const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
   const text = printed ? "#000000" : of("--text"), edge = printed ? "#bbbbbb" : of("--edge");
   const narrow = window.innerWidth < 600;
+  const cut = (name) => narrow && name.length > 22 ? name.slice(0, 21) + "…" : name;
   const axis = (given) => ({gridcolor: edge, zerolinecolor: edge, linecolor: edge, ...given,
-    nticks: narrow ? 5 : undefined});
+    nticks: narrow ? 5 : undefined, ticktext: given.ticktext && given.ticktext.map(cut)});
   return {...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
     font: {color: text, size: narrow ? 11 : 12, family: "system-ui, sans-serif"},
     margin: {l: narrow ? 48 : 64, r: 12, t: 8, b: 48}, xaxis: axis(layout.xaxis || {}), yaxis: axis(layout.yaxis || {}),

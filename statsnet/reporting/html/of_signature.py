@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def _rate_words(flops: float, moved: float) -> str:
 
 
 def _diameter(share: float) -> float:
-    return round(5 + 45 * share**0.5, 1)
+    return round(5 + 45 * math.sqrt(share), 1)
 
 
 def _described(each: _Timed) -> str:

@@ -25,7 +25,8 @@ caption { text-align: left; font-weight: 600; padding: .25rem 0; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--edge); vertical-align: top; }
 th { color: var(--grey); font-weight: 500; } .n { text-align: right; white-space: nowrap; }
 .pairs td:first-child { color: var(--grey); white-space: nowrap; } .pairs td { border: 0; overflow-wrap: anywhere; }
-figure { margin: 1rem 0; padding: .75rem; background: var(--card); border: 1px solid var(--edge); border-radius: 6px; }
+figure { margin: 1rem 0; padding: .75rem; background: var(--card); border: 1px solid var(--edge); border-radius: 6px;
+  overflow: hidden; }
 figcaption { font-weight: 600; } figure small { display: block; color: var(--grey); font-weight: 400; }
 details summary { cursor: pointer; color: var(--link); font-size: .9rem; }
 .towers { display: flex; flex-wrap: wrap; gap: .6rem; margin: .6rem 0; }

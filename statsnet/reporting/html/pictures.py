@@ -18,7 +18,8 @@ from statsnet.reporting.html.markup import Grid, grid
 from statsnet.reporting.pictures import COLOURS
 from statsnet.reporting.tables import printable
 
-LONGEST_LABEL = 26
+LONGEST_LABEL = 44
+"""Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
 ROW_PX, ROOM_PX = 26, 110
 MOST_POINTS = 400
 """Of a cloud of points; the table behind it has the first SHOWN_ROWS."""
