@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from statsnet.environment import differences
-from statsnet.errors import UsageError
+from statsnet.errors import MeasurementError, UsageError
 from statsnet.evaluation import verdicts
 from statsnet.evaluation.speeds import Speeds, speeds_of
 from statsnet.signatures.conversion import plain
@@ -95,6 +95,8 @@ def compare(a: Result, b: Result, *, names: tuple[str, str] = ("first", "second"
     subject and mode, MeasurementError for a process without times."""
     _require_same_subject(a, b)
     pairs = _pairs(a, b)
+    if not pairs:
+        raise MeasurementError("the two results hold no workload", hint="validate the proxy again")
     changes = tuple(
         MemberChange(
             name=pair.name,

@@ -11,6 +11,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from statsnet.errors import MeasurementError
 from statsnet.signatures.intervals import geometric_mean, process_median_s
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -91,8 +92,10 @@ class Speeds:
 def speeds_of(processes: Sequence[Timing]) -> Speeds:
     """Judge the samples within each process, and the processes' medians, in the order in which they ran.
 
-    Raises MeasurementError if a process has no valid times.
+    Raises MeasurementError if there is no process, or if one has no valid times.
     """
+    if not processes:
+        raise MeasurementError("there is no process to take a time from", hint="measure it again")
     medians = [process_median_s(process) for process in processes]
     within = [_of_samples(process.latency_s, MANY) for process in processes]
     ranges = [found.range_s if found else (middle, middle) for found, middle in zip(within, medians, strict=True)]

@@ -151,7 +151,7 @@ def _standing(
     return Standing(
         name=each.name,
         subject=result.subject,
-        machine=str(result.environment["device_name"]),
+        machine=str(result.environment["device_name"] or "unknown device"),
         setting=_setting(result.environment, [other.result.environment for other in results]),
         is_baseline=baseline is each,
         environment=fingerprint(result.environment),

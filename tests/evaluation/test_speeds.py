@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statsnet.errors import MeasurementError
 from statsnet.evaluation.compare import Comparison, compare
 from statsnet.evaluation.speeds import drift, out_of_line, speeds_of, two_speeds
 from statsnet.signatures.documents import Result, Subject
@@ -139,6 +142,16 @@ def test_a_unit_changes_no_judgement(times: list[float], scale: float) -> None:
     assert min(times) * 0.49 <= speeds.fastest_s
     assert (speeds.two is None) == (others.two is None)
     assert speeds.slowest_s * scale == pytest.approx(others.slowest_s, rel=1e-6)
+
+
+def test_a_result_without_times_is_no_factor() -> None:
+    with pytest.raises(MeasurementError, match="no process to take a time from"):
+        compare(result([1.0]), result(threads=2))
+    suite = replace(result(), members=())
+    with pytest.raises(MeasurementError, match="hold no workload"):
+        compare(suite, suite)
+    with pytest.raises(ValueError, match="'settings' is no object"):
+        replace(result([1.0]), environment={"device": "cpu", "device_name": "A CPU", "settings": "fast"})
 
 
 def test_out_of_line_needs_three_processes() -> None:
