@@ -18,12 +18,15 @@ from statsnet.cli import (
     cache,
     characterize,
     compare,
+    cover,
     device,
+    doctor,
     export,
     import_recording,
     listing,
     map,
     profile,
+    report,
     run,
     show,
     synthesize,
@@ -62,6 +65,8 @@ for command in (
     run.run,
     validate.validate,
     compare.compare,
+    report.report,
+    cover.cover,
     listing.list_,
     show.show,
     audit.audit,
@@ -71,6 +76,7 @@ for command in (
     device.device,
     export.export,
     cache.cache,
+    doctor.doctor,
 ):
     statsnet.add_command(command)
 

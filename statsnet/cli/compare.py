@@ -1,28 +1,135 @@
-"""`statsnet compare`: two results of the same proxy or suite."""
+"""`statsnet compare`: results of the same proxy or suite, from any number of machines and settings."""
 
 from __future__ import annotations
+
+import difflib
+import math
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from statsnet.cli import json_option, output
+from statsnet.errors import StatsNetError, UsageError
+
+if TYPE_CHECKING:
+    from statsnet.evaluation.standings import Standings
+
+FORMATS = ("table", "markdown", "csv", "json", "html")
+_PER_HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0, "day": 1 / 24, "month": 1 / 730}
 
 
-@json_option.command(short_help="Tell how many times faster one result is than another.")
-@click.argument("first")
-@click.argument("second")
-def compare(first: str, second: str, json_path: str | None) -> None:
-    """Tell how many times faster or slower the result SECOND is than FIRST.
+@json_option.command(short_help="Tell how many times faster one result is than others.")
+@click.argument("first", metavar="RESULT")
+@click.argument("second", metavar="RESULT")
+@click.argument("others", nargs=-1, metavar="[RESULT]...")
+@click.option(
+    "--baseline", "baselines", multiple=True, metavar="RESULT",
+    help="The one that others are compared with (default: the first); once for each proxy, if there are several.",
+)  # fmt: skip
+@click.option(
+    "--price", "prices", multiple=True, metavar="RESULT=PRICE",
+    help="What a result's machine costs: here.json=1.20/h, in any currency; may be repeated. Gives cost per step.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What goes to stdout."
+)
+def compare(
+    first: str,
+    second: str,
+    others: tuple[str, ...],
+    baselines: tuple[str, ...],
+    prices: tuple[str, ...],
+    form: str,
+    json_path: str | None,
+) -> None:
+    """Tell how many times faster or slower each RESULT is than a baseline.
 
-    The factor comes with its 95 % interval, which tells whether it is more than noise. Both are files that
-    `statsnet run --json FILE` or `statsnet validate --json FILE` wrote, for the same proxy.
+    Each factor comes with its 95 % interval, which tells whether it is more than noise. A result is a file that
+    `statsnet run --json FILE` or `statsnet validate --json FILE` wrote. Results of several proxies are each compared
+    with their own baseline, the one from the same environment, and their geometric mean is given.
 
-    Example: statsnet compare old-machine.json new-machine.json
+    Example: statsnet compare old-machine.json new-machine.json --price new-machine.json=1.20/h
     """
-    from statsnet.evaluation.compare import compare as compare_results
-    from statsnet.reporting.results import comparison_report
+    files = (first, second, *others)
+    json_option.check_no_input(json_path, files)
+    if json_path == output.STDOUT and form not in ("table", "json"):
+        raise UsageError(f"--json and --format {form} both go to stdout", hint=f"--json=FILE --format {form}")
+    _check_no_result(json_path)
+    costs = _prices(prices, files)
+    from statsnet.evaluation.standings import NamedResult, standings
     from statsnet.signatures.storage import load_result
 
-    json_option.check_no_input(json_path, [first, second])
-    a, b = load_result(first), load_result(second)
-    comparison = compare_results(a, b)
-    output.deliver(comparison.to_dict(), json_path, lambda: comparison_report(comparison, a, b))
+    results = [NamedResult(name=name, result=load_result(Path(name)), price_per_h=costs.get(name)) for name in files]
+    found = standings(results, baselines)
+    if form == "table" or json_path == output.STDOUT:
+        from statsnet.reporting.standings import standings_report
+
+        output.deliver(found.to_dict(), json_path, lambda: standings_report(found))
+        return
+    if json_path is not None:
+        output.save(json_path, found.to_dict())
+    _print_as(form, found, files, baselines, prices)
+
+
+def _print_as(
+    form: str, found: Standings, files: Sequence[str], baselines: Sequence[str], prices: Sequence[str]
+) -> None:
+    from statsnet.reporting.html import markup, page
+    from statsnet.reporting.standings import standings_csv, standings_report
+
+    if form == "json":
+        output.print_json(found.to_dict())
+    elif form == "csv":
+        click.echo(standings_csv(found), nl=False)
+    elif form == "markdown":
+        click.echo(markup.markdown(standings_report(found)), nl=False)
+    else:
+        words = ["statsnet", "compare", *files]
+        words += [word for each in baselines for word in ("--baseline", each)]
+        words += [word for each in prices for word in ("--price", each)]
+        body = page.command(shlex.join([*words, "--format", "html"])) + markup.html(standings_report(found))
+        click.echo(page.page("Results compared", body), nl=False)
+
+
+def _prices(texts: Sequence[str], files: Sequence[str]) -> dict[str, float]:
+    """`here.json=1.20/h` -> {"here.json": 1.2}, per hour. Raises UsageError for another text, and for a file that is
+    not compared."""
+    prices = {}
+    for text in texts:
+        name, _, price = text.rpartition("=")
+        match = re.fullmatch(r"(\d*\.?\d+(?:e[+-]?\d+)?)/([a-z]+)", price)
+        if not name or not match or match[2] not in _PER_HOUR or not math.isfinite(float(match[1])):
+            raise UsageError(
+                f"'{text}' is not a price",
+                cause="a result, '=', a number and the time that it pays for are expected",
+                hint=f"--price {files[0]}=1.20/h (or /{', /'.join(unit for unit in _PER_HOUR if unit != 'h')})",
+            )
+        if name not in files:
+            near = difflib.get_close_matches(name, files, n=1)
+            raise UsageError(
+                f"there is a price for '{name}', which is none of the results",
+                hint=f"did you mean {near[0]}?" if near else f"name it as on the command line: {', '.join(files)}",
+            )
+        prices[name] = float(match[1]) * _PER_HOUR[match[2]]
+    return prices
+
+
+def _check_no_result(path: str | None) -> None:
+    """`compare --json a.json b.json c.json` would write over a.json, which is meant to be read."""
+    if path is None or path == output.STDOUT or not Path(path).is_file():
+        return
+    from statsnet.signatures.storage import load_result
+
+    try:
+        load_result(Path(path))
+    except StatsNetError:
+        return
+    raise UsageError(
+        f"'{path}' is a result, and would be overwritten",
+        cause="what follows --json is written, if it ends in .json",
+        hint="give --json last and alone to print to stdout, or name another file",
+    )

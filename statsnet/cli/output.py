@@ -53,13 +53,13 @@ def deliver(data: Mapping[str, Any], json_path: str | None, report: Callable[[],
         print_json(data)
         return
     if json_path is not None:
-        _save(json_path, data)
+        save(json_path, data)
     print_report(report())
     if json_path is not None:
         print_written(json_path)
 
 
-def _save(path: str, data: Mapping[str, Any]) -> None:
+def save(path: str, data: Mapping[str, Any]) -> None:
     """Plain data as a file of StatsNet, checked, if it is one."""
     from statsnet.signatures.canonical import write_json_atomically
     from statsnet.signatures.storage import save_document

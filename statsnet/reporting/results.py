@@ -1,4 +1,4 @@
-"""Results of runs and their comparison as tables."""
+"""Results of runs as tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from statistics import median
 from rich.table import Table
 
 from statsnet.environment import differences
-from statsnet.evaluation.compare import Comparison
 from statsnet.reporting.tables import (
-    MISSING,
     Report,
     environment_line,
     line,
@@ -114,49 +112,6 @@ def member_table(members: Sequence[ResultMember]) -> Table:
     return table("The suite", ("workload", "evidence", "weight", "step here", "reference", "factor"), rows, left=2)
 
 
-def comparison_report(comparison: Comparison, a: Result, b: Result) -> Report:
-    """The factor with its interval, the members' factors, and what is not alike in the two environments."""
-    rows = [
-        ("first", environment_line(a.environment)),
-        ("second", environment_line(b.environment)),
-        ("second against first", speedup(comparison.factor)),
-        ("verdict", comparison.verdict),
-    ]
-    report: Report = [pairs(_title(a), rows)]
-    if comparison.members:
-        report.append(
-            table(
-                "Members",
-                ("workload", "evidence", "weight", "time factor", "95 % interval"),
-                (
-                    (
-                        m.name,
-                        m.evidence,
-                        percent(m.weight),
-                        f"{m.factor.value:.3g}×",
-                        _factor_bounds(m.factor),
-                    )
-                    for m in comparison.members
-                ),
-                left=2,
-            )
-        )
-    report += notes("the environments differ in:", comparison.differences)
-    return [*report, *notes("warnings:", comparison.warnings)]
-
-
-def speedup(factor: Interval) -> str:
-    """`1.52 ± 0.03 times faster`: the larger time against the smaller."""
-    slower = factor.value > 1
-    value = factor.value if slower else 1 / factor.value
-    word = "slower" if slower else "faster"
-    if factor.low is None or factor.high is None:
-        return f"{value:.3g} times {word} (interval unknown)"
-    low, high = (factor.low, factor.high) if slower else (1 / factor.high, 1 / factor.low)
-    half = (high - low) / 2
-    return f"{value:.3g} ± {half:.2g} times {word}"
-
-
 def _title(result: Result) -> str:
     subject = result.subject
     return f"{subject.type} {(subject.id or '')[:19]}, {subject.mode}"
@@ -190,9 +145,3 @@ def _bounds(interval: Interval, otherwise: str) -> str:
     if interval.low is None or interval.high is None:
         return otherwise
     return f"{format_duration(interval.low)} to {format_duration(interval.high)}"
-
-
-def _factor_bounds(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return MISSING
-    return f"{interval.low:.3g} to {interval.high:.3g}"

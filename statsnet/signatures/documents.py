@@ -311,6 +311,8 @@ class Result:
             raise ValueError("it has neither 'processes' nor 'members'")
         if missing := {"device", "device_name"} - self.environment.keys():
             raise ValueError(f"environment: '{min(missing)}' is missing")
+        if not isinstance(self.environment.get("settings") or {}, Mapping):
+            raise ValueError("environment: 'settings' is no object")
 
     @property
     def of_subject(self) -> tuple[Timing, ...]:

@@ -236,12 +236,17 @@ def _mean(logs: Sequence[float]) -> _LogMean:
 
 def _interval(log_value: float, terms: Sequence[tuple[float, _LogMean]]) -> Interval:
     """exp of a sum of independent means, each with its coefficient."""
-    value = math.exp(log_value)
+    value = _exp(log_value)
     if any(log.freedom == 0 for _, log in terms):
         return Interval(value=value, low=None, high=None)
     parts = [(coefficient**2 * log.variance, log.freedom) for coefficient, log in terms]
     half = student_t(_freedom(parts)) * math.sqrt(sum(part for part, _ in parts))
-    return Interval(value=value, low=math.exp(log_value - half), high=math.exp(log_value + half))
+    return Interval(value=value, low=_exp(log_value - half), high=_exp(log_value + half))
+
+
+def _exp(log: float) -> float:
+    """Within what a float holds: two processes that differ by a factor of millions have an interval beyond that."""
+    return math.exp(min(max(log, -700.0), 700.0))
 
 
 def student_t(freedom: float) -> float:

@@ -106,10 +106,9 @@ def test_compare(cli: Cli, here: Path) -> None:
     write_result(here / "b.json", 0.0100, 0.0101, 0.0099, threads=2)
     done = cli("compare", "a.json", "b.json", "--json", "c.json")
     assert done.returncode == 0, done.stderr
-    assert "2 ± 0.0" in done.stdout
-    assert "times faster" in done.stdout
+    assert "2.00 ± 0.04 times faster" in done.stdout
     assert "threads: 1 against 2" in done.stdout
-    assert read(here / "c.json")["speedup"] == pytest.approx(2.0, rel=1e-3)
+    assert read(here / "c.json")["results"][1]["comparison"]["speedup"] == pytest.approx(2.0, rel=1e-3)
     printed = json.loads(cli("compare", "a.json", "b.json", "--json", "-").stdout)
     assert printed == read(here / "c.json")
 
@@ -143,3 +142,39 @@ def test_the_cache_is_shown_and_cleared(here: Path, cli: Cli) -> None:
     assert done.returncode == 0
     assert "measurements  0" in done.stdout
     assert not kept.exists()
+
+
+def test_compare_many_in_every_format(cli: Cli, here: Path) -> None:
+    for name, time_s, threads in (("a", 0.020, 1), ("b", 0.010, 2), ("c", 0.005, 4)):
+        write_result(here / f"{name}.json", time_s, 1.005 * time_s, 0.995 * time_s, threads=threads)
+    files = ("a.json", "b.json", "c.json", "--baseline", "b.json", "--price", "c.json=72/day", "--price", "b.json=3/h")
+    shown = cli("compare", *files)
+    assert shown.returncode == 0, shown.stderr
+    assert "2.00 ± 0.02 times slower" in shown.stdout
+    data = json.loads(cli("compare", *files, "--format", "json").stdout)
+    assert data == json.loads(cli("compare", *files, "--json").stdout)
+    assert [row["baseline"] for row in data["results"]] == [False, True, False]
+    assert data["results"][2]["cost_factor"]["value"] == pytest.approx(0.5, rel=1e-3)
+    assert cli("compare", *files, "--format", "csv").stdout.count("\n") == 4
+    assert "| c.json | Z80 | 4 threads |" in cli("compare", *files, "--format", "markdown").stdout
+    written = cli("compare", *files, "--format", "html", "--json", "all.json")
+    assert written.stdout.startswith("<!DOCTYPE html>")
+    assert "http" not in written.stdout.replace("http-equiv", "")
+    assert read(here / "all.json") == data
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["a.json", "b.json", "--price", "a.json=free"], "'a.json=free' is not a price"),
+        (["a.json", "b.json", "--price", "a.json=-1/h"], "is not a price"),
+        (["a.json", "b.json", "--price", "a.jsn=1/h"], "did you mean a.json?"),
+        (["a.json", "b.json", "--baseline", "x.json"], "'x.json' is none of the results"),
+        (["a.json", "b.json", "--json", "--format", "csv"], "both go to stdout"),
+        (["--json", "a.json", "b.json", "b.json"], "'a.json' is a result, and would be overwritten"),
+    ],
+)
+def test_what_compare_refuses(failing: Callable[..., str], here: Path, arguments: list[str], text: str) -> None:
+    write_result(here / "a.json", 0.02, 0.02)
+    write_result(here / "b.json", 0.01, 0.01, threads=2)
+    assert text in failing("compare", *arguments, code=2)

@@ -60,7 +60,7 @@ def test_an_argument_that_a_command_needs_is_not_written(cli: Cli, files: Path, 
 
 def test_a_file_may_stand_before_the_arguments(cli: Cli, files: Path) -> None:
     assert cli("compare", "--json", "out.json", "a.json", "b.json").returncode == 0
-    assert read(files / "out.json")["speedup"] == pytest.approx(2.0, rel=1e-2)
+    assert read(files / "out.json")["results"][1]["comparison"]["speedup"] == pytest.approx(2.0, rel=1e-2)
     assert cli("show", "--json", "out.json", "--", "s.json").returncode == 0
     assert (files / "out.json").read_text() == GOLDEN.read_text()
 
@@ -86,7 +86,7 @@ def test_what_is_read_is_not_written(failing: Callable[..., str], files: Path, a
     ("arguments", "code", "text"),
     [
         (["show", "--json"], 2, "Missing argument 'FILE'"),
-        (["compare", "--json", "a.json"], 2, "Missing argument 'SECOND'"),
+        (["compare", "--json", "a.json"], 2, "Missing argument 'RESULT'"),
         (["synthesize", "--json", "out.json"], 2, "Missing option '--mix'"),
         (["run", "p", "--json", "out"], 2, "try: --json=FILE takes any name"),
         (["show", "s.json", "--json=p"], 2, "'p' is a folder"),

@@ -14,7 +14,6 @@ from rich.console import Console
 from statsnet.reporting import proxy, results, signature, tables
 from statsnet.signatures.documents import Characteristic, Result, SpecMember, Subject
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
-from statsnet.signatures.intervals import Interval
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.timing import Timing
@@ -56,18 +55,6 @@ def test_what_no_formula_covers_is_listed_by_share_of_time(golden: Signature) ->
     assert sum(shares.values()) == pytest.approx(1.0)
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert "without a cost formula" in text_of(signature.signature_report(bare))
-
-
-@pytest.mark.parametrize(
-    ("factor", "text"),
-    [
-        (Interval(value=0.5, low=0.49, high=0.51), "2 ± 0.04 times faster"),
-        (Interval(value=1.5, low=1.45, high=1.55), "1.5 ± 0.05 times slower"),
-        (Interval(value=2.0, low=None, high=None), "2 times slower (interval unknown)"),
-    ],
-)
-def test_a_speedup_names_its_direction(factor: Interval, text: str) -> None:
-    assert results.speedup(factor) == text
 
 
 def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:

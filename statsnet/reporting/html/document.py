@@ -1,0 +1,125 @@
+"""A report as one page: sections of pictures and tables, with plotly.js inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.util import find_spec
+
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.reporting.html import markup
+from statsnet.reporting.html.page import command, page
+from statsnet.reporting.html.pictures import Picture
+from statsnet.reporting.tables import Report, printable
+
+MOST_BYTES = 8_000_000
+"""What a page may take: it is sent by mail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One subject: its title, pictures, and its tables, which are hidden at first unless `is_open`."""
+
+    title: str
+    pictures: Sequence[Picture]
+    tables: Report
+    command: str = ""
+    is_open: bool = False
+
+
+DRAW = """
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+function themed(place, layout, printed) {
+  const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
+  const text = printed ? "#000000" : of("--text"), edge = printed ? "#bbbbbb" : of("--edge");
+  const narrow = window.innerWidth < 600;
+  const cut = (name) => narrow && name.length > 22 ? name.slice(0, 21) + "…" : name;
+  const axis = (given) => ({gridcolor: edge, zerolinecolor: edge, linecolor: edge, ...given,
+    nticks: narrow ? 5 : undefined, ticktext: given.ticktext && given.ticktext.map(cut)});
+  return {...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
+    font: {color: text, size: narrow ? 11 : 12, family: "system-ui, sans-serif"},
+    margin: {l: narrow ? 48 : 64, r: 12, t: 8, b: 48}, xaxis: axis(layout.xaxis || {}), yaxis: axis(layout.yaxis || {}),
+    hoverlabel: {align: "left"}, legend: {orientation: "h", traceorder: "normal", x: 0,
+      y: -(narrow ? 75 : 60) / Math.max(80, place.clientHeight - 120), yanchor: "top"},
+    shapes: (layout.shapes || []).map((s) => ({...s, line: {...s.line, color: text}}))};
+}
+const plots = [...document.querySelectorAll(".plot")].map((place) => ({place,
+  given: JSON.parse(place.nextElementSibling.textContent)}));
+for (const {place, given} of plots) {
+  Plotly.newPlot(place, given.traces, themed(place, given.layout, false), {responsive: true, displaylogo: false,
+    displayModeBar: false});
+}
+function again(printed) {
+  for (const {place, given} of plots) Plotly.relayout(place, themed(place, given.layout, printed));
+}
+dark.addEventListener("change", () => again(false));
+window.addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  again(true);
+});
+window.addEventListener("afterprint", () => again(false));
+document.documentElement.dataset.drawn = plots.length;
+"""
+
+
+def check_library() -> None:
+    """Raises UsageError where plotly is not installed."""
+    if find_spec("plotly") is None:
+        raise UsageError(
+            "no report can be made", cause="plotly is not installed", hint="pip install 'statsnet[report]'"
+        )
+
+
+def document(title: str, sections: Sequence[Section], made_by: str, *, notes: Sequence[str] = ()) -> str:
+    """The page. Raises StatsNetError if it would be larger than MOST_BYTES."""
+    from plotly.offline import get_plotlyjs
+
+    links = "".join(f'<li><a href="#s{n}">{_text(s.title)}</a></li>' for n, s in enumerate(sections))
+    body = [command(made_by)]
+    body += [f"<p>{_text(note)}</p>" for note in notes]
+    body += [f"<nav><ul>{links}</ul></nav>"] if len(sections) > 1 else []
+    body += [_section(number, section) for number, section in enumerate(sections)]
+    scripts = f"<script>{get_plotlyjs()}</script>\n<script>{DRAW}</script>" if _has_plots(sections) else ""
+    text = page(title, "\n".join(body), scripts=scripts)
+    if len(text.encode()) > MOST_BYTES:
+        raise StatsNetError(
+            f"the report would take {len(text.encode()) / 1e6:.1f} MB",
+            cause=f"a report may take {MOST_BYTES / 1e6:.0f} MB, since it is sent by mail",
+            hint="name fewer files",
+        )
+    return text
+
+
+def _has_plots(sections: Sequence[Section]) -> bool:
+    return any(picture.traces for section in sections for picture in section.pictures)
+
+
+def _section(number: int, section: Section) -> str:
+    parts = [f'<section id="s{number}"><h2>{_text(section.title)}</h2>']
+    parts += [command(section.command)] if section.command else []
+    parts += [_figure(picture) for picture in section.pictures]
+    if section.tables:
+        opened = " open" if section.is_open or not section.pictures else ""
+        parts.append(f"<details{opened}><summary>all figures</summary>{markup.html(section.tables)}</details>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _figure(picture: Picture) -> str:
+    caption = f"<figcaption>{_text(picture.title)}<small>{_text(picture.note)}</small></figcaption>"
+    drawing = picture.drawing
+    if picture.traces:
+        data = json.dumps({"traces": list(picture.traces), "layout": picture.layout}, allow_nan=False)
+        # A `</script>` in a text from a file would end the element.
+        inside = data.replace("<", "\\u003c")
+        drawing = (
+            f'<div class="plot" role="img" aria-label="{escape(printable(picture.title))}" '
+            f'style="height:{picture.height_px}px"></div><script type="application/json">{inside}</script>'
+        )
+    table = f"<details><summary>as a table</summary>{markup.html_grid(picture.table)}</details>"
+    return f"<figure>{caption}{drawing}{table}</figure>"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

@@ -1,0 +1,214 @@
+"""What was named on the command line, as sections of a page."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statsnet.analysis.database import NamedSignature
+from statsnet.errors import FileFormatError, StatsNetError, UsageError
+from statsnet.evaluation.standings import NamedResult, standings
+from statsnet.proxy.spec import SEARCH_FILES
+from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_profiles import mix_section, profiles_section
+from statsnet.reporting.html.of_proxy import proxy_section
+from statsnet.reporting.html.of_result import comparison_section, result_section
+from statsnet.reporting.html.of_signature import signature_section
+from statsnet.signatures import storage
+from statsnet.signatures.canonical import read_json
+from statsnet.signatures.database import ProfileEntry, ProfilesDB
+from statsnet.signatures.kinds import KINDS
+from statsnet.signatures.mix import resolve_mix
+from statsnet.signatures.mix_file import is_mix_file, load_mix_file
+
+MOST_ALONE = 12
+"""More signatures of one folder are shown side by side, and no longer each by itself."""
+
+MOST_DEPTH = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Sections in the order of the command line, every file that was read, and what was left out."""
+
+    sections: tuple[Section, ...]
+    paths: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def read_inputs(names: Sequence[str]) -> Inputs:
+    """Raises UsageError for a place where there is nothing, FileFormatError for a damaged file that was named itself.
+    In a folder, what is no file of StatsNet is passed over, and a damaged one is noted."""
+    sections: list[Section] = []
+    paths: list[Path] = []
+    notes: list[str] = []
+    results: list[NamedResult] = []
+    for name in dict.fromkeys(names):
+        path = Path(name)
+        if not path.exists():
+            raise UsageError(f"there is no '{name}'", hint="name files of StatsNet, or folders that hold them")
+        if path.is_dir() and not (path / "spec.json").is_file():
+            read = _of_folder(path)
+            sections += read.sections
+            paths += read.paths
+            notes += read.notes
+            results += read.results
+            continue
+        section, result = _of_file(path)
+        sections.append(section)
+        paths.append(path)
+        results += [result] if result else []
+    if compared := _compared(results, notes):
+        sections.insert(0, compared)
+    return Inputs(sections=tuple(sections), paths=tuple(paths), notes=tuple(dict.fromkeys(notes)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    sections: list[Section]
+    paths: list[Path]
+    notes: list[str]
+    results: list[NamedResult]
+
+
+def _of_file(path: Path) -> tuple[Section, NamedResult | None]:
+    """A file, or a proxy's folder."""
+    command = shlex.join(["statsnet", "show", str(path)])
+    if path.is_dir():
+        return _proxy(path / "spec.json", path.name, command), None
+    if is_mix_file(str(path)):
+        file = load_mix_file(path)
+        mode = file.mode or "inference"
+        mix = resolve_mix(str(path), mode, ProfilesDB())
+        made = shlex.join(["statsnet", "synthesize", "--mix", str(path)])
+        return mix_section(f"{file.name or path.name}: a mix, {mode}", mix, mode, made), None
+    kind = _kind_of(path)
+    if kind == "statsnet.signature":
+        signature = storage.load_signature(path)
+        return signature_section(signature.name or path.stem, signature, command), None
+    if kind == "statsnet.result":
+        result = storage.load_result(path)
+        return result_section(path.name, result, command), NamedResult(name=str(path), result=result)
+    return _proxy(path.with_name("spec.json"), path.parent.resolve().name, command), None
+
+
+def _proxy(spec: Path, name: str, command: str) -> Section:
+    if not spec.is_file():
+        raise UsageError(f"'{spec}' is missing", cause="a fit is shown with its proxy", hint="name the proxy's folder")
+    fit, search = spec.with_name("fit.json"), spec.with_name(SEARCH_FILES[0])
+    return proxy_section(
+        name,
+        storage.load_spec(spec),
+        storage.load_fit(fit) if fit.is_file() else None,
+        _search(search) if search.is_file() else None,
+        command,
+    )
+
+
+def _search(path: Path) -> dict[str, Any]:
+    data = read_json(path, max_bytes=KINDS["statsnet.fit"].max_bytes)
+    try:
+        for row in data["tried"]:
+            if not all(isinstance(row[key], (int, float)) for key in ("number", "step_latency_s", "error")):
+                raise TypeError("a figure of a design is no number")
+        json.dumps([data["front"], data["chosen"]])
+    except (KeyError, TypeError) as error:
+        raise FileFormatError(
+            f"'{path}' is damaged", cause=f"{error}", hint="synthesize the proxy again, or remove the file"
+        ) from error
+    return data
+
+
+def _of_folder(folder: Path) -> _Folder:
+    """Profiles side by side, then every other file that is there."""
+    read = _Folder(sections=[], paths=[], notes=[], results=[])
+    _add_profiles(folder, read)
+    others = [path for path in sorted(_files(folder)) if path not in set(read.paths)]
+    for path in others:
+        if path.name in ("fit.json", *SEARCH_FILES) and (path.parent / "spec.json").is_file():
+            continue
+        try:
+            if not is_mix_file(str(path)):
+                _kind_of(path)
+            section, result = _of_file(path.parent if path.name == "spec.json" else path)
+        except _OtherFile:
+            continue
+        except StatsNetError as error:
+            read.notes.append(f"{path} is left out: {error.message}{f' ({error.cause})' if error.cause else ''}")
+            continue
+        read.sections.append(section)
+        read.paths.append(path)
+        read.results.extend([result] if result else [])
+    if not read.sections:
+        raise UsageError(
+            f"there is nothing to show in '{folder}'",
+            cause="; ".join(read.notes[:2]) or "it holds no file of StatsNet",
+            hint="name files, a proxy's folder or a folder of profiles",
+        )
+    return read
+
+
+def _add_profiles(folder: Path, read: _Folder) -> None:
+    """A section for each environment and mode; each signature alone, too, if there are few."""
+    entries = ProfilesDB(folder).entries
+    alone = len(entries) <= MOST_ALONE
+    groups: dict[tuple[str, str], list[ProfileEntry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.environment, entry.mode), []).append(entry)
+    for (environment, mode), members in groups.items():
+        named = []
+        for entry in members:
+            try:
+                named.append(NamedSignature(name=entry.name, signature=entry.load(unnamed_too=True)))
+                read.paths.append(entry.path)
+            except StatsNetError as error:
+                read.notes.append(f"{entry.path} is left out: {error.message}")
+        measured = [
+            each for each in named if each.signature.measurements and each.signature.measurements[0].step_latency_s
+        ]
+        words = ["statsnet", "characterize", "--profiles", str(folder), "--environment", environment, "--mode", mode]
+        if measured:
+            title = f"{environment}, {mode}: {len(measured)} workloads"
+            read.sections.append(profiles_section(title, measured, mode, shlex.join(words)))
+        if alone:
+            read.sections.extend(signature_section(each.name, each.signature) for each in named)
+
+
+class _OtherFile(FileFormatError):
+    """JSON of another program."""
+
+
+def _kind_of(path: Path) -> str:
+    data = read_json(path, max_bytes=max(kind.max_bytes for kind in KINDS.values()))
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise _OtherFile(
+            f"'{path}' is no file of StatsNet",
+            cause=f"its kind is '{str(kind)[:40]}'" if kind else "it has no kind",
+            hint="reports show signatures, mixes, proxies and results",
+        )
+    return kind
+
+
+def _files(folder: Path) -> list[Path]:
+    """JSON and YAML files, down to MOST_DEPTH folders; hidden ones are passed over."""
+    patterns = ["/".join(["*"] * depth) for depth in range(1, MOST_DEPTH + 1)]
+    found = {path for pattern in patterns for path in folder.glob(pattern) if path.suffix in (".json", ".yaml", ".yml")}
+    return [
+        path for path in found if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
+    ]
+
+
+def _compared(results: Sequence[NamedResult], notes: list[str]) -> Section | None:
+    if len(results) < 2:
+        return None
+    try:
+        found = standings(results)
+    except StatsNetError as error:
+        notes.append(f"the results are not compared: {error.message}")
+        return None
+    return comparison_section(found, shlex.join(["statsnet", "compare", *(each.name for each in results)]))

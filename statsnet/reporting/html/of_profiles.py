@@ -1,0 +1,145 @@
+"""Many signatures side by side: a folder of profiles, or the members of a mix."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from statsnet.analysis.characteristics import Characteristics, characteristics_of
+from statsnet.analysis.database import NamedSignature
+from statsnet.analysis.sizes import memory_by_size
+from statsnet.reporting.characteristics import characteristics_report
+from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.pictures import Picture, Series, bars, cloud
+from statsnet.reporting.tables import Report, environment_line, percent, table
+from statsnet.signatures.mix import Mix
+from statsnet.units import format_bytes, format_duration, format_quantity
+
+MOST_CATEGORIES = 12
+
+
+def profiles_section(title: str, measured: Sequence[NamedSignature], mode: str, command: str = "") -> Section:
+    """Signatures of one environment and mode, each with a measurement."""
+    steps = [characteristics_of(named) for named in measured]
+    where = environment_line(measured[0].signature.measurements[0].environment)
+    tables: Report = characteristics_report(steps, measured, memory_by_size(measured), where, mode)
+    return Section(title=title, pictures=pictures_of(steps, where), tables=tables, command=command)
+
+
+def mix_section(title: str, mix: Mix, mode: str, command: str = "") -> Section:
+    """What a mix asks for: its members, their shares, and what they do."""
+    members = [member for member in mix.members if member.measurement is not None]
+    named = [NamedSignature(name=member.name, signature=member.signature) for member in members]
+    weights = {member.name: member.weight for member in mix.members}
+    pictures = [_weights(weights)]
+    tables: Report = []
+    if named:
+        section = profiles_section(title, named, mode)
+        pictures += section.pictures
+        tables = section.tables
+    return Section(title=title, pictures=pictures, tables=tables, command=command)
+
+
+def pictures_of(steps: Sequence[Characteristics], where: str) -> list[Picture]:
+    """Time by category, rates against intensity, and work against memory."""
+    return [_categories(steps, where), _rates(steps, where), _memory(steps, where)]
+
+
+def _weights(weights: Mapping[str, float]) -> Picture:
+    rows = [(name, percent(weight)) for name, weight in weights.items()]
+    series = Series(
+        name="weight",
+        x=[100 * w for w in weights.values()],
+        shown=[f"{name}: {w:.1%} of device time" for name, w in weights.items()],
+    )
+    return bars(
+        "Members and their shares", "Share of device time that the mix asks for.", list(weights), [series],
+        table("", ("workload", "weight"), rows), axis="% of device time",
+    )  # fmt: skip
+
+
+def _categories(steps: Sequence[Characteristics], where: str) -> Picture:
+    spent: dict[str, float] = defaultdict(float)
+    for step in steps:
+        for name, share in step.categories.items():
+            spent[name] += share
+    order = sorted(spent, key=lambda name: -spent[name])
+    shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
+    columns = {name: [step.categories.get(name, 0.0) for step in steps] for name in shown}
+    if rest:
+        columns["other categories"] = [sum(step.categories.get(name, 0.0) for name in rest) for step in steps]
+    columns["framework"] = [step.framework or 0.0 for step in steps]
+    columns["idle"] = [step.idle or 0.0 for step in steps]
+    columns = {name: values for name, values in columns.items() if any(values)}
+    series = [
+        Series(
+            name=name,
+            x=[100 * value for value in values],
+            shown=[f"{s.name}: {value:.1%} {name}\n{where}" for s, value in zip(steps, values, strict=True)],
+        )
+        for name, values in columns.items()
+    ]
+    rows = [(s.name, *(percent(values[n]) for values in columns.values())) for n, s in enumerate(steps)]
+    return bars(
+        "Time by operator category",
+        f"Share of a step's time, {where}.",
+        [step.name for step in steps],
+        series,
+        table("", ("workload", *columns), rows),
+        axis="% of the step",
+        stacked=True,
+    )
+
+
+def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
+    known = [step for step in steps if step.flops and step.bytes]
+    series: dict[str, list[Characteristics]] = defaultdict(list)
+    for step in known:
+        series[step.name.partition("/")[0]].append(step)
+    clouds = [
+        Series(
+            name=domain,
+            x=[s.flops / s.bytes for s in of_one],
+            y=[s.flops / s.latency_s for s in of_one],
+            sizes=[11] * len(of_one),
+            shown=[
+                f"{s.name}: {format_quantity(s.flops / s.latency_s, 'FLOP/s')}, {s.flops / s.bytes:.3g} FLOP/B, "
+                f"step {format_duration(s.latency_s)}\n{where}"
+                for s in of_one
+            ],
+        )
+        for domain, of_one in series.items()
+    ]
+    rows = [
+        (
+            s.name,
+            f"{s.flops / s.bytes:.3g}",
+            format_quantity(s.flops / s.latency_s, "FLOP/s"),
+            format_duration(s.latency_s),
+        )
+        for s in known
+    ]
+    made = table("", ("workload", "FLOP/B", "FLOP/s", "step"), rows)
+    note = f"A point is a workload's step, {where}."
+    return cloud("Rates against intensity", note, clouds, made, x="FLOP per byte", y="FLOP/s")
+
+
+def _memory(steps: Sequence[Characteristics], where: str) -> Picture:
+    kinds = {
+        "parameters": [s.parameter_bytes for s in steps],
+        "comes and goes in a step": [s.activation_bytes for s in steps],
+        "inputs": [s.input_bytes for s in steps],
+    }
+    series = [
+        Series(
+            name=name,
+            x=[None if size is None else size / 2**20 for size in sizes],
+            shown=[f"{s.name}: {format_bytes(size)} {name} (counted)" for s, size in zip(steps, sizes, strict=True)],
+        )
+        for name, sizes in kinds.items()
+    ]
+    rows = [(s.name, *(format_bytes(sizes[n]) for sizes in kinds.values())) for n, s in enumerate(steps)]
+    return bars(
+        "Memory by kind", "Counted, on no device.", [s.name for s in steps], series,
+        table("", ("workload", *kinds), rows), axis="MiB", stacked=True,
+    )  # fmt: skip

@@ -1,0 +1,179 @@
+"""A proxy as pictures: its towers, what was asked and what it has, the rounds, the search's front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_towers import towers_picture
+from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
+from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, proxy_report, quantity
+from statsnet.reporting.tables import MISSING, environment_line, percent, signed_percent, table
+from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
+from statsnet.units import format_duration
+
+
+def proxy_section(
+    name: str, spec: ProxySpec, fit: Fit | None, search: Mapping[str, Any] | None = None, command: str = ""
+) -> Section:
+    pictures: list[Picture | None] = [towers_picture(spec), _members(spec)]
+    if fit is not None:
+        where = environment_line(fit.environment)
+        pictures += [_asked(fit.characteristics, group, where) for group in GROUPS]
+        pictures += [_errors(fit.characteristics, where), _rates(fit.characteristics, where), _rounds(fit, where)]
+    if search is not None:
+        pictures.append(_front(search))
+    title = f"{name}: a proxy, {spec.mode}, {spec.dtype}"
+    shown = [picture for picture in pictures if picture is not None]
+    return Section(title=title, pictures=shown, tables=proxy_report(spec, fit), command=command)
+
+
+def _members(spec: ProxySpec) -> Picture:
+    names = [member.name for member in spec.mix]
+    shown = [f"{m.name}: {m.weight:.1%} of device time, a step takes {format_duration(m.latency_s)}" for m in spec.mix]
+    rows = [(m.name, percent(m.weight), format_duration(m.latency_s)) for m in spec.mix]
+    return bars(
+        "The mix",
+        f"Share of device time of each workload, on {environment_line(spec.reference_environment)}.",
+        names,
+        [Series(name="weight", x=[100 * m.weight for m in spec.mix], shown=shown)],
+        table("", ("workload", "weight", "step"), rows),
+        axis="% of device time",
+    )
+
+
+def _asked(rows: Sequence[Characteristic], group: str, where: str) -> Picture | None:
+    """Shares of one group: asked against achieved."""
+    shown = [r for r in rows if r.group == group and max(r.target or 0.0, r.achieved or 0.0) >= SHOWN_FROM]
+    if not shown:
+        return None
+    series = [
+        Series(
+            name=name,
+            x=[None if value is None else 100 * value for value in values],
+            shown=[f"{r.name}: {percent(v)} {name}\n{where}" for r, v in zip(shown, values, strict=True)],
+        )
+        for name, values in (("asked", [r.target for r in shown]), ("achieved", [r.achieved for r in shown]))
+    ]
+    lines = [(r.name, percent(r.target), percent(r.achieved), _points(r)) for r in shown]
+    return bars(
+        f"{GROUPS[group]}: asked against achieved",
+        f"Shares of operator time, {where}.",
+        [r.name for r in shown],
+        series,
+        table("", ("", "asked", "achieved", "error"), lines),
+        axis="% of operator time",
+    )
+
+
+def _errors(rows: Sequence[Characteristic], where: str) -> Picture | None:
+    """Where the error comes from: the kernel classes that are furthest off."""
+    known = [r for r in rows if r.group == "kernel_class" and r.target is not None and r.achieved is not None]
+    shown = sorted(known, key=lambda r: -abs((r.achieved or 0.0) - (r.target or 0.0)))[:20]
+    if not shown:
+        return None
+    errors = [100 * ((r.achieved or 0.0) - (r.target or 0.0)) for r in shown]
+    words = [
+        f"{r.name}: {error:+.2f} points ({percent(r.target)} asked, {percent(r.achieved)} achieved)\n{where}"
+        for r, error in zip(shown, errors, strict=True)
+    ]
+    return bars(
+        "Error by kernel class",
+        f"Achieved less asked, in points of operator time; the {len(shown)} largest of {len(known)}. {where}.",
+        [r.name for r in shown],
+        [Series(name="error", x=errors, shown=words)],
+        table("", ("kernel class", "error"), [(r.name, _points(r)) for r in shown]),
+        axis="points",
+    )
+
+
+def _points(row: Characteristic) -> str:
+    return MISSING if row.target is None or row.achieved is None else f"{100 * (row.achieved - row.target):+.1f} points"
+
+
+def _rates(rows: Sequence[Characteristic], where: str) -> Picture | None:
+    """Rates, memory and counters as achieved over asked."""
+    shown = [r for r in rows if r.group in ("rate", "memory", "counter") and r.target and r.achieved]
+    if not shown:
+        return None
+    ratios = [(r.achieved or 0.0) / (r.target or 1.0) for r in shown]
+    words = [
+        f"{r.name}: {quantity(r.target, r.unit)} asked, {quantity(r.achieved, r.unit)} achieved\n{where}" for r in shown
+    ]
+    lines = [
+        (r.name, quantity(r.target, r.unit), quantity(r.achieved, r.unit), signed_percent(ratio - 1))
+        for r, ratio in zip(shown, ratios, strict=True)
+    ]
+    return bars(
+        "Rates: achieved over asked",
+        f"100 % is what was asked. {where}.",
+        [r.name for r in shown],
+        [Series(name="ratio", x=[100 * ratio for ratio in ratios], shown=words)],
+        table("", ("", "asked", "achieved", "error"), lines),
+        axis="% of what was asked",
+    )
+
+
+def _rounds(fit: Fit, where: str) -> Picture | None:
+    if len(fit.rounds) < 2:
+        return None
+    numbers = [each.round for each in fit.rounds]
+    series = [
+        Series(
+            name=name,
+            x=numbers,
+            y=values,
+            shown=[f"round {n}: {name} error {value:.3g}\n{where}" for n, value in zip(numbers, values, strict=True)],
+        )
+        for name, values in (
+            ("measured", [each.measured_error for each in fit.rounds]),
+            ("predicted", [each.predicted_error for each in fit.rounds]),
+        )
+    ]
+    lines = [
+        (
+            str(r.round),
+            f"{r.predicted_error:.3g}",
+            f"{r.measured_error:.3g}",
+            format_duration(r.step_latency_s),
+            f"{r.drift:.3g}",
+        )
+        for r in fit.rounds
+    ]
+    columns = ("round", "predicted error", "measured error", "step", "drift of the machine")
+    note = f"Each round builds a network, measures it and learns from it. Errors are the integer program's. {where}."
+    return cloud("Rounds", note, series, table("", columns, lines), x="round", y="error", log=False)
+
+
+def _front(search: Mapping[str, Any]) -> Picture:
+    """The designs that were tried: error against step time."""
+    tried = list(search["tried"])
+    front = sorted((1e3 * t["step_latency_s"], t["error"]) for t in tried if t["number"] in set(search["front"]))
+    groups = {"tried": [t for t in tried if t["number"] != search["chosen"]]}
+    groups["chosen"] = [t for t in tried if t["number"] == search["chosen"]]
+    series = [
+        Series(
+            name=name,
+            x=[1e3 * t["step_latency_s"] for t in of_one],
+            y=[t["error"] for t in of_one],
+            sizes=[14 if name == "chosen" else 8] * len(of_one),
+            shown=[
+                f"design {t['number']}: error {t['error']:.3g}, step {format_duration(t['step_latency_s'])}"
+                for t in of_one
+            ],
+        )
+        for name, of_one in groups.items()
+    ]
+    lines = [(str(t["number"]), f"{t['error']:.3g}", format_duration(t["step_latency_s"])) for t in tried[:SHOWN_ROWS]]
+    drawn = line_trace("Pareto front", [x for x, _ in front], [y for _, y in front])
+    return cloud(
+        "The search: error against step time",
+        "A point is a design that was built and measured. On the front are those that no other beats in both.",
+        series,
+        table("", ("design", "error", "step"), lines),
+        x="step time, ms",
+        y="measured error",
+        log=False,
+        lines=[drawn] if front else [],
+    )

@@ -1,0 +1,191 @@
+"""Results as pictures: samples by process, drift, factors with intervals; of a validation, suite against proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from statsnet.evaluation.speeds import speeds_of
+from statsnet.evaluation.standings import Standings
+from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.markup import grid
+from statsnet.reporting.html.pictures import Picture, Series, cloud, intervals, safe, thinned
+from statsnet.reporting.pictures import COLOURS
+from statsnet.reporting.standings import bounds, standings_report
+from statsnet.reporting.tables import MISSING, Report, environment_line, notes, table, times
+from statsnet.reporting.validation import validation_report
+from statsnet.signatures.documents import Fidelity, Result
+from statsnet.signatures.intervals import process_median_s
+from statsnet.signatures.timing import Timing
+from statsnet.units import format_duration
+
+MOST_SAMPLES = 300
+"""Of one process in a picture: quantiles of its samples where there are more."""
+
+MOST_GROUPS = 60
+"""Successive steps are shown as so many medians."""
+
+MOST_PROCESSES = 40
+
+
+def result_section(name: str, result: Result, command: str = "") -> Section:
+    where = environment_line(result.environment)
+    pictures: list[Picture] = []
+    tables: Report = validation_report(result)
+    if result.members is None:
+        processes = result.of_subject
+        pictures += [_distribution(processes, where), _in_order(processes, where)]
+        speeds = speeds_of(processes)
+        said = [note.text for note in speeds.notes] + ([speeds.clock] if speeds.clock else [])
+        tables = [*tables, *notes("noticed:", said)]
+    elif result.proxy is not None:
+        pictures.append(_distribution(result.proxy.processes, f"the proxy beside its suite, {where}"))
+    if result.validation is not None and result.validation.fidelity is not None:
+        pictures += _fidelity(result.validation.fidelity, where)
+    title = f"{name}: a result, {result.subject.mode}"
+    return Section(title=title, pictures=pictures, tables=tables, command=command, is_open=True)
+
+
+def comparison_section(found: Standings, command: str = "") -> Section:
+    """Several results of one subject or more: factors against the baseline."""
+    rows = [row for row in found.rows if row.factor is not None]
+    lines = [(row.name, times(row.factor.value), bounds(row.factor), row.verdict) for row in rows if row.factor]
+    shown = [f"{row.name}: {row.verdict}\n{row.machine}, {row.setting}" for row in rows]
+    series = Series(
+        name="factor",
+        x=[row.factor.value for row in rows if row.factor],
+        low=[row.factor.low for row in rows if row.factor],
+        high=[row.factor.high for row in rows if row.factor],
+        shown=shown,
+    )
+    baseline = ", ".join(row.name for row in found.rows if row.is_baseline)
+    made = table("", ("result", "factor", "95 % interval", "verdict"), lines)
+    made.columns[-1].justify = "left"
+    picture = intervals(
+        "Factors with their 95 % intervals",
+        f"Step time over that of {baseline}: below 1 is faster.",
+        [row.name for row in rows],
+        [series],
+        made,
+        axis="time over the baseline's",
+    )
+    tables = standings_report(found)
+    return Section(title="Results compared", pictures=[picture], tables=tables, command=command, is_open=True)
+
+
+def _distribution(processes: Sequence[Timing], where: str) -> Picture:
+    """A violin of the samples of each process, with its median."""
+    shown = processes[:MOST_PROCESSES]
+    traces = []
+    for number, process in enumerate(shown, 1):
+        samples = thinned(process.latency_s, MOST_SAMPLES)
+        words = (
+            f"process {number}: median {format_duration(median(process.latency_s))} of {len(process.latency_s)} steps"
+        )
+        traces.append(
+            {
+                "type": "violin" if len(samples) > 5 else "box",
+                "name": safe(f"{number}"),
+                "y": [1e3 * time for time in samples],
+                "points": "all" if len(samples) <= 100 else "outliers",
+                "boxpoints": "all" if len(samples) <= 100 else "outliers",
+                "line": {"color": COLOURS[(number - 1) % len(COLOURS)]},
+                "meanline": {"visible": True},
+                "hovertemplate": f"%{{y:.4g}} ms<br>{safe(words)}<br>{safe(where)}<extra></extra>",
+            }
+        )
+    rows = [
+        (
+            str(number),
+            str(len(p.latency_s)),
+            format_duration(min(p.latency_s)),
+            format_duration(median(p.latency_s)),
+            format_duration(max(p.latency_s)),
+        )
+        for number, p in enumerate(processes, 1)
+    ]
+    more = f" Of {len(processes)} processes, {MOST_PROCESSES} are drawn." if len(processes) > MOST_PROCESSES else ""
+    for trace in traces:  # each kind of trace refuses the other's words
+        for word in ("points", "meanline") if trace["type"] == "box" else ("boxpoints",):
+            trace.pop(word)
+    return Picture(
+        title="Samples of each process",
+        note=f"Step times in ms, {where}. One process is one sample of a comparison.{more}",
+        table=grid(table("", ("process", "steps", "least", "median", "most"), rows)),
+        traces=traces,
+        layout={
+            "xaxis": {"title": {"text": "process"}, "type": "category"},
+            "yaxis": {"title": {"text": "ms"}},
+            "showlegend": False,
+        },
+        height_px=380,
+    )
+
+
+def _in_order(processes: Sequence[Timing], where: str) -> Picture:
+    """Step time in the order of the steps: drift and jumps show here."""
+    series, rows = [], []
+    for number, process in enumerate(processes[:MOST_PROCESSES], 1):
+        groups = _groups(process.latency_s)
+        x = [100 * (place + 0.5) / len(groups) for place in range(len(groups))]
+        y = [1e3 * median(group) for group in groups]
+        words = [
+            f"process {number}: {value:.4g} ms, median of {len(g)} steps\n{where}"
+            for value, g in zip(y, groups, strict=True)
+        ]
+        series.append(Series(name=f"process {number}", x=x, y=y, shown=words, sizes=[6] * len(x)))
+        third = max(1, len(groups) // 3)
+        first, last = (median([median(g) for g in part]) for part in (groups[:third], groups[-third:]))
+        rows.append(
+            (str(number), format_duration(process_median_s(process)), format_duration(first), format_duration(last))
+        )
+    made = table("", ("process", "median", "first third", "last third"), rows)
+    note = f"Medians of successive steps, {where}. A slope is drift, two levels are two speeds."
+    return cloud("Steps in their order", note, series, made, x="% of the steps", y="ms", log=False)
+
+
+def _groups(samples: Sequence[float]) -> list[Sequence[float]]:
+    size = max(1, -(-len(samples) // MOST_GROUPS))
+    return [samples[begin : begin + size] for begin in range(0, len(samples), size)]
+
+
+def _fidelity(fidelity: Fidelity, where: str) -> list[Picture]:
+    """Under each setting: the suite's factor, and the proxy's."""
+    settings = fidelity.settings
+    if not settings:
+        return []
+    series = [
+        Series(
+            name=name,
+            x=[factor.value for factor in factors],
+            low=[factor.low for factor in factors],
+            high=[factor.high for factor in factors],
+            shown=[
+                f"{s.name}: {name} {times(f.value)} ({bounds(f)})\n{where}"
+                for s, f in zip(settings, factors, strict=True)
+            ],
+        )
+        for name, factors in (
+            ("suite", [s.suite_factor for s in settings]),
+            ("proxy", [s.proxy_factor for s in settings]),
+        )
+    ]
+    rows = [
+        (
+            s.name,
+            times(s.suite_factor.value),
+            times(s.proxy_factor.value),
+            f"{s.error.value:+.1%}" if s.error else MISSING,
+        )
+        for s in settings
+    ]
+    return [
+        intervals(
+            "Does the proxy follow its suite?",
+            f"Step time under a setting over that of the baseline, with 95 % intervals. {where}.",
+            [s.name for s in settings],
+            series,
+            table("", ("setting", "suite's factor", "proxy's factor", "error"), rows),
+            axis="time over the baseline's",
+        )
+    ]

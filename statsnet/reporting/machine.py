@@ -1,0 +1,44 @@
+"""What `doctor` found, as a table and a list of what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from statsnet.evaluation.machine import Finding
+from statsnet.evaluation.noise import Noise
+from statsnet.reporting.tables import Report, line, notes, percent, table
+from statsnet.units import format_duration
+
+QUIET = 0.05
+"""On a quiet machine, the middle half of an operator's runs lie within this share of their median."""
+
+WORDS = {"ok": "ok", "change": "change this", "absent": "not here", "unknown": "note"}
+
+
+def machine_report(found: Sequence[Finding]) -> Report:
+    rows = [(each.name, WORDS[each.state], each.value) for each in found]
+    changes = [f"{each.name}: {each.advice}" for each in found if each.state == "change" and each.advice]
+    report: Report = [table("This machine", ("what", "", "found"), rows, left=3)]
+    report += notes("to change before measuring:", changes)
+    if not changes:
+        report.append(line("nothing to change before measuring"))
+    report += notes(
+        "to know:", (f"{each.name}: {each.advice}" for each in found if each.state == "unknown" and each.advice)
+    )
+    return report + notes(
+        "to add:", (f"{each.name}: {each.advice}" for each in found if each.state == "absent" and each.advice)
+    )
+
+
+def noise_finding(noise: Noise) -> Finding:
+    """Noise as a finding: quiet, or disturbed and by what."""
+    value = (
+        f"a product of two matrices takes {format_duration(noise.median_s)}; the middle half of {noise.steps} runs lie "
+        f"within {percent(noise.spread)} of it"
+    )
+    if noise.warnings:
+        return Finding(name="noise now", state="change", value=value, advice="; ".join(noise.warnings))
+    if noise.spread > QUIET:
+        advice = "stop other programs; results will need more --processes"
+        return Finding(name="noise now", state="change", value=value, advice=advice)
+    return Finding(name="noise now", state="ok", value=value)
