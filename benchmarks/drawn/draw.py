@@ -24,7 +24,7 @@ SHORTEST_S, LONGEST_S = 20e-3, 300e-3
 TOLERANCE = 1.5
 """An estimated step may be this many times shorter or longer."""
 
-FIRST_BATCH, LARGEST_BATCH = 2, 512
+FIRST_BATCH, LARGEST_BATCH = 2, 4096
 MOST_TRIES = 60
 """Recipes for one workload; more than half of a library's classes run, as a rule."""
 
@@ -131,6 +131,8 @@ def _sized(model: Model, wanted_s: float, count: Count, tiny: bool) -> tuple[int
     first = count(CountStep(model=model))
     if tiny:
         return FIRST_BATCH, first
+    if not first.calls:
+        raise MeasurementError("it computes nothing", cause="its step has no operator")
     scale = wanted_s / first.estimate_s
     batch = min(max(round(FIRST_BATCH * scale), FIRST_BATCH), LARGEST_BATCH)
     counted = first
