@@ -32,10 +32,11 @@ def first_that_runs(
 ) -> Made:
     """The first of the models, with the first inputs that it runs on.
 
-    A model with over MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with the last reason.
+    A model with over MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
     """
-    why: BaseException | None = None
+    reasons: list[str] = []
     for make in models:
+        why: BaseException = ValueError("no inputs are known")
         try:
             model = _small_enough(make)
             for given in inputs(model):
@@ -47,8 +48,8 @@ def first_that_runs(
                     why = error
         except (Exception, SystemExit) as error:  # a library may end the program for another one that it lacks
             why = error
-    cause = f"{type(why).__name__}: {str(why).strip()[:300]}" if why else "no inputs are known"
-    raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause=cause)
+        reasons.append(f"{type(why).__name__}: {' '.join(str(why).split())[:150]}")
+    raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause="; ".join(dict.fromkeys(reasons)))
 
 
 def _small_enough(make: Callable[[], nn.Module]) -> nn.Module:

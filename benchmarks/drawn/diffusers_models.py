@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,6 +16,10 @@ from benchmarks.drawn.by_name import Made, arguments, first_that_runs
 _MODELS = re.compile(
     r"(?!Multi|Auto(Model|encoder$)|EMA|Onnx).*(Model|Transformer|Autoencoder|UNet|VQ|ControlNet|DiT).*"
 )
+_HEADS = ("num_attention_heads", "num_heads", "num_cross_attention_heads")
+_OPTIONAL = ("encoder_attention_mask", "guidance", "class_labels")
+"""Inputs that some classes take only if they are configured so."""
+
 _PROMPT = 16
 """Tokens of a prompt."""
 
@@ -27,20 +32,20 @@ def names() -> list[str]:
 
 
 def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
-    """The class with arguments that the seed decides, else with fewer layers alone. Raises WorkloadError if it runs
-    with neither."""
+    """The class with arguments that the seed decides; else with fewer heads and layers, or with fewer layers alone.
+    Raises WorkloadError if it runs with none of these."""
     import diffusers
 
     model_class = getattr(diffusers, name)
 
-    def model(widths: bool) -> Any:
-        return model_class(**_settings(model_class, Random(f"{seed} sizes"), widths, tiny))
+    def model(smaller: str) -> Any:
+        return model_class(**_settings(model_class, Random(f"{seed} sizes"), smaller, tiny))
 
-    makes = [lambda widths=widths: model(widths) for widths in (True, False)]
+    makes = [partial(model, smaller) for smaller in ("widths", "heads", "layers")]
     return first_that_runs(name, makes, lambda made: _inputs(made, Random(f"{seed} inputs"), batch, tiny))
 
 
-def _settings(model_class: Any, random: Random, widths: bool, tiny: bool) -> dict[str, Any]:
+def _settings(model_class: Any, random: Random, smaller: str, tiny: bool) -> dict[str, Any]:
     """Changed defaults of the constructor. Every value is drawn, so that none depends on what the class takes."""
     heads, head_dim = random.choice((2,) if tiny else (2, 3, 4, 6)), random.choice((16,) if tiny else (16, 32, 64))
     layers, channels = random.choice((1,) if tiny else (1, 2, 3)), random.choice((16,) if tiny else (32, 48, 64))
@@ -77,8 +82,11 @@ def _settings(model_class: Any, random: Random, widths: bool, tiny: bool) -> dic
         "embedding_dim": context,
     }
     fewer = re.compile(r"(num|n)_.*layers|num_blocks|depth")
+    parameters = inspect.signature(model_class.__init__).parameters
+    if "block_out_channels" in parameters:  # these networks mistake one for the other
+        del wanted["num_attention_heads"]
     settings: dict[str, Any] = {}
-    for name, parameter in inspect.signature(model_class.__init__).parameters.items():
+    for name, parameter in parameters.items():
         default = parameter.default
         is_lengths = isinstance(default, list | tuple) and default and all(type(n) is int for n in default)
         if fewer.fullmatch(name) and type(default) is int:
@@ -87,9 +95,9 @@ def _settings(model_class: Any, random: Random, widths: bool, tiny: bool) -> dic
             settings[name] = per_block
         elif "layers" in name and is_lengths:
             settings[name] = type(default)([1] * len(default))
-        elif widths and "block_out_channels" in name and is_lengths:
+        elif smaller != "layers" and "block_out_channels" in name and is_lengths:
             settings[name] = tuple(channels * min(2**place, 4) for place in range(len(default)))
-        elif widths and name in wanted:
+        elif name in wanted and (smaller == "widths" or (smaller == "heads" and name in _HEADS)):
             settings[name] = wanted[name]
     return settings
 
@@ -128,11 +136,13 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
                 "guidance": torch.ones(batch),
                 "img_ids": torch.zeros(tokens, 3),
                 "txt_ids": torch.zeros(_PROMPT, 3),
+                "controlnet_cond": torch.randn(batch, 3, 8 * side, 8 * side),
+                "conditioning_scale": 1.0,
                 "class_labels": torch.ones(batch, dtype=torch.long),
                 "num_frames": frames,
                 "height": side,
                 "width": side,
             }
             taken = arguments(model.forward, known)
-            yield taken
-            yield {name: value for name, value in taken.items() if name not in ("encoder_attention_mask", "guidance")}
+            for left_out in ((), _OPTIONAL[:2], _OPTIONAL):
+                yield {name: value for name, value in taken.items() if name not in left_out}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -58,7 +59,7 @@ def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
     def configured(widths: bool) -> Any:
         return _Draw(seed, tiny).change(model_class.config_class(), widths)
 
-    makes = [lambda widths=widths: model_class(configured(widths)) for widths in (True, False)]
+    makes = [partial(lambda widths: model_class(configured(widths)), widths) for widths in (True, False)]
     return first_that_runs(name, makes, lambda model: _inputs(model, Random(f"{seed} inputs"), batch, tiny))
 
 
