@@ -29,8 +29,9 @@ from benchmarks.drawn.draw import (
 from benchmarks.drawn.making import DrawnMix, comparisons_of, make_network, members_of, profile
 from benchmarks.drawn.recipe import GRAMMAR, LIBRARIES, Names, Recipe, draw_recipe
 from benchmarks.drawn.table import UnseenRow, add, markdown, read
+from benchmarks.unseen import main
 from benchmarks.ways.comparisons import PROXY
-from statsnet.errors import MeasurementError, WorkloadError
+from statsnet.errors import FileFormatError, MeasurementError, WorkloadError
 from statsnet.measure.control import Control
 from statsnet.measure.process import run
 from statsnet.measure.task import Context
@@ -215,16 +216,28 @@ def test_floors_and_modes_stand_apart(tmp_path: Path) -> None:
     assert "statsnet, floor 20 ms, inference | 1 | 30.0 %" in text
 
 
-def unseen(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, PROGRAM, *map(str, words)], capture_output=True, text=True, check=False)
-
-
-def test_the_program_prints_kept_tables_and_refuses_bad_input(tmp_path: Path) -> None:
+def test_the_program_prints_kept_tables(tmp_path: Path) -> None:
     add(tmp_path / "a.csv", [row(0, 0.02)])
-    kept = unseen("--kept", tmp_path / "a.csv")
+    command = [sys.executable, PROGRAM, "--kept", tmp_path / "a.csv"]
+    kept = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (kept.returncode, kept.stderr) == (0, "")
     assert "| statsnet, inference | 1 | 2.0 %" in kept.stdout
-    assert "is no table of UnseenRows" in unseen("--kept", tmp_path / "none.csv").stderr
-    for words, cause in ((("--seed", "../x"), "is no seed"), (("--floor", "20"), "'20' is not a duration")):
-        refused = unseen(*words)
-        assert refused.returncode == 2 and cause in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "cause"),
+    [("--seed", "../x", "is no seed"), ("--floor", "20", "'20' is not a duration"), ("--rounds", "0", "1 or more")],
+)
+def test_bad_input_is_refused(
+    option: str, text: str, cause: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["unseen.py", option, text])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert cause in capsys.readouterr().err
+
+
+def test_a_missing_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["unseen.py", "--kept", str(tmp_path / "none.csv")])
+    with pytest.raises(FileFormatError, match="is no table of UnseenRows"):
+        main()
