@@ -53,14 +53,14 @@ def main() -> None:
             for compression in options.compressions:
                 compared += comparisons(mix, mode, compression, options.proxies, ways=ways, cache=cache, report=report)
     rounds = Rounds(fewest=options.rounds, most=options.most_rounds)
-    _measure(log, compared, settings, rounds, options.most_suite_rounds)
+    measure(log, compared, settings, rounds, options.most_suite_rounds)
     rows, failed = [], []
     for comparison in compared:
         for setting in settings:
-            if why := _failed(log, comparison, setting):
+            if why := why_failed(log, comparison, setting):
                 failed.append(why)
             else:
-                rows.append(_row(log, comparison, setting))
+                rows.append(row_of(log, comparison, setting))
     csv_tables.write(options.output, FidelityRow, rows)
     print("\n".join([markdown(rows), "", *failed]))
 
@@ -114,13 +114,14 @@ def print_kept(files: Sequence[Path], mixes: Sequence[str] | None, settings: str
     print(markdown(rows))
 
 
-def _measure(
+def measure(
     log: RoundsLog,
     compared: Sequence[Comparison],
     settings: Sequence[Setting],
     rounds: Rounds,
     most_suite_rounds: int,
 ) -> None:
+    """Every subject in every setting, until its factors are known or `rounds` are over; into the log."""
     suites = {s.identity for c in compared for _, s in c.suite}
 
     def may_run_on(subject: Subject, setting: Setting) -> bool:
@@ -152,7 +153,7 @@ def _factor(log: RoundsLog, weighted: Sequence[Weighted], setting: Setting, roun
     return paired_mean_factor(members)
 
 
-def _failed(log: RoundsLog, comparison: Comparison, setting: Setting) -> str | None:
+def why_failed(log: RoundsLog, comparison: Comparison, setting: Setting) -> str | None:
     """Why there is no row for a setting: one of the subjects does not run there."""
     causes = (log.failed(subject, setting) for subject in comparison.subjects())
     if why := next(filter(None, causes), None):
@@ -160,7 +161,8 @@ def _failed(log: RoundsLog, comparison: Comparison, setting: Setting) -> str | N
     return None
 
 
-def _row(log: RoundsLog, comparison: Comparison, setting: Setting) -> FidelityRow:
+def row_of(log: RoundsLog, comparison: Comparison, setting: Setting) -> FidelityRow:
+    """From what the log holds: at least one group of each subject."""
     sides = (comparison.suite, comparison.stand_in)
     suite_rounds, rounds = (min(log.tried(s, setting) for _, s in side) for side in sides)
     noise = None

@@ -75,7 +75,7 @@ def comparisons(
         path = folder / (name if way == PROXY else f"{name}.{way.replace(' ', '-')}")
         if not (path / "network.py").exists():
             report(Progress(stage=f"making '{way}' for {mix}, {mode}, {compression:g} times shorter"))
-            _MAKERS[way](request, options, path)
+            MAKERS[way](request, options, path)
         return [(1.0, network_subject(path, f"{name}, {way}"))]
 
     stand_ins = {PROXY: network(PROXY)}
@@ -114,11 +114,12 @@ def _from_source(source: Callable[[Problem], str]) -> _Maker:
     return make
 
 
-_MAKERS: dict[str, _Maker] = {
+MAKERS: dict[str, _Maker] = {
     PROXY: _synthesize,
     **{way: _from_source(partial(baseline_source, choose=choose)) for way, choose in NETWORKS.items()},
     **{way: _from_source(source) for way, source in ABLATIONS.items()},
 }
+"""Way -> what makes its network, in a folder."""
 
 
 def network_subject(folder: Path, label: str) -> Subject:

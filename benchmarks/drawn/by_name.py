@@ -1,0 +1,66 @@
+"""A class of a library, built and called by its parameters' names: what a name means is the same everywhere."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from statsnet.errors import WorkloadError
+
+DOES_NOT_RUN = "does not run by itself"
+MOST_PARAMETERS = 80_000_000
+
+Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
+"""A model, and what it is called with: what a factory returns."""
+
+
+def arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the known values, those that the function takes. Raises WorkloadError if it needs another."""
+    parameters = inspect.signature(function).parameters.values()
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if missing := [p.name for p in named if p.default is p.empty and p.name not in known and p.name != "self"]:
+        raise WorkloadError(f"nothing is known for {', '.join(missing)}")
+    return {p.name: known[p.name] for p in named if p.name in known}
+
+
+def first_that_runs(
+    name: str, models: Iterable[Callable[[], nn.Module]], inputs: Callable[[nn.Module], Iterable[Mapping[str, Any]]]
+) -> Made:
+    """The first of the models, with the first inputs that it runs on.
+
+    A model with over MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
+    """
+    reasons: list[str] = []
+    for make in models:
+        why: BaseException = ValueError("no inputs are known")
+        try:
+            model = _small_enough(make)
+            for given in inputs(model):
+                try:
+                    with torch.no_grad():
+                        model(**given)
+                    return model, (), dict(given)
+                except Exception as error:
+                    why = error
+        except (Exception, SystemExit) as error:  # a library may end the program for another one that it lacks
+            why = error
+        reasons.append(f"{type(why).__name__}: {' '.join(str(why).split())[:150]}")
+    raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause="; ".join(dict.fromkeys(reasons)))
+
+
+def _small_enough(make: Callable[[], nn.Module]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            count = sum(p.numel() for p in make().parameters())
+    except Exception:
+        count = 0  # it reads values while it is built
+    if count > MOST_PARAMETERS:
+        raise WorkloadError(f"it has {count / 1e6:.0f} million parameters")
+    model = make().eval()
+    if not isinstance(model, nn.Module) or sum(p.numel() for p in model.parameters()) > MOST_PARAMETERS:
+        raise WorkloadError("it is no model, or too large")
+    return model

@@ -1,0 +1,148 @@
+"""Classes of diffusers with random small configurations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from functools import partial
+from random import Random
+from typing import Any
+
+import torch
+
+from benchmarks.drawn.by_name import Made, arguments, first_that_runs
+
+_MODELS = re.compile(
+    r"(?!Multi|Auto(Model|encoder$)|EMA|Onnx).*(Model|Transformer|Autoencoder|UNet|VQ|ControlNet|DiT).*"
+)
+_HEADS = ("num_attention_heads", "num_heads", "num_cross_attention_heads")
+_OPTIONAL = ("encoder_attention_mask", "guidance", "class_labels")
+"""Inputs that some classes take only if they are configured so."""
+
+_PROMPT = 16
+"""Tokens of a prompt."""
+
+
+def names() -> list[str]:
+    """Classes that are models by their name; one that is none does not run."""
+    import diffusers.models
+
+    return sorted(name for name in dir(diffusers.models) if name[0].isupper() and _MODELS.fullmatch(name))
+
+
+def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
+    """The class with arguments that the seed decides; else with fewer heads and layers, or with fewer layers alone.
+    Raises WorkloadError if it runs with none of these."""
+    import diffusers
+
+    model_class = getattr(diffusers, name)
+
+    def model(smaller: str) -> Any:
+        return model_class(**_settings(model_class, Random(f"{seed} sizes"), smaller, tiny))
+
+    makes = [partial(model, smaller) for smaller in ("widths", "heads", "layers")]
+    return first_that_runs(name, makes, lambda made: _inputs(made, Random(f"{seed} inputs"), batch, tiny))
+
+
+def _settings(model_class: Any, random: Random, smaller: str, tiny: bool) -> dict[str, Any]:
+    """Changed defaults of the constructor. Every value is drawn, so that none depends on what the class takes."""
+    heads, head_dim = random.choice((2,) if tiny else (2, 3, 4, 6)), random.choice((16,) if tiny else (16, 32, 64))
+    layers, channels = random.choice((1,) if tiny else (1, 2, 3)), random.choice((16,) if tiny else (32, 48, 64))
+    per_block, context = random.choice((1,) if tiny else (1, 2)), random.choice((32,) if tiny else (64, 96, 128))
+    side = random.choice((8,) if tiny else (16, 24, 32, 48))
+    hidden, rotated = heads * head_dim, head_dim * 3 // 16 * 2
+    wanted: dict[str, Any] = {
+        "num_attention_heads": heads,
+        "attention_head_dim": head_dim,
+        "num_heads": heads,
+        "head_dim": head_dim,
+        "hidden_size": hidden,
+        "dim": hidden,
+        "inner_dim": hidden,
+        "ffn_dim": 2 * hidden,
+        "intermediate_size": 2 * hidden,
+        "cross_attention_dim": context,
+        "joint_attention_dim": context,
+        "caption_channels": context,
+        "text_embed_dim": context,
+        "text_dim": context,
+        "caption_projection_dim": hidden,
+        "cross_attention_input_dim": context,
+        "cross_attention_head_dim": head_dim,
+        "num_cross_attention_heads": heads,
+        "pooled_projection_dim": context,
+        "sample_size": side,
+        "sample_height": side,
+        "sample_width": side,
+        "norm_num_groups": 8,
+        "axes_dims_rope": (head_dim - 2 * rotated, rotated, rotated),
+        "base_dim": channels,
+        "base_channels": channels,
+        "embedding_dim": context,
+    }
+    fewer = re.compile(r"(num|n)_.*layers|num_blocks|depth")
+    parameters = inspect.signature(model_class.__init__).parameters
+    if "block_out_channels" in parameters:  # these networks mistake one for the other
+        del wanted["num_attention_heads"]
+    settings: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        default = parameter.default
+        is_lengths = isinstance(default, list | tuple) and default and all(type(n) is int for n in default)
+        if fewer.fullmatch(name) and type(default) is int:
+            settings[name] = layers
+        elif name == "layers_per_block" and type(default) is int:
+            settings[name] = per_block
+        elif "layers" in name and is_lengths:
+            settings[name] = type(default)([1] * len(default))
+        elif smaller != "layers" and "block_out_channels" in name and is_lengths:
+            settings[name] = tuple(channels * min(2**place, 4) for place in range(len(default)))
+        elif name in wanted and (smaller == "widths" or (smaller == "heads" and name in _HEADS)):
+            settings[name] = wanted[name]
+    return settings
+
+
+def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict[str, Any]]:
+    """What the model may take: images, videos, signals or tokens, beside a prompt of each width that it may expect."""
+    config = dict(model.config)
+    channels = config.get("in_channels") or config.get("num_channels") or 3
+    size = config.get("sample_size")
+    side = size if isinstance(size, int) else (8 if tiny else random.choice((16, 24, 32)))
+    frames, tokens = random.choice((1,) if tiny else (4, 5, 9)), (side // 2) ** 2
+    shapes = [
+        (batch, channels, side, side),
+        (batch, tokens, channels),
+        (batch, channels, frames, side, side),
+        (batch, frames, channels, side, side),
+        (batch, channels, 64 * side),
+        (batch, 64 * side, channels),
+    ]
+    keys = ("cross_attention_dim", "joint_attention_dim", "caption_channels", "text_embed_dim", "text_dim",
+            "cross_attention_input_dim", "encoder_hid_dim", "text_in_dim")  # fmt: skip
+    contexts = dict.fromkeys(value for key in keys if isinstance(value := config.get(key), int))
+    pooled = config.get("pooled_projection_dim") or 64
+    for shape in shapes:
+        for context in contexts or [config.get("hidden_size") or 64]:
+            data = torch.randn(shape)
+            known = {
+                "sample": data,
+                "x": data,
+                "hidden_states": data,
+                "timestep": torch.full((batch,), 5),
+                "timesteps": torch.full((batch,), 5),
+                "encoder_hidden_states": torch.randn(batch, _PROMPT, context),
+                "encoder_attention_mask": torch.ones(batch, _PROMPT),
+                "pooled_projections": torch.randn(batch, pooled),
+                "guidance": torch.ones(batch),
+                "img_ids": torch.zeros(tokens, 3),
+                "txt_ids": torch.zeros(_PROMPT, 3),
+                "controlnet_cond": torch.randn(batch, 3, 8 * side, 8 * side),
+                "conditioning_scale": 1.0,
+                "class_labels": torch.ones(batch, dtype=torch.long),
+                "num_frames": frames,
+                "height": side,
+                "width": side,
+            }
+            taken = arguments(model.forward, known)
+            for left_out in ((), _OPTIONAL[:2], _OPTIONAL):
+                yield {name: value for name, value in taken.items() if name not in left_out}

@@ -1,0 +1,215 @@
+"""The table of benchmarks/unseen.py: one row per seed, mix, way and setting; and what it says of all rows together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import csv_tables
+from benchmarks.fidelity_table import FidelityRow
+from benchmarks.ways.comparisons import PROXY
+from statsnet.signatures.documents import Fit
+
+MEDIAN, PERCENTILE_95, KERNEL_POINTS, COVERAGE, MIXES = 0.03, 0.10, 5.0, 0.95, 0.9
+"""Goals: of the absolute errors; of a mix's kernel classes and coverage; and the share of mixes that reach these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnseenRow:
+    """`members` names workloads and weights; no proxy ever saw the names. `floor_s` is the step's least length if one
+    was asked for. Points are percentage points by which shares of time miss the target's, `coverage` the share of the
+    target's time in kernel classes that the proxy has; None for other ways. Step times are those at the baseline, the
+    suite's for one step of each member. Bounds are those of 95 % intervals. Rounds count groups of processes."""
+
+    seed: str
+    mode: str
+    mix: int
+    members: str
+    floor_s: float | None = None
+    way: str
+    setting: str
+    suite_factor: float
+    proxy_factor: float
+    error: float
+    error_low: float | None = None
+    error_high: float | None = None
+    kernel_class_points: float | None = None
+    category_points: float | None = None
+    coverage: float | None = None
+    suite_step_s: float | None = None
+    proxy_step_s: float | None = None
+    suite_rounds: int
+    proxy_rounds: int
+    machine: str
+    date: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a later measurement replaces."""
+        return self.seed, self.mode, self.mix, self.floor_s, self.way, self.setting, self.machine
+
+    @property
+    def of_mix(self) -> tuple[object, ...]:
+        return self.seed, self.mode, self.mix, self.floor_s, self.machine
+
+
+def unseen_row(
+    measured: FidelityRow,
+    fit: Fit | None,
+    *,
+    seed: str,
+    mix: int,
+    members: str,
+    floor_s: float | None,
+    machine: str,
+    date: str,
+) -> UnseenRow:
+    """A row from what was measured; `fit` is the proxy's, None for other ways."""
+    assert measured.suite_rounds is not None and measured.proxy_rounds is not None
+    kernel_classes = fit.summary.kernel_class_total_variation if fit else None
+    categories = fit.summary.category_total_variation if fit else None
+    return UnseenRow(
+        seed=seed,
+        mode=measured.mode,
+        mix=mix,
+        members=members,
+        floor_s=floor_s,
+        way=measured.way,
+        setting=measured.setting,
+        suite_factor=measured.suite_factor,
+        proxy_factor=measured.proxy_factor,
+        error=measured.error,
+        error_low=measured.error_low,
+        error_high=measured.error_high,
+        kernel_class_points=None if kernel_classes is None else 100 * kernel_classes,
+        category_points=None if categories is None else 100 * categories,
+        coverage=coverage_of(fit) if fit else None,
+        suite_step_s=None if measured.compression is None else measured.compression * (measured.step_latency_s or 0.0),
+        proxy_step_s=measured.step_latency_s,
+        suite_rounds=measured.suite_rounds,
+        proxy_rounds=measured.proxy_rounds,
+        machine=machine,
+        date=date,
+    )
+
+
+def coverage_of(fit: Fit) -> float:
+    """The share of the target's operator time in kernel classes of which the proxy has an operator."""
+    rows = [row for row in fit.characteristics if row.group == "kernel_class"]
+    wanted = math.fsum(row.target or 0.0 for row in rows)
+    return math.fsum(row.target or 0.0 for row in rows if row.achieved) / wanted if wanted else 1.0
+
+
+def read(path: Path) -> list[UnseenRow]:
+    """The rows of a file; none if it does not exist. Raises FileFormatError if it holds another table."""
+    return csv_tables.read(path, UnseenRow) if path.exists() else []
+
+
+def add(path: Path, rows: Iterable[UnseenRow]) -> None:
+    """Append the rows to a file; a row that is measured again takes the older one's place."""
+    csv_tables.write(path, UnseenRow, latest([*read(path), *rows]), one_machine=False)
+
+
+def latest(rows: Iterable[UnseenRow]) -> list[UnseenRow]:
+    """Of rows of the same measurement, the last."""
+    return list({row.key: row for row in rows}.values())
+
+
+def markdown(rows: Sequence[UnseenRow]) -> str:
+    """A line per mix, with its errors; then, for each way, mode and floor, what all rows together say."""
+    if not rows:
+        return "There are no rows yet."
+    proxies = [row for row in rows if row.way == PROXY]
+    return "\n".join([*_mixes(proxies), "", *_summary(rows)])
+
+
+def _mixes(rows: Sequence[UnseenRow]) -> list[str]:
+    settings = list(dict.fromkeys(row.setting for row in rows))
+    lines = [
+        "| seed, mix | members | step | kernel classes | categories | coverage | " + " | ".join(settings) + " |",
+        "|---" * (6 + len(settings)) + "|",
+    ]
+    for key in dict.fromkeys(row.of_mix for row in rows):
+        of_mix = [row for row in rows if row.of_mix == key]
+        first, errors = of_mix[0], {row.setting: _error(row) for row in of_mix}
+        cells = [
+            f"{first.seed} {first.mode}, {first.mix}{_floor(first.floor_s)}",
+            first.members,
+            _step(first),
+            _points(first.kernel_class_points),
+            _points(first.category_points),
+            "–" if first.coverage is None else f"{first.coverage:.1%}",
+            *(errors.get(setting, "–") for setting in settings),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _summary(rows: Sequence[UnseenRow]) -> list[str]:
+    lines = [
+        "| | errors | median | 95th percentile | worst | mean | positive | kernel classes ≤ 5 points "
+        "| coverage ≥ 95 % |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[str, list[UnseenRow]] = {}
+    for row in rows:
+        title = f"{row.way}{_floor(row.floor_s)}"
+        groups.setdefault(f"{title}, {row.mode}", []).append(row)
+    for (way, floor_s), own in _by_way(rows).items():
+        if len({row.mode for row in own}) > 1:
+            groups[f"{way}{_floor(floor_s)}, both modes"] = own
+    lines += [_line(title, groups[title]) for title in groups]
+    lines.append(
+        f"| goal | | {MEDIAN:.0%} | {PERCENTILE_95:.0%} | | | | {MIXES:.0%} of the mixes | {MIXES:.0%} of the mixes |"
+    )
+    return lines
+
+
+def _by_way(rows: Sequence[UnseenRow]) -> dict[tuple[str, float | None], list[UnseenRow]]:
+    found: dict[tuple[str, float | None], list[UnseenRow]] = {}
+    for row in rows:
+        found.setdefault((row.way, row.floor_s), []).append(row)
+    return found
+
+
+def _line(title: str, rows: Sequence[UnseenRow]) -> str:
+    errors = np.array([row.error for row in rows])
+    size = np.abs(errors)
+    mixes = {row.of_mix: row for row in rows}.values()
+    kernel = [row.kernel_class_points <= KERNEL_POINTS for row in mixes if row.kernel_class_points is not None]
+    covered = [row.coverage >= COVERAGE for row in mixes if row.coverage is not None]
+    figures = (np.median(size), np.percentile(size, 95), size.max())
+    cells = [
+        title,
+        str(len(rows)),
+        *(f"{100 * figure:.1f} %" for figure in figures),
+        f"{100 * errors.mean():+.1f} %".replace("-", "−"),
+        f"{(errors > 0).mean():.0%}",
+        *(f"{sum(reached)} of {len(reached)}" if reached else "–" for reached in (kernel, covered)),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _error(row: UnseenRow) -> str:
+    text = f"{row.suite_factor:.2f}, {row.proxy_factor:.2f}: **{100 * row.error:+.1f} %**".replace("-", "−")
+    if row.error_low is not None and row.error_high is not None:
+        text += f" ± {50 * math.log((1 + row.error_high) / (1 + row.error_low)):.1f}"
+    return text
+
+
+def _step(row: UnseenRow) -> str:
+    if row.suite_step_s is None or row.proxy_step_s is None:
+        return "–"
+    return f"{1e3 * row.suite_step_s:.0f} → {1e3 * row.proxy_step_s:.1f} ms"
+
+
+def _points(points: float | None) -> str:
+    return "–" if points is None else f"{points:.1f}"
+
+
+def _floor(floor_s: float | None) -> str:
+    return "" if floor_s is None else f", floor {1e3 * floor_s:g} ms"

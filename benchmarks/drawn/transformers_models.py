@@ -1,0 +1,174 @@
+"""Classes of transformers with random small configurations."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from functools import partial
+from random import Random
+from typing import Any
+
+import torch
+
+from benchmarks.drawn.by_name import Made, first_that_runs
+
+TASKS = (
+    "", "CAUSAL_LM", "MASKED_LM", "SEQUENCE_CLASSIFICATION", "TOKEN_CLASSIFICATION", "IMAGE_CLASSIFICATION",
+    "SEQ_TO_SEQ_CAUSAL_LM", "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION", "AUDIO_CLASSIFICATION", "CTC", "BACKBONE",
+    "VIDEO_CLASSIFICATION", "OBJECT_DETECTION", "QUESTION_ANSWERING", "IMAGE_TEXT_TO_TEXT", "SPEECH_SEQ_2_SEQ",
+)  # fmt: skip
+"""Of transformers' own lists of classes; the empty one is that of models without a head."""
+
+_LAYERS = re.compile(r"(num|n)_.*layers?|.*_layers|n_layer|num_blocks|depth")
+_WIDTHS = (
+    "hidden_size", "d_model", "n_embd", "embed_dim", "embedding_size", "dim", "hidden_dim", "encoder_hidden_size",
+    "decoder_hidden_size", "word_embed_proj_dim", "n_embed",
+)  # fmt: skip
+_INNER = (
+    "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "n_inner", "ffn_hidden_size",
+    "encoder_intermediate_size", "dim_feedforward",
+)  # fmt: skip
+_HEADS = (
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads",
+)  # fmt: skip
+_ACTIVATIONS = ("hidden_act", "activation_function", "hidden_activation")
+_NARROWER = 0.5
+"""How often lists of widths, as of hierarchical models, are halved."""
+
+
+def names() -> list[str]:
+    """Classes that can be built here: those in transformers' lists of models by task, each once."""
+    from transformers.models.auto import modeling_auto
+
+    found: dict[str, None] = {}
+    for task in TASKS:
+        mapping = getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES" if task else "MODEL_MAPPING_NAMES", {})
+        for name in mapping.values():
+            found.update(dict.fromkeys([name] if isinstance(name, str) else name))
+    return sorted(found)
+
+
+def build(name: str, seed: str, batch: int, tiny: bool = False) -> Made:
+    """The class with a configuration that the seed decides: all sizes, else those alone that leave widths as they are.
+    Raises WorkloadError if it runs with neither."""
+    import transformers
+
+    model_class = getattr(transformers, name)
+
+    def configured(widths: bool) -> Any:
+        return _Draw(seed, tiny).change(model_class.config_class(), widths)
+
+    makes = [partial(lambda widths: model_class(configured(widths)), widths) for widths in (True, False)]
+    return first_that_runs(name, makes, lambda model: _inputs(model, Random(f"{seed} inputs"), batch, tiny))
+
+
+class _Draw:
+    """One draw of sizes, the same for a configuration and for those inside it."""
+
+    def __init__(self, seed: str, tiny: bool) -> None:
+        random = Random(f"{seed} sizes")
+        self.heads = random.choice((1, 2) if tiny else (2, 3, 4, 6, 8, 12))
+        self.head_dim = random.choice((8, 16) if tiny else (16, 32, 32, 48, 64))
+        self.layers = random.choice((1, 2) if tiny else (1, 2, 3, 4, 6))
+        self.inner = random.choice((1, 2, 3, 4, 4))
+        self.words = random.choice((200, 300) if tiny else (1000, 2000, 5000, 10_000, 30_000))
+        self.sharing = random.choice([n for n in (1, 2, 3, 4) if self.heads % n == 0])
+        self.experts = random.choice((2, 4) if tiny else (4, 6, 8))
+        self.activation = random.choice(("gelu", "relu", "silu", "gelu_new", ""))
+        self.narrower = tiny or random.random() < _NARROWER
+
+    def change(self, config: Any, widths: bool) -> Any:
+        """The configuration with these sizes. Where a list says something of each layer, it is cut."""
+        for key, value in list(vars(config).items()):
+            if isinstance(value, bool) or value is None:
+                continue
+            if hasattr(value, "to_dict"):
+                self.change(value, widths)
+            elif isinstance(value, int):
+                setattr(config, key, self._number(key, value, widths))
+            elif isinstance(value, str) and key in _ACTIVATIONS and self.activation:
+                setattr(config, key, self.activation)
+            elif isinstance(value, list | tuple) and key == "depths":
+                setattr(config, key, type(value)(min(depth, self.layers) for depth in value))
+            elif widths and self.narrower and key in ("hidden_sizes", "embed_dims", "neck_hidden_sizes"):
+                setattr(config, key, type(value)(size // 2 for size in value))
+        for key, value in list(vars(config).items()):
+            if isinstance(value, list) and key in ("layer_types", "mlp_layer_types", "attention_types"):
+                setattr(config, key, value[: self.layers])
+        return config
+
+    def _number(self, key: str, value: int, widths: bool) -> int:
+        if _LAYERS.fullmatch(key):
+            return min(self.layers, value) or value
+        if key == "vocab_size":
+            return min(self.words, value)
+        if key.endswith("_token_id"):
+            return min(value, self.words - 1)
+        return self._width(key, value) if widths else value
+
+    def _width(self, key: str, value: int) -> int:
+        hidden = self.heads * self.head_dim
+        if key in _WIDTHS:
+            return hidden
+        if key in _INNER:
+            return hidden * self.inner
+        if key in _HEADS:
+            return self.heads
+        if key == "num_key_value_heads":
+            return self.heads // self.sharing
+        if key in ("head_dim", "d_kv", "kv_channels"):
+            return self.head_dim
+        if key in ("num_experts", "n_routed_experts", "num_local_experts"):
+            return min(self.experts, value)
+        if key in ("num_experts_per_tok", "num_selected_experts"):
+            return min(2, value)
+        if key in ("moe_intermediate_size", "shared_expert_intermediate_size"):
+            return hidden
+        return value
+
+
+def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict[str, Any]]:
+    """What the model may take, the likeliest first."""
+    config = model.config
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    length = random.choice((8, 16) if tiny else (16, 32, 48, 64, 100, 128, 200, 256))
+    vocabulary = max(getattr(text, "vocab_size", None) or 1000, 8)
+    words = torch.randint(3, vocabulary - 2, (batch, length))
+    vision = getattr(config, "vision_config", None) or config
+    size = getattr(vision, "image_size", None) or (32 if tiny else random.choice((96, 128, 160, 224)))
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    channels = getattr(vision, "num_channels", None) or 3
+    frames = getattr(vision, "num_frames", None) or 4
+    mels = getattr(config, "num_mel_bins", None) or 80
+    heard = 16_000 if tiny else random.choice((8_000, 16_000, 32_000))
+    image = torch.randn(batch, channels, height, width)
+    video = torch.randn(batch, frames, channels, height, width)
+    known = {"attention_mask": torch.ones(batch, length, dtype=torch.long)}
+    features = torch.randn(batch, mels, 2 * (getattr(config, "max_source_positions", None) or 500))
+    decoder = {"decoder_input_ids": words[:, : max(length // 2, 4)]}
+    options: list[dict[str, Any]] = [
+        {"input_ids": words, "pixel_values": image},
+        {"input_ids": words, **known},
+        {"input_ids": words, **decoder},
+        {"input_ids": words},
+        {"input_ids": words, "bbox": torch.zeros(batch, length, 4, dtype=torch.long)},
+        {"pixel_values": image},
+        {"pixel_values": image, **decoder},
+        {"pixel_values": image, "pixel_mask": torch.ones(batch, height, width, dtype=torch.long)},
+        {"pixel_values": video},
+        {"pixel_values_videos": video},
+        {"input_features": features, **decoder},
+        {"input_features": features},
+        {"input_features": features.transpose(1, 2), **decoder},
+        {"input_features": features.transpose(1, 2)},
+        {"input_values": torch.randn(batch, heard)},
+        {"input_values": torch.randn(batch, heard), **decoder},
+        {"input_values": torch.randn(batch, 1, heard)},
+        {"input_values": torch.randn(batch, getattr(config, "max_length", None) or 1024, mels)},
+        {"inputs_embeds": torch.randn(batch, length, getattr(text, "hidden_size", None) or 128)},
+    ]
+    taken = inspect.signature(model.forward).parameters
+    for given in options:
+        if given.keys() <= taken.keys():
+            yield given
