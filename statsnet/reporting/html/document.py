@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from importlib.util import find_spec
 
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError, UsageError, shown
 from statsnet.reporting.html import markup
 from statsnet.reporting.html.page import command, page
 from statsnet.reporting.html.pictures import Picture
-from statsnet.reporting.tables import Report, printable
+from statsnet.reporting.tables import Report
 
 MOST_BYTES = 8_000_000
 """What a page may take: it is sent by mail."""
@@ -114,7 +114,7 @@ def _figure(picture: Picture) -> str:
         # A `</script>` in a text from a file would end the element.
         inside = data.replace("<", "\\u003c")
         drawing = (
-            f'<div class="plot" role="img" aria-label="{escape(printable(picture.title))}" '
+            f'<div class="plot" role="img" aria-label="{escape(shown(picture.title))}" '
             f'style="height:{picture.height_px}px"></div><script type="application/json">{inside}</script>'
         )
     table = f"<details><summary>as a table</summary>{markup.html_grid(picture.table)}</details>"
@@ -122,4 +122,4 @@ def _figure(picture: Picture) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(shown(text))

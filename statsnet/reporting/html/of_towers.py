@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 
+from statsnet.errors import shown
 from statsnet.reporting.html.markup import grid
 from statsnet.reporting.html.pictures import Picture
 from statsnet.reporting.pictures import COLOURS
-from statsnet.reporting.tables import MISSING, environment_line, percent, printable, table
+from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import ProxySpec, SpecBlock, SpecTower
 
 SHOWN_CHAINS = 60
@@ -77,4 +78,4 @@ def _box(chain: Sequence[SpecBlock], colour: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(printable(text))
+    return escape(shown(text))

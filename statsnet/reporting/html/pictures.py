@@ -14,9 +14,9 @@ from typing import Any
 
 from rich.table import Table
 
+from statsnet.errors import shown
 from statsnet.reporting.html.markup import Grid, grid
 from statsnet.reporting.pictures import COLOURS
-from statsnet.reporting.tables import printable
 
 LONGEST_LABEL = 44
 """Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
@@ -187,7 +187,7 @@ def line_trace(
 
 def safe(text: str) -> str:
     """Text that plotly shows as it is: it would take tags for markup."""
-    return escape(printable(text), quote=False)
+    return escape(shown(text), quote=False)
 
 
 def thinned(values: Sequence[float], most: int) -> list[float]:
