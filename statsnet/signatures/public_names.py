@@ -74,7 +74,9 @@ def is_kernel_class(text: str, ops: frozenset[str]) -> bool:
 
 
 _KINDS = frozenset({"batched_gemm", "gemv"})
-_LAYOUTS = frozenset({"contiguous", "channels_last", "expanded", "transposed", "strided", "n", "t", "nn", "nt", "tn", "tt"})
+_LAYOUTS = frozenset(
+    {"contiguous", "channels_last", "expanded", "transposed", "strided", "n", "t", "nn", "nt", "tn", "tt"}
+)
 
 
 def _kind(op: str) -> str:
