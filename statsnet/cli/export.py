@@ -134,6 +134,10 @@ def _manifest(
 
     path = Path(subject)
     if path.is_dir() and not subject.endswith(".zip"):
+        from statsnet.proxy.folder import open_proxy
+
+        note = open_proxy(path, trust=trust).note
+        output.print_notes([note] if note else [])
         with output.progress() as report:
             return manifest_of_proxy(path, trust=trust, reference=reference, report=report)
     return manifest_of_file(path, reference=reference)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_support import GOLDEN, ROOT, Cli
+from cli_support import GOLDEN, ROOT, Cli, write_proxy
 
 from statsnet.cli import main
 from statsnet.signatures.storage import load_signature
@@ -89,3 +89,22 @@ def test_bad_files_and_folders_are_refused(
     assert main(["export", str(GOLDEN), "--format", "manifest", "-o", "mine"]) == 1
     assert "holds other files" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_a_changed_network_does_not_run_unless_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    proxy = write_proxy(tmp_path / "p")
+    arguments = ("export", "p", "--format", "manifest", "-o")
+    assert main([*arguments, "before"]) == 0
+    program = "import pathlib\npathlib.Path('it-ran').touch()\n"
+    (proxy / "network.py").write_text(program + (proxy / "network.py").read_text().replace("from __future__", "# from"))
+    capsys.readouterr()
+    assert main([*arguments, "after"]) == 0
+    assert "is not what spec.json describes, so it is not run" in capsys.readouterr().err
+    assert not (tmp_path / "it-ran").exists()
+    assert files(tmp_path / "after") == files(tmp_path / "before")
+    assert main([*arguments, "trusted", "--trust"]) == 0
+    assert "it runs as a program of whoever wrote it" in capsys.readouterr().err
+    assert (tmp_path / "it-ran").exists()
