@@ -6,11 +6,12 @@ import contextlib
 import hashlib
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, first_line
 
 _MODULE = "statsnet_proxy_network"
 
@@ -18,20 +19,32 @@ _MODULE = "statsnet_proxy_network"
 def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType:
     """Execute a proxy's network.py; the module has MODE, build(device) and make_step(proxy, device).
 
-    With `sha256`, only that very text is executed. Raises FileFormatError if the text is another, or not a proxy.
+    With `sha256`, only that very text is executed. Raises FileFormatError if the text is another, fails, or is no proxy.
     """
     file = Path(folder) / "network.py"
     source = file.read_bytes()
     if sha256 is not None and hashlib.sha256(source).hexdigest() != sha256:
-        raise FileFormatError(f"'{file}' changed while it was about to run", hint="run it again")
+        raise FileFormatError("network.py changed while it was about to run", hint="run it again")
     module = ModuleType(_MODULE)
     module.__file__ = str(file)
     sys.modules[_MODULE] = module  # dataclasses look their module up
-    exec(compile(source, str(file), "exec"), module.__dict__)
+    try:
+        exec(compile(source, str(file), "exec"), module.__dict__)
+    except Exception as error:
+        cause = f"line {_line(error, str(file))}: {type(error).__name__}: {first_line(error)}"
+        raise FileFormatError("network.py can not be run", cause=cause) from error
     missing = [name for name in ("MODE", "build", "make_step") if not hasattr(module, name)]
     if missing:
-        raise FileFormatError(f"'{file}' is not a proxy's network", cause=f"it does not define {missing[0]}")
+        raise FileFormatError("network.py is not a proxy's network", cause=f"it does not define {missing[0]}")
     return module
+
+
+def _line(error: Exception, file: str) -> int | None:
+    """Where in the file it happened: the innermost line that was being executed, or the one that can not be read."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return lines[-1] if lines else 1
 
 
 def digest(source: str) -> str:
