@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from statsnet.analysis.audit import AuditedFile
     from statsnet.signatures.model import Level
 
-FILES_OF_A_PROXY = frozenset({"network.py", "run.py", "spec.json", "fit.json", "fit.svg", "README.md", "search.json",
-                              "front.svg"})  # fmt: skip
-
 
 @json_option.command(short_help="Show what a file tells, and whether its level allows it.")
 @click.argument("path", metavar="FILE|FOLDER")
@@ -103,7 +100,9 @@ def _audited_proxy(folder: Path) -> list[AuditedFile]:
 
     files = [_audited_file(folder / name, name) for name in ("spec.json", "fit.json") if (folder / name).is_file()]
     strangers = [
-        f"'{p.name}' is no file of a proxy" for p in sorted(folder.iterdir()) if p.name not in FILES_OF_A_PROXY
+        f"'{p.name}' is no file of a proxy"
+        for p in sorted(folder.iterdir())
+        if p.name not in json_option.FILES_OF_A_PROXY
     ]
     spec = files[0]
     return [replace(spec, problems=(*spec.problems, *strangers, *_changed(folder))), *files[1:]]

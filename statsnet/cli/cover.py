@@ -22,7 +22,7 @@ def cover(subject: str, new: str, profiles: str | None, json_path: str | None) -
 
     Example: statsnet cover recsys:0.5,cv:0.5 new.json
     """
-    json_option.check_no_input(json_path, [new, Path(subject, "fit.json")])
+    json_option.check_no_input(json_path, [new, subject])
     from statsnet.errors import UsageError
     from statsnet.evaluation.cover import coverage, coverage_by_mix, profile_of_fit
     from statsnet.reporting.cover import coverage_report

@@ -38,7 +38,7 @@ class JsonCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = self._parsed(ctx, args)
-        output.check_file(ctx.params["json_path"])
+        output.check_file(ctx.params["json_path"], or_stdout=True)
         return rest
 
     def _parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -62,16 +62,27 @@ class JsonCommand(click.Command):
 command = functools.partial(click.command, cls=JsonCommand)
 
 
+FILES_OF_A_PROXY = frozenset({"network.py", "run.py", "spec.json", "fit.json", "fit.svg", "README.md", "search.json",
+                              "front.svg"})  # fmt: skip
+
+
 def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> None:
-    """Raises UsageError if a file that a command reads would be written: `path`, that of `--json FILE` or `-o FILE`."""
+    """Raises UsageError if a file that a command reads would be written: `path`, that of `--json FILE` or `-o FILE`.
+    An input may be a proxy's folder: none of its files may be written."""
     if path is None or path == output.STDOUT:
         return
-    if any(each is not None and Path(each).resolve() == Path(path).resolve() for each in inputs):
+    read = (file for each in inputs if each is not None for file in _files(Path(each)))
+    if any(file.resolve() == Path(path).resolve() for file in read):
         raise UsageError(
             f"'{path}' would be overwritten, but the command reads it",
             cause="the FILE of --json and -o is written",
             hint="name another file, or give --json last and alone to print to stdout",
         )
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of an input: a file, or those of a proxy's folder."""
+    return [path / name for name in FILES_OF_A_PROXY] if (path / "spec.json").is_file() else [path]
 
 
 def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:

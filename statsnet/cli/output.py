@@ -78,13 +78,16 @@ def print_written(path: str | Path) -> None:
     print(f"\nwritten to {path}")
 
 
-def check_file(path: str | Path | None) -> None:
+def check_file(path: str | Path | None, *, or_stdout: bool = False) -> None:
     """Find out before the work whether a file can be written there.
 
-    Raises UsageError for a folder, a device or a folder without write permission.
+    Raises UsageError for a folder, a device or a folder without write permission, and for `-` unless that may stand
+    for stdout.
     """
-    if path is None or str(path) == STDOUT:
+    if path is None or (or_stdout and str(path) == STDOUT):
         return
+    if str(path) == STDOUT:
+        raise UsageError("'-' is not a file", cause="this can not go to stdout", hint="name a file")
     target = Path(path)
     if target.is_dir():
         raise UsageError(f"'{path}' is a folder", cause="a file is expected", hint=f"for example {target / 'out.json'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
@@ -48,7 +47,7 @@ def run(
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
-    json_option.check_no_input(json_path, [Path(proxy, "spec.json"), Path(proxy, "fit.json")])
+    json_option.check_no_input(json_path, [proxy])
     wanted = RunOptions(
         device=device,
         threads=threads,

@@ -61,7 +61,7 @@ def validate(
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import parse_settings
 
-    json_option.check_no_input(json_path, [Path(proxy, "spec.json"), Path(proxy, "fit.json")])
+    json_option.check_no_input(json_path, [proxy])
     if log_path == output.STDOUT:
         raise UsageError("'-' was given for --resume", hint="name a file: it is made if there is none")
     output.check_file(log_path)

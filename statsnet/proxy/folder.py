@@ -71,7 +71,13 @@ def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:
         if not (path / name).is_file():
             raise UsageError(
                 f"'{folder}' is not a proxy's folder",
-                cause=f"it has no {name}" if path.is_dir() else "there is no such folder",
+                cause=(
+                    f"it has no {name}"
+                    if path.is_dir()
+                    else "it is a file"
+                    if path.exists()
+                    else "there is no such folder"
+                ),
                 hint="name a folder that `statsnet synthesize` wrote",
             )
     spec, file = load_spec(path / "spec.json"), path / "network.py"

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from cli_support import GOLDEN, Cli, member, read, write_proxy, write_result
 
+from statsnet.cli import main
+
 
 def damaged(kind: str) -> str:
     text = GOLDEN.read_text()
@@ -178,3 +180,44 @@ def test_what_compare_refuses(failing: Callable[..., str], here: Path, arguments
     write_result(here / "a.json", 0.02, 0.02)
     write_result(here / "b.json", 0.01, 0.01, threads=2)
     assert text in failing("compare", *arguments, code=2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "p", "-o", "p/network.py"),
+        ("audit", "p", "--html", "p/README.md"),
+        ("run", "p", "--json=p/network.py"),
+        ("cover", "p", "s.json", "--json", "p/spec.json"),
+    ],
+)
+def test_no_file_of_a_proxy_that_is_read_is_written(
+    here: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    write_proxy(here / "p")
+    shutil.copy(GOLDEN, here / "s.json")
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    assert main(list(arguments)) == 2
+    assert "would be overwritten" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("arguments", [("report", "s.json", "-o", "-"), ("audit", "s.json", "--html", "-")])
+def test_a_page_does_not_go_to_a_file_called_minus(
+    here: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    shutil.copy(GOLDEN, here / "s.json")
+    assert main(list(arguments)) == 2
+    assert "'-' is not a file" in capsys.readouterr().err
+    assert not (here / "-").exists()
+
+
+def test_a_file_in_place_of_a_proxy(failing: Callable[..., str], here: Path) -> None:
+    (here / "r.json").write_text("{}")
+    assert "cause: it is a file" in failing("run", "r.json", code=2)
+
+
+def test_an_option_without_its_choice(failing: Callable[..., str]) -> None:
+    assert "?" not in failing("coarsen", "s.json", code=2)  # click sets the choices off with tabs
