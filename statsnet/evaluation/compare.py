@@ -246,7 +246,7 @@ def _warnings(
         unstable = [process for process in processes if not process.stable]
         reasons = dict.fromkeys(w for process in processes for w in process.warnings)
         if unstable:
-            warnings.append(f"{len(unstable)} of {len(processes)} processes of {name} were not stable")
+            warnings.append(f"{name}: {len(unstable)} of {len(processes)} processes were not stable")
         warnings += [f"{name}: {reason}" for reason in reasons]
     replayed = sum(member.weight for member in members if member.evidence == "replay")
     if replayed:

@@ -72,7 +72,7 @@ def test_noisy_processes_are_passed_on() -> None:
     calm = Timing(latency_s=(1.0,))
     noisy = replace(calm, stable=False, warnings=("other programs",))
     comparison = compare(proxy(1.0, 1.0, threads=1), replace(proxy(1.0), processes=(noisy, calm)))
-    assert "1 of 2 processes of second were not stable" in comparison.warnings
+    assert "second: 1 of 2 processes were not stable" in comparison.warnings
     assert "second: other programs" in comparison.warnings
 
 

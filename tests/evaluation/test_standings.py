@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from rich.table import Table
 
 from statsnet.errors import UsageError
@@ -133,3 +135,18 @@ def test_verdicts(interval: tuple[float, float, float], words: str) -> None:
 def test_a_factor_from_one_process_in_words() -> None:
     one = Interval(value=0.5, low=None, high=None)
     assert verdict(one).startswith("2 times faster, but whether")
+
+
+def test_a_weakness_of_one_result_is_said_once() -> None:
+    results = [named("a", 1.0, 1.01), named("b", 2.0, 2.02, device_name="B"), named("c", 4.0, 4.04, threads=1)]
+    unstable = [
+        replace(r, result=replace(r.result, processes=tuple(replace(p, stable=False) for p in r.result.processes)))
+        for r in results
+    ]
+    console = Console(width=200)
+    with console.capture() as capture:
+        for part in standings_report(standings(unstable)):
+            console.print(part)
+    said = capture.get()
+    assert [said.count(f"{name}: 2 of 2 processes were not stable") for name in "abc"] == [1, 1, 1]
+    assert said.count("were not stable") == 3
