@@ -27,8 +27,8 @@ class StatsNetError(Exception):
 
 
 def shown(text: str) -> str:
-    """A text that may quote a file, without the control characters that could take over a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    """A text that may quote a file, without control characters, which could take over a terminal; a tab is a space."""
+    return "".join(c if c.isprintable() or c == "\n" else " " if c == "\t" else "?" for c in text)
 
 
 class UsageError(StatsNetError):

@@ -36,12 +36,17 @@ def parse_count(text: str) -> int:
     return round(count)
 
 
+def _digits(value: float) -> str:
+    """Three digits, or as many as a whole number has: 1010 KiB is less than a MiB, and not 1.01e+03 KiB."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
+
+
 def format_duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(seconds) >= scale:
-            return f"{seconds / scale:.3g} {unit}"
+            return f"{_digits(seconds / scale)} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
 
 
@@ -51,7 +56,7 @@ def format_quantity(value: float | None, unit: str = "") -> str:
         return "–"
     for scale, prefix in _PREFIXES:
         if abs(value) >= scale:
-            return f"{value / scale:.3g} {prefix}{unit}"
+            return f"{_digits(value / scale)} {prefix}{unit}"
     return f"{value:.3g} {unit}".rstrip()
 
 
@@ -60,7 +65,7 @@ def format_bytes(value: float | None) -> str:
         return "–"
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if abs(value) >= 1024**power:
-            return f"{value / 1024**power:.3g} {unit}"
+            return f"{_digits(value / 1024**power)} {unit}"
     return f"{value:.0f} B"
 
 

@@ -175,6 +175,10 @@ def _reveals(field: str) -> str:
     return next((what for pattern, what in _REVEALS if re.match(pattern, field)), "other")
 
 
+MOST_OF_EXAMPLE = 48
+
+
 def _example(values: Sequence[Any]) -> str:
-    """The first value that is known."""
-    return json.dumps(next((v for v in values if v is not None), None))[:60]
+    """The first value that is known, cut so that a row of a table stays a line."""
+    text = json.dumps(next((v for v in values if v is not None), None))
+    return text if len(text) <= MOST_OF_EXAMPLE else f"{text[: MOST_OF_EXAMPLE - 1]}…"

@@ -45,7 +45,7 @@ def _scaled(manifest: Manifest) -> Any:
         if (scaling := layer.scaling) is not None:
             p = scaling.prediction
             rows.append((
-                layer.name, scaling.of_operator, " ".join(f"{c.axis} {c.unscaled}→{c.size}" for c in scaling.cuts),
+                layer.name, scaling.of_operator, ", ".join(f"{c.axis} {c.unscaled}→{c.size}" for c in scaling.cuts),
                 percent(p.utilisation_unscaled), percent(p.utilisation), signed_percent(p.largest_change),
                 format_bytes(p.working_set_bytes_unscaled), format_bytes(p.working_set_bytes),
                 percent(scaling.macs_share),

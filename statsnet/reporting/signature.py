@@ -127,7 +127,7 @@ def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str,
 def _seen(measurement: Measurement) -> list[tuple[str, str]]:
     """Calls that no profiled step made, and what steps that vary are."""
     rows = []
-    if measurement.unmatched_calls is not None:
+    if measurement.unmatched_calls:
         rows.append(("not matched", f"{measurement.unmatched_calls:.4g} calls a step were captured but not profiled"))
     if (variation := measurement.variation) is not None:
         rows.append(

@@ -11,12 +11,15 @@ from typing import Any, ClassVar, cast
 import pytest
 from rich.console import Console
 
+from statsnet.analysis.audit import audited
+from statsnet.errors import shown as shown_text
 from statsnet.reporting import proxy, results, signature, tables
 from statsnet.signatures.documents import Characteristic, Result, SpecMember, Subject
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.timing import Timing
+from statsnet.units import format_bytes, format_duration, format_quantity
 
 GOLDEN = Path(__file__).parents[1] / "signatures" / "golden_signature.json"
 
@@ -83,7 +86,7 @@ def test_warnings_are_said_once() -> None:
 
 
 def test_text_of_a_file_is_made_harmless() -> None:
-    assert tables.printable("a\x1b[31mb\x9bc") == "a?[31mb?c"
+    assert shown_text("a\x1b[31mb\x9bc") == "a?[31mb?c"
     assert "[red]x" in text_of([tables.line("[red]x")])
 
 
@@ -153,3 +156,40 @@ class TestAnotherTimeThanWhenItWasMade:
         self, step_s: float, made_s: float | None, changed: dict[str, Any]
     ) -> None:
         assert "fit.json" not in self.text(step_s, made_s, **changed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (format_bytes(1010 * 1024), "1010 KiB"),
+        (format_bytes(1023.9 * 1024), "1024 KiB"),
+        (format_bytes(999 * 1024), "999 KiB"),
+        (format_quantity(999.9e3), "1000 k"),
+        (format_quantity(1.2345e18, "FLOP"), "1234 PFLOP"),
+        (format_duration(0.9999), "1000 ms"),
+        (format_duration(0.98765), "988 ms"),
+        (format_duration(7200.0), "7200 s"),
+    ],
+)
+def test_no_figure_with_a_unit_has_an_exponent(shown: str, text: str) -> None:
+    assert shown == text
+
+
+@pytest.mark.parametrize(("calls", "is_said"), [(None, False), (0.0, False), (0.5, True)])
+def test_calls_that_were_not_matched_are_said_where_there_are_any(
+    golden: Signature, calls: float | None, is_said: bool
+) -> None:
+    measurement = dataclasses.replace(golden.measurements[0], unmatched_calls=calls)
+    text = text_of(signature.signature_report(dataclasses.replace(golden, measurements=(measurement,))))
+    assert ("not matched" in text) == is_said
+
+
+def test_an_example_in_an_audit_is_cut_to_one_line() -> None:
+    row = audited("x.json", {"kind": "statsnet.signature", "id": "sha256:" + "1a" * 32}, []).rows
+    examples = [each.example for each in row]
+    assert any(example.endswith("…") for example in examples)
+    assert max(map(len, examples)) <= 48
+
+
+def test_a_tab_in_a_text_is_a_space() -> None:
+    assert shown_text("a\tb\x1b") == "a b?"
