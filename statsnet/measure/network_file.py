@@ -19,7 +19,7 @@ _MODULE = "statsnet_proxy_network"
 def load_network(folder: str | Path, *, sha256: str | None = None) -> ModuleType:
     """Execute a proxy's network.py; the module has MODE, build(device) and make_step(proxy, device).
 
-    With `sha256`, only that very text is executed. Raises FileFormatError if the text is another, fails, or is no proxy.
+    With `sha256`, only that very text is executed. Raises FileFormatError if it is another, fails or is no proxy.
     """
     file = Path(folder) / "network.py"
     source = file.read_bytes()
