@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import signal
 import sys
@@ -40,6 +41,11 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Requests to end, the second from a terminal that was closed."""
 
 _DEBUG = "STATSNET_DEBUG"
+
+_NOT_OURS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP}
+)
+"""What a file system refuses wherever it is met; no bug of this program."""
 
 
 @click.group(
@@ -125,6 +131,9 @@ def _report(error: Exception) -> int:
         code, text = error.exit_code, str(error)
     elif isinstance(error, click.ClickException):
         code, text = error.exit_code, _usage_text(error)
+    elif isinstance(error, OSError) and error.errno in _NOT_OURS:
+        where = f"'{error.filename}'" if error.filename is not None else "a file"
+        text = f"{where} can not be read or written\ncause: {(error.strerror or str(error)).lower()}"
     else:
         text = f"unexpected {type(error).__name__}: {error}\nthis is a bug in StatsNet; please report it"
         text += "" if _debugging() else f"\ntry: {_DEBUG}=1 shows where it happened"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -166,3 +167,20 @@ def test_a_log_says_how_far_the_whole_command_is(capsys: pytest.CaptureFixture[s
         show(Progress(stage="blocks", done=0.1, of_all=True))
         show(Progress(stage="solving", done=0.42, remaining_s=200.0, of_all=True))
     assert capsys.readouterr().err.splitlines() == ["blocks (10%)", "solving (42%, about 3 min left)"]
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.EACCES, "permission denied"), (errno.ENOSPC, "no space left")])
+@pytest.mark.parametrize("name", ["show", "run", "audit", "report"])
+def test_what_a_file_system_refuses_is_no_bug(
+    name: str, number: int, words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise OSError(number, os.strerror(number), str(path))
+
+    (here / "closed").mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert main([name, "closed"]) == 1
+    said = capsys.readouterr().err
+    assert "can not be read or written" in said and words in said
+    assert "bug" not in said
