@@ -58,6 +58,7 @@ def run(
     )
     opened = open_proxy(proxy, trust=trust)
     fit = None if trust else opened.fit()
+    stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
     options.require_device(device)
     with output.progress() as show:
@@ -65,4 +66,4 @@ def run(
     from statsnet.reporting.results import result_report
     from statsnet.signatures.conversion import plain
 
-    output.deliver(plain(result), json_path, lambda: result_report(result, opened.spec, fit))
+    output.deliver(plain(result), json_path, lambda: result_report(result, stands_for, fit))
