@@ -12,6 +12,8 @@ import pytest
 from cli_support import GOLDEN, Cli, member, read, write_proxy, write_result
 
 from statsnet.cli import main
+from statsnet.evaluation import run_proxy
+from statsnet.signatures.storage import load_result
 
 
 def damaged(kind: str) -> str:
@@ -221,3 +223,18 @@ def test_a_file_in_place_of_a_proxy(failing: Callable[..., str], here: Path) -> 
 
 def test_an_option_without_its_choice(failing: Callable[..., str]) -> None:
     assert "?" not in failing("coarsen", "s.json", code=2)  # click sets the choices off with tabs
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_changed_network_stands_for_nothing(
+    here: Path, changed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    write_proxy(here / "p")
+    write_result(here / "r.json", 0.010, 0.011)
+    monkeypatch.setattr(run_proxy, "run_proxy", lambda *_, **__: load_result(here / "r.json"))
+    if changed:
+        with open(here / "p" / "network.py", "a") as file:
+            file.write("# another\n")
+    assert main(["run", "p", "--trust"]) == 0
+    assert ("stands for" in capsys.readouterr().out) != changed
