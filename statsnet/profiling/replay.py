@@ -44,6 +44,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = -math.inf  # infinities (masks) are not JSON
         if argument.name == "offsets" and value is not None:
             value = _bag_offsets(value, cluster)
+        if argument.name == "offset2bag" and value is not None:
+            value = _bags_of_indices(value, cluster)
         if argument.name == "device" and value is None:
             value = torch.device(device)
         if argument.kwarg_only:
@@ -75,6 +77,12 @@ def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
     return (torch.arange(bags, device=offsets.device) * (indices // bags)).to(offsets.dtype)
 
 
+def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:
+    """The bag of each index. The bags are the rows of the first argument, the gradient."""
+    bags, indices = int(cluster.args[0]["shape"][0]), max(1, places.numel())
+    return (torch.arange(places.numel(), device=places.device) * bags // indices).to(places.dtype)
+
+
 def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
     dtype = getattr(torch, spec["dtype"])
     if spec.get("squares") is not None:
@@ -91,7 +99,7 @@ def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
     stored = out if strides is None or 0 not in strides else out.as_strided(
         [1 if s == 0 else n for n, s in zip(shape, strides, strict=True)], strides
     )  # fmt: skip
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or dtype.is_complex:
         stored.normal_()
     elif dtype in (torch.uint8, torch.bool):
         stored.zero_()
