@@ -51,7 +51,6 @@ def trace_varying(
     prepare: Callable[[int], object],
     phases: Callable[[Callable[[str], None] | None], None] | None,
     inputs: Sequence[int],
-    warmup_s: Sequence[float] = (),
     between: Callable[[], object] = lambda: None,
     report: Callable[[str, float], None] = lambda _stage, _share: None,
     min_time_s: float = 0.0,
@@ -105,7 +104,7 @@ def trace_varying(
     # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
     repeatable = len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
     largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
-    return _together(join, bare_s, list(warmup_s), work, device, overhead_s)
+    return _together(join, bare_s, work, device, overhead_s)
 
 
 def _drawn(turn: Successive, draw: int) -> Successive:
@@ -121,12 +120,11 @@ def _drawn(turn: Successive, draw: int) -> Successive:
 def _together(
     join: StepJoin,
     bare_s: list[float],
-    warmup_s: list[float],
     work: list[tuple[float, float]],
     device: str,
     overhead_s: float,
 ) -> VaryingSteps:
-    traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=warmup_s)
+    traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
     times = [variant.times for variant in join.variants]
     explained = _explained(traces, times)
     latency_s = fmean(bare_s)

@@ -14,8 +14,9 @@ from profiling_helpers import captured, tiny_signature
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.encode import encode_tensor
-from statsnet.profiling.replay import arguments, nested_lengths, replay_clusters
-from statsnet.profiling.tasks import ReplayOperators
+from statsnet.profiling.made_up import arguments, nested_lengths
+from statsnet.profiling.replay import replay_clusters
+from statsnet.profiling.replay_task import ReplayOperators
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import compact_arguments, flatten_arguments
