@@ -84,6 +84,8 @@ def test_higher_order_operators_are_captured_in_parts(function: Callable[..., An
 
 
 POOL = ThreadPoolExecutor(2)
+MANY_ROWS = 8192
+"""So many that threads compute for much of the step on a busy machine too."""
 
 
 def threaded(self: Any, x: torch.Tensor) -> Any:
@@ -96,7 +98,7 @@ def idle_thread(self: Any, x: torch.Tensor) -> Any:
 
 
 def with_threads() -> Any:
-    return Calls(threaded), (torch.randn(256, WIDTH),)
+    return Calls(threaded), (torch.randn(MANY_ROWS, WIDTH),)
 
 
 def with_threads_now_and_then_longer() -> Any:
@@ -109,7 +111,7 @@ def with_threads_now_and_then_longer() -> Any:
 
     model = Calls(run)
     model.count = 0  # type: ignore[assignment]
-    return model, (torch.randn(256, WIDTH),)
+    return model, (torch.randn(MANY_ROWS, WIDTH),)
 
 
 def with_idle_thread() -> Any:
