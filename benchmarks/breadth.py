@@ -23,6 +23,7 @@ from pathlib import Path
 from benchmarks import breadth_models, csv_tables
 from benchmarks.breadth_task import ProfileAndCheck
 from benchmarks.console import parser, start
+from benchmarks.drawn.by_name import DOES_NOT_RUN
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError, WorkloadError
 from statsnet.measure.control import Control
 from statsnet.measure.process import run
@@ -86,7 +87,7 @@ def measured(family: str, name: str, mode: str) -> Row:
 
 
 def _outcome_of(error: StatsNetError) -> str:
-    if breadth_models.DOES_NOT_RUN in error.message:
+    if DOES_NOT_RUN in error.message:
         return "no case"
     if isinstance(error, ProcessError):
         return "wrong"

@@ -10,14 +10,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.drawn.by_name import DOES_NOT_RUN, first_that_runs
 from statsnet.errors import WorkloadError
 
-DOES_NOT_RUN = "does not run by itself"
 BATCH, TOKENS, VOCABULARY, LAYERS = 2, 32, 1000, 2
 LARGEST = 600_000_000
 """A model with more parameters, after it was made small, is no case."""
@@ -46,34 +47,12 @@ def transformers_model(name: str = "BertModel") -> Any:
     """A base model class of transformers."""
     import transformers
 
-    try:
+    def made(shrink: Callable[[Any], Any]) -> nn.Module:
         model_class = getattr(transformers, name)
-        failures = []
-        for shrink in (_small, _shallow):
-            try:
-                return _first_that_runs(model_class, shrink(model_class.config_class()))
-            except (Exception, SystemExit) as error:
-                failures.append(f"{type(error).__name__}: {str(error)[:200]}")
-    except Exception as error:
-        failures = [f"{type(error).__name__}: {str(error)[:200]}"]
-    raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause=failures[-1])
+        return model_class(shrink(model_class.config_class()))  # type: ignore[no-any-return]
 
-
-def _first_that_runs(model_class: Any, config: Any) -> Any:
-    with torch.device("meta"):
-        size = sum(p.numel() for p in model_class(config).parameters())
-    if size > LARGEST:
-        raise ValueError(f"{size / 1e6:.0f} million parameters")
-    model = model_class(config).eval()
-    failure: Exception = ValueError("no inputs are known")
-    for keywords in _inputs(model, config):
-        try:
-            with torch.no_grad():
-                model(**keywords)
-            return model, (), keywords
-        except Exception as error:
-            failure = error
-    raise failure
+    makes = [partial(made, shrink) for shrink in (_small, _shallow)]
+    return first_that_runs(name, makes, lambda model: _inputs(model, model.config), LARGEST)
 
 
 def _shallow(config: Any) -> Any:

@@ -21,7 +21,8 @@ from benchmarks.console import parser, report, start
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.control import Control, Job
 from statsnet.measure.rounds import run_in_rounds
-from statsnet.profiling.tasks import Profile, Replayed
+from statsnet.profiling.replay_task import Replayed
+from statsnet.profiling.tasks import Profile
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.documents import SpecTower
 from statsnet.signatures.model import Measurement

@@ -145,10 +145,13 @@ def _dtype(name: str) -> str:
 def operand_sources(config: Config) -> list[str]:
     """Calls that make the operands."""
     base, high = base_name(name_of(config)).removesuffix("_"), index_limit(config)
-    operands, texts = operands_of(config), []
-    for i, (operand, name) in enumerate(zip(operands, argument_names(config), strict=True)):
+    operands, names, texts = operands_of(config), argument_names(config), []
+    for i, (operand, name) in enumerate(zip(operands, names, strict=True)):
         if name == "offsets" and i and not _is_floating(operand):  # bags of equal length, over the indices before them
             texts.append(_made("bags", [operands[i - 1].numel // max(1, operand.numel)], operand, "int64"))
+        elif name == "offset2bag" and "grad" in names:  # the bag of each index: a row of the gradient
+            bags = operands[names.index("grad")].shape[0]
+            texts.append(_made("below", [bags], operand, "int64") + ".sort().values")
         else:
             texts.append(_operand(base, operand, high) + (".sort().values" if name in SORTED else ""))
     return texts

@@ -15,7 +15,8 @@ from statsnet.profiling.coarse_scalars import call_key, coarse_arguments
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch, activity_alone
 from statsnet.profiling.hardware_counters import counters_of
-from statsnet.profiling.tasks import ProfileWorkload, ReplayOperators
+from statsnet.profiling.replay_task import ReplayOperators
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Progress, Report, silent
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import base_name, categorize

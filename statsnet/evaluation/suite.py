@@ -13,7 +13,8 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.evaluation.run_proxy import common_environment
 from statsnet.measure.control import Control, Job
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
-from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.profiling.replay_task import Replayed, ReplayOperators
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures import packed
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import default_profiles_dir

@@ -17,7 +17,8 @@ from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.measure.rounds_log import RoundsLog
 from statsnet.measure.timing_tasks import Limits
-from statsnet.profiling.tasks import Profile, Replayed
+from statsnet.profiling.replay_task import Replayed
+from statsnet.profiling.tasks import Profile
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.comparison import characteristics, same_work, summary

@@ -18,11 +18,11 @@ from typing import Any
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.registry import Exporter
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.replay import overload
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_composite
 from statsnet.signatures.operators import ITEM_SIZE, flatten_tensor_list, is_tensor
+from statsnet.workloads.torch_operators import overload
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 _TYPE_OF = {str(dtype).removeprefix("torch."): name for name, dtype in reversed(DTYPES.items())}

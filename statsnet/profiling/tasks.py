@@ -1,4 +1,4 @@
-"""Tasks of profiling: a workload's signature, and the replay of a signature's operators."""
+"""The task of profiling: a workload's signature."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, cast
-
-import torch
+from typing import Any
 
 from statsnet import environment
-from statsnet.errors import MeasurementError
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.reference_network import ReferenceNetwork
@@ -21,12 +18,10 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.replay import count_clusters, replay_clusters
 from statsnet.profiling.step_notes import SHORT_STEP_S, steps_notes
 from statsnet.profiling.trace import StepTrace, captured
 from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
-from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import Environment, Measurement, Signature
+from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -62,26 +57,6 @@ class Profile(WithSignature):
     measured_s: float = 0.0
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """A signature's measurement by replay in this environment. `failures` names operators that could not be run, and
-    why. `launches` are the kernels of one call of each cluster. `reference_latency_s` is the reference network's median
-    step meanwhile."""
-
-    measurement: Measurement
-    failures: tuple[tuple[str, str], ...] = ()
-    launches: tuple[Launch, ...] | None = None
-    reference_latency_s: float | None = None
-
-    @property
-    def timing(self) -> Timing:
-        return timing_of(self.measurement)
-
-    @property
-    def environment(self) -> Mapping[str, Any]:
-        return self.measurement.environment
 
 
 def timing_of(measurement: Measurement) -> Timing:
@@ -219,68 +194,6 @@ class ProfileWorkload(CountableTask[Profile]):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayOperators(CountableTask[Replayed]):
-    """Runs a signature's operators one by one, without the model; if a reference network's folder is given, that
-    network is timed before and after them."""
-
-    signature: Signature
-    device: str = "cpu"
-    reference_network: str | None = None
-
-    def run(self, context: Context) -> Replayed:
-        torch.manual_seed(0)
-        signature = self.signature
-        reference = ReferenceNetwork(self.reference_network, self.device) if self.reference_network else None
-        if reference:
-            reference.look()
-        replay = replay_clusters(
-            signature.clusters,
-            device=environment.select(self.device),
-            progress=lambda done: context.report(Progress(stage="replaying operators", done=done)),
-        )
-        if reference:
-            reference.look()
-        if replay.failures and all(time_s is None for time_s in replay.times):
-            op, why = replay.failures[0]
-            raise MeasurementError("no operator of the signature can be replayed here", cause=f"{op}: {why}")
-        recorded = signature.measurements[0] if signature.measurements else None
-        slower = _slower(signature, replay.times, recorded)
-        per_step = _fill_gaps(signature, replay.times, recorded, slower)
-        # The time between operators is the model's own and cannot be replayed. It is scaled like the operators' time.
-        framework_s = (recorded.framework_time_s or 0.0) * slower if recorded else 0.0
-        implementations = tuple(k or "unknown" for k in replay.kernels)
-        measurement = Measurement(
-            environment=cast(Environment, environment.describe(self.device)),
-            step_latency_s=(sum(t or 0.0 for t in per_step) + framework_s,),
-            warmup_latency_s=(),
-            profiled_latency_s=(),
-            cluster_time_s=tuple(per_step),
-            kernels=implementations,
-            kernel_class=tuple(
-                kernel_class(c.op, list(c.args), list(c.outputs), k)
-                for c, k in zip(signature.clusters, implementations, strict=True)
-            ),
-            launches=recorded.launches if recorded else sum(c.calls for c in signature.clusters),
-            framework_time_s=framework_s,
-            idle_time_s=0.0,
-            unexplained_share=0.0,
-            coefficient_of_variation=0.0,
-            source="replay",
-        )
-        on_gpu = measurement.environment["device"] == "cuda"
-        return Replayed(
-            measurement=measurement,
-            failures=tuple((op, why) for op, why in replay.failures),
-            launches=tuple(replay.launches) if on_gpu else None,
-            reference_latency_s=median(reference.latency_s) if reference else None,
-        )
-
-    def launch(self, context: Context) -> None:
-        torch.manual_seed(0)
-        count_clusters(self.signature.clusters, device=environment.select(self.device))
-
-
 def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: str) -> dict[str, int | None]:
     return memory_record(built.model, built.inputs[:1], run, device=kind, optimizer=optimizer)
 
@@ -305,27 +218,3 @@ def _phases(step: Step) -> Callable[[Callable[[str], None] | None], None]:
         step.on_phase = callback
 
     return install
-
-
-def _slower(signature: Signature, times: list[float | None], recorded: Measurement | None) -> float:
-    """Operators' time here ÷ their time where they were recorded."""
-    if recorded is None:
-        return 1.0
-    pairs = [
-        (t * c.calls, r)
-        for t, c, r in zip(times, signature.clusters, recorded.cluster_time_s, strict=True)
-        if t is not None and r is not None
-    ]
-    return sum(t for t, _ in pairs) / max(sum(r for _, r in pairs), 1e-12)
-
-
-def _fill_gaps(
-    signature: Signature, times: list[float | None], recorded: Measurement | None, slower: float
-) -> list[float | None]:
-    """Seconds per step; a cluster that could not be replayed keeps its recorded time, scaled like the others."""
-    per_step = [None if t is None else t * c.calls for t, c in zip(times, signature.clusters, strict=True)]
-    if recorded is None:
-        return per_step
-    return [
-        r * slower if t is None and r is not None else t for t, r in zip(per_step, recorded.cluster_time_s, strict=True)
-    ]

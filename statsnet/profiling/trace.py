@@ -12,18 +12,15 @@ from typing import Any
 
 import torch
 
-from statsnet.errors import MeasurementError
 from statsnet.measure.device_kernels import Kernel, busy_s
-from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
+from statsnet.profiling.alike import CAPTURES, SLOW_STEP_S, Alike
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.distributed import agreed, alone
 from statsnet.profiling.draws import draw_again
-from statsnet.profiling.joining import Variant, event_shapes
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
-from statsnet.profiling.unseen import Unseen, look_for_unseen
 from statsnet.signatures.categories import is_metadata
 from statsnet.workloads import Successive
 
@@ -43,15 +40,6 @@ takes a second."""
 RECOVERY_S = 0.03
 LONG_STEP_S = 0.15
 """What a profiler session leaves behind takes RECOVERY_S, which is little in a longer step."""
-
-
-CAPTURES = 3
-"""So many steps are captured to see whether steps are alike; two of those that take longer than SLOW_STEP_S."""
-SLOW_STEP_S = 2.0
-
-
-class StepsVary(Exception):
-    """Successive steps call different operators, or the same at different shapes: no single one stands for all."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +120,7 @@ def trace_step(
             return captured(turn, device=device, phases=phases)
 
     captures = 2 if warmup_s[-1] > SLOW_STEP_S else CAPTURES
-    alike = _Alike(capture, turn, device, captures) if may_vary else None
+    alike = Alike(capture, turn, device, captures) if may_vary else None
     calls = alike.calls if alike else capture(0)
     overhead_s = event_overhead_s()
 
@@ -200,51 +188,6 @@ def captured(
     for call in calls:
         call.metadata = is_metadata(call.op)
     return calls
-
-
-class _Alike:
-    """Looks at whether successive steps make the calls of the captured one, at its shapes. Steps that were not looked
-    at show themselves by calls that are not found."""
-
-    def __init__(self, capture: Callable[[int], list[OpCall]], turn: Successive, device: str, times: int) -> None:
-        self._capture, self._turn, self._device = capture, turn, device
-        self.calls = capture(0)
-        self._shapes: list[Any] | None = None
-        self._compare(range(1, times))
-
-    def _compare(self, draws: Sequence[int]) -> None:
-        keys = Variant.of(self.calls).keys
-        for draw in draws:
-            if Variant.of(self._capture(draw)).keys != keys:
-                raise StepsVary
-
-    def look(self) -> None:
-        """Profile a step with all threads and shapes. Refuse what the capture has not seen, unless steps vary."""
-        unseen = self._look()
-        try:
-            unseen.check()
-        except MeasurementError:
-            self._compare(range(CAPTURES, 2 * CAPTURES))
-            if any(not self._look().is_too_much for _ in range(CAPTURES)):
-                raise StepsVary from None
-            raise
-
-    def _look(self) -> Unseen:
-        self._turn.prepare()
-        draw_again(0)
-        unseen, events = look_for_unseen(self._turn, self.calls, device=self._device)
-        self._shapes = event_shapes(events, self.calls)
-        return unseen
-
-    def look_again(self, timelines: Sequence[Timeline]) -> None:
-        """After the measured steps, at another draw."""
-        self._turn.prepare()
-        with profiling(self._device, record_shapes=True) as session:
-            self._turn()
-        shapes = event_shapes(StepEvents.take(session), self.calls)
-        known = self._shapes is not None and shapes is not None
-        if len({line.unmatched for line in timelines}) > 1 or (known and shapes != self._shapes):
-            raise StepsVary
 
 
 def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -55,6 +55,14 @@ class Unseen:
     def is_too_much(self) -> bool:
         """Whether more is missing than a signature may lack."""
         return max(self.time_share, self.call_share) > MOST_UNSEEN
+
+    @property
+    def beside_operators(self) -> Unseen:
+        """Of this, what no other choice of operators explains: threads of the model's own, graphs, compiled regions."""
+        by_name = {name: time_s for name, time_s in self.by_name.items() if name.startswith(_COMPILED)}
+        others = {"threads of the model's own": self.in_threads_s, "CUDA graphs": self.in_graphs_s}
+        by_name |= {name: time_s for name, time_s in others.items() if time_s}
+        return replace(self, by_name=by_name, unmatched=0)
 
     def check(self) -> None:
         """Raise MeasurementError if over MOST_UNSEEN of the calls or of the time is not known."""

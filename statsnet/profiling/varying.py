@@ -22,7 +22,7 @@ from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import Step, StepTrace, captured, timed
-from statsnet.profiling.unseen import largest, unseen_in
+from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
 from statsnet.signatures.intervals import student_t
 from statsnet.signatures.model import Variation
 from statsnet.workloads import Successive
@@ -51,7 +51,6 @@ def trace_varying(
     prepare: Callable[[int], object],
     phases: Callable[[Callable[[str], None] | None], None] | None,
     inputs: Sequence[int],
-    warmup_s: Sequence[float] = (),
     between: Callable[[], object] = lambda: None,
     report: Callable[[str, float], None] = lambda _stage, _share: None,
     min_time_s: float = 0.0,
@@ -69,7 +68,7 @@ def trace_varying(
     machine = QuietMachine(device)
     work: list[tuple[float, float]] = []
     bare_s: list[float] = []
-    unseen = []
+    unseen: list[Unseen] = []
     begin = time.perf_counter()
 
     def both(draw: int) -> tuple[float, StepEvents]:
@@ -88,6 +87,10 @@ def trace_varying(
         turn.prepare()
         draw_again(draw)
         calls = captured(turn, device=device, phases=phases)
+        if draw == 0:  # with all threads, whose events would be in the way of times
+            turn.prepare()
+            draw_again(draw)
+            unseen.append(look_for_unseen(turn, calls, device=device)[0])
         step_s, events = machine.measure(partial(both, draw))
         join.add_captured(calls)
         unseen.append(unseen_in(events, calls, device=device))
@@ -98,9 +101,10 @@ def trace_varying(
         enough = draw + 1 >= FEWEST_ROUNDS and time.perf_counter() - begin >= min_time_s
         if enough and max(_half_width(figures) for figures in (_figures(work), bare_s)) <= PRECISE_MEAN:
             break
-    if len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen):
-        largest(unseen).check()
-    return _together(join, bare_s, list(warmup_s), work, device, overhead_s)
+    # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
+    repeatable = len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
+    largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
+    return _together(join, bare_s, work, device, overhead_s)
 
 
 def _drawn(turn: Successive, draw: int) -> Successive:
@@ -116,12 +120,11 @@ def _drawn(turn: Successive, draw: int) -> Successive:
 def _together(
     join: StepJoin,
     bare_s: list[float],
-    warmup_s: list[float],
     work: list[tuple[float, float]],
     device: str,
     overhead_s: float,
 ) -> VaryingSteps:
-    traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=warmup_s)
+    traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
     times = [variant.times for variant in join.variants]
     explained = _explained(traces, times)
     latency_s = fmean(bare_s)

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from statsnet.measure.task import Context, Progress
+from statsnet.profiling.alike import StepsVary
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.representatives import Representative, Work, choose
-from statsnet.profiling.trace import StepsVary, StepTrace, timed, trace_step
+from statsnet.profiling.trace import StepTrace, timed, trace_step
 from statsnet.profiling.varying import VaryingSteps, trace_varying
 from statsnet.signatures.model import InputSample, Variation
 from statsnet.workloads import BuiltWorkload, Step, Successive

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from statistics import median
 
 from statsnet import workloads
@@ -14,7 +12,8 @@ from statsnet.environment import fingerprint
 from statsnet.errors import DeviceError, MeasurementError, UsageError, WorkloadError
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.hardware_counters import counted_signature
-from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.profiling.replay_task import Replayed, ReplayOperators
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.progress import Progress
 from statsnet.signatures.comparison import same_work
 from statsnet.signatures.intervals import geometric_mean
@@ -23,6 +22,7 @@ from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.bench import BenchSetup
 from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.worth_timing import time_of_each_s, worth_timing
 
 PROFILED_S = (0.4, 2.0)
 """How long a member's steps are profiled, at least and at most. The smaller its share of the mix, the less its time
@@ -32,21 +32,11 @@ LARGE_SHARE, FEW_REPEATS, MANY_REPEATS = 0.1, 3, 5
 """A member with this share of the mix is profiled in many steps at least, others in few. With only two, nobody could
 tell which one was disturbed."""
 
-RETIMED_S = (1.2, 6.0)
-"""How long a member's steps are timed again in a process, at least and at most."""
-
-TIMED_SHARE = 1 / 3
-"""Of what timing members again takes; the rest goes to processes and models."""
-
 RETIMED_PROCESSES = 3
 """At least this many for all members together: with only one, its memory placement would decide."""
 
 DEADLINE_SHARE = 1 / 4
 """Of the time that is left, at most this much goes to timing members again."""
-
-START_S, BUILT_BYTES_PER_S, STEPS = 1.0, 5e8, 5
-"""What timing a member takes in all: its process and the reference network, making its weights, and so many steps at
-least."""
 
 DISTURBED = 1.5
 """A member is profiled once more if the reference network took this many times as long meanwhile as at its best."""
@@ -210,7 +200,7 @@ class LiveMembers:
 
     def _timed_again(self, target: Target, names: Collection[str]) -> dict[str, Measurement]:
         due = [m for m in target.members if m.name in names and _at_hand(m.signature)]
-        steps = self._time(chosen := list(_worth_timing(due, self._retimed_s())))
+        steps = self._time(chosen := list(worth_timing(due, self._retimed_s())))
         factors: dict[str, float] = {}
         for member in chosen:
             times_s = [self.speed.at_this_speed_s(step) for step in steps[member.name]]
@@ -240,7 +230,7 @@ class LiveMembers:
                 task = TimeWorkload(
                     model=self._model_of(member.signature),
                     device=self.setup.device,
-                    limits=Limits(max_time_s=_timed_s(self._retimed_s(), len(due))),
+                    limits=Limits(max_time_s=time_of_each_s(self._retimed_s(), len(due))),
                     reference_network=folder,
                 )
                 in_time = not self.setup.deadline.passed or not any(steps.values())
@@ -282,37 +272,6 @@ def _repeats(member: MixMember) -> int:
 def _reference_s(profile: Profile) -> float:
     assert profile.reference_latency_s is not None
     return profile.reference_latency_s
-
-
-def _worth_timing(members: Sequence[TargetMember], left_s: float) -> Iterator[TargetMember]:
-    """Those that can be timed within this time together, and at least one: first those of the largest weight; among
-    equal weights some of each domain, the quickest first."""
-    timed_s = _timed_s(left_s, len(members))
-    for number, member in enumerate(_by_promise(members)):
-        left_s -= _expected_s(member, timed_s)
-        if number and left_s < 0:
-            return
-        yield member
-
-
-def _by_promise(members: Iterable[TargetMember]) -> list[TargetMember]:
-    by_domain: dict[str, list[TargetMember]] = defaultdict(list)
-    for member in members:
-        by_domain[member.signature.workload.domain if member.signature.workload else ""].append(member)
-    queues = [sorted(of_domain, key=lambda m: (-m.weight, m.latency_s, m.name)) for of_domain in by_domain.values()]
-    in_turn = [member for turn in zip_longest(*queues) for member in turn if member is not None]
-    return sorted(in_turn, key=lambda m: -m.weight)
-
-
-def _expected_s(member: TargetMember, timed_s: float) -> float:
-    building_s = (member.signature.memory.parameter_bytes or 0) / BUILT_BYTES_PER_S
-    return START_S + building_s + max(timed_s, STEPS * member.latency_s)
-
-
-def _timed_s(retimed_s: float, count: int) -> float:
-    """How long each of so many members is timed, in `retimed_s` for all."""
-    least_s, most_s = RETIMED_S
-    return min(max(least_s, TIMED_SHARE * retimed_s / max(count, 1)), most_s)
 
 
 def _at_hand(signature: Signature) -> bool:

@@ -58,12 +58,13 @@ class BuiltWorkload:
         """Whether an embedding of the model gives sparse gradients."""
         return any(getattr(module, "sparse", False) is True for module in self.model.modules())
 
-    def inputs_of(self, index: int, among: Inputs | None = None) -> Inputs:
-        """What the step of this number runs on: one entry of `inputs` (or of copies of them), several with gradient
-        accumulation."""
-        inputs = among or self.inputs
-        first, count = index * self.accumulation, len(inputs)
-        return [inputs[(first + i) % count] for i in range(self.accumulation)]
+    def places_of(self, index: int) -> list[int]:
+        """Which entries of `inputs` the step of this number runs on: one, several with gradient accumulation."""
+        return [(index * self.accumulation + i) % len(self.inputs) for i in range(self.accumulation)]
+
+    def inputs_of(self, index: int) -> Inputs:
+        """What the step of this number runs on."""
+        return [self.inputs[place] for place in self.places_of(index)]
 
     def input_groups(self) -> list[list[int]]:
         """Numbers of the steps until the inputs begin anew, grouped by equal shapes."""

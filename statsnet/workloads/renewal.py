@@ -1,7 +1,8 @@
 """What a step changes of its inputs and of its model's own state, put back before the next step.
 
-A step that appends to a cache, pops a batch or lets a state decay would otherwise be another step each time. What the
-steps change shows in the first two of them: nothing is copied afterwards if they change nothing.
+A step that appends to a cache, pops a batch or lets a state decay would otherwise be another step each time. Whether
+steps change their inputs shows when each input is first used, and what they change of the state in the first two steps:
+nothing is copied afterwards if they change nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Renewal:
     def __init__(self, built: BuiltWorkload) -> None:
         self._built = built
         self._steps = 0
-        self._inputs: Inputs | None = None
+        self._changes_inputs = False
+        self._not_used = set(range(len(built.inputs)))
         self._watched: tuple[Inputs, list[Any]] | None = None
         self._states: list[dict[Place, list[Any]]] = []
         self._structure = {place: copied(value, lambda t: t) for place, value in _held(built.model)}
@@ -43,7 +45,7 @@ class Renewal:
     @property
     def changes_inputs(self) -> bool:
         """Whether steps change their inputs, so that each gets a copy."""
-        return self._inputs is not None and self._watched is None
+        return self._changes_inputs
 
     @property
     def changes_state(self) -> bool:
@@ -56,22 +58,21 @@ class Renewal:
         self._steps += 1
         for kept in self._kept:
             kept.put_back()
-        if self._steps == 1:
-            self._inputs = self._copied(self._built.inputs)
-            batches = self._built.inputs_of(index)
-            self._watched = (batches, state_of(batches))
+        batches, places = self._built.inputs_of(index), set(self._built.places_of(index))
+        if not self._changes_inputs and self._not_used.isdisjoint(places):
             return batches
-        if self._inputs is None:
-            return self._built.inputs_of(index)
-        return self._copied(self._built.inputs_of(index, self._inputs))
+        self._not_used -= places
+        batches = self._copied(batches)
+        if not self._changes_inputs:
+            self._watched = (batches, state_of(batches))
+        return batches
 
     def _look(self) -> None:
-        """Look at what the first two steps changed."""
+        """Look at what the step before changed."""
         if self._watched is not None:
             batches, before = self._watched
             self._watched = None
-            if same_state(before, state_of(batches)):
-                self._inputs = None
+            self._changes_inputs = not same_state(before, state_of(batches))
         if self._steps > 2 or len(self._states) > 2:
             return
         self._states.append(_state(self._built.model))

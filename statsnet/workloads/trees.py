@@ -128,10 +128,34 @@ def _clone(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach()
     if plain.layout is torch.strided and 0 in plain.stride() and plain.numel():
         stored = plain[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in plain.stride())]
-        clone = stored.clone().expand(plain.shape)
+        clone = _clone_with_strides(stored).expand(plain.shape)
     else:
-        clone = plain.clone()
+        clone = _clone_with_strides(plain)
     return clone.requires_grad_() if tensor.requires_grad else clone
+
+
+def _clone_with_strides(plain: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides: a view into a larger tensor keeps its gaps, by which kernels are chosen."""
+    import torch
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    clone = plain.clone()
+    if plain.layout is not torch.strided or plain.is_quantized or is_traceable_wrapper_subclass(plain):
+        return clone
+    if clone.stride() == plain.stride() or not plain.numel() or _overlaps(plain):
+        return clone
+    return torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=plain.device).copy_(plain)
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements may share their memory, as those of windows do."""
+    axes = sorted((stride, n) for stride, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1)
+    reached = 1
+    for stride, n in axes:
+        if stride < reached:
+            return True
+        reached = stride * (n - 1) + reached
+    return False
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -238,3 +238,22 @@ def test_operands_are_what_the_configuration_says() -> None:
     _, config = rebuilt(lambda: torch.addmm(torch.ones(4), torch.ones(8, 3), torch.ones(3, 4)))
     assert [o.shape for o in operands_of(config)] == [(8, 3), (4,), (3, 4)]  # the batch's operand is the input
     assert KIND.arguments(config)[0] == "lambda x, a, b: torch.addmm(a, x, b)"
+
+
+def test_the_gradient_of_bags_runs_with_values_that_fit_each_other() -> None:
+    """The bags are fewer than the table's rows, and an index's bag is a row of the gradient."""
+    table = torch.nn.EmbeddingBag(5000, 4, mode="max")
+    rows = torch.randint(5000, (120,))
+
+    def step() -> None:
+        table(rows, torch.arange(0, 120, 40)).sum().backward()
+
+    (call,) = [c for c in calls_in(step) if c.op == "aten._embedding_bag_backward.default"]
+    config = KIND.of_call(cluster_of(call), "float32")
+    assert config is not None
+    block: Any = KIND.build(config)
+    grad, indices, _offsets, bags = block.operands[:4]
+    assert bags.shape == indices.shape
+    assert int(bags.max()) < len(grad) == 3
+    assert int(indices.max()) > 2
+    assert block(grad).shape == (5000, 4)

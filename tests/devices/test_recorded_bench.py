@@ -25,7 +25,8 @@ from statsnet.errors import MeasurementError, StatsNetError, UsageError
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.process import run
 from statsnet.profiling.gpu_activity import Launch
-from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.profiling.replay_task import Replayed, ReplayOperators
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.gpu import Counters
 from statsnet.signatures.mix import Mix

@@ -36,18 +36,19 @@ def test_linear_layers_agree(mode: str, products: int) -> None:
     assert {o.op for o in check.operators} <= {"aten.addmm", "aten.mm"}
 
 
-def test_causal_attention_is_excepted_by_name() -> None:
+@pytest.mark.parametrize(("causal", "why"), [(True, "causal"), (False, "masked and padded")])
+def test_attention_is_excepted_by_name(causal: bool, why: str) -> None:
     spec = {"shape": [1, 2, 64, 16], "dtype": "float32"}
     log = {"shape": [1, 2, 64], "dtype": "float32"}
     attention = call(
-        "aten._scaled_dot_product_flash_attention.default", args=[spec, spec, spec, 0.0, True, False, None],
+        "aten._scaled_dot_product_flash_attention.default", args=[spec, spec, spec, 0.0, causal, False, 1.0],
         outputs=[spec, log],
     )  # fmt: skip
-    dense = 2.0 * 2 * 2 * 64 * 64 * 16
+    dense = 2.0 * 2 * 2 * 64 * 64 * 16 * (1.0 if causal else 1.2)
     check = compared([attention], {"aten._scaled_dot_product_flash_attention": dense}, "", Unseen(step_s=1.0, timed=1))
     (row,) = check.operators
     assert not row.agrees
-    assert "causal" in row.exception
+    assert why in row.exception
     assert row.flops < row.torch_flops
     assert check.flops_agree
 

@@ -25,7 +25,7 @@ from statsnet.profiling.coarse_scalars import (
     coarse_integer,
     coarse_number,
 )
-from statsnet.profiling.replay import arguments
+from statsnet.profiling.made_up import arguments
 from statsnet.signatures.model import Cluster
 
 numbers = st.floats(allow_nan=False, min_value=-1e299, max_value=1e299, allow_subnormal=False)

@@ -84,6 +84,8 @@ def test_higher_order_operators_are_captured_in_parts(function: Callable[..., An
 
 
 POOL = ThreadPoolExecutor(2)
+MANY_ROWS = 8192
+"""So many that threads compute for much of the step on a busy machine too."""
 
 
 def threaded(self: Any, x: torch.Tensor) -> Any:
@@ -96,7 +98,20 @@ def idle_thread(self: Any, x: torch.Tensor) -> Any:
 
 
 def with_threads() -> Any:
-    return Calls(threaded), (torch.randn(256, WIDTH),)
+    return Calls(threaded), (torch.randn(MANY_ROWS, WIDTH),)
+
+
+def with_threads_now_and_then_longer() -> Any:
+    """No seed makes a step the same again: it counts."""
+
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        x = threaded(self, x)
+        return torch.tanh(x) if self.count % 2 else x
+
+    model = Calls(run)
+    model.count = 0  # type: ignore[assignment]
+    return model, (torch.randn(MANY_ROWS, WIDTH),)
 
 
 def with_idle_thread() -> Any:
@@ -137,9 +152,10 @@ def profiled(factory: Callable[..., Any], mode: str = "inference") -> Profile:
     return ProfileWorkload(model=model, min_time_s=0.0, repeats=2).run(Context())
 
 
-def test_threads_of_the_models_own_are_refused() -> None:
+@pytest.mark.parametrize("factory", [with_threads, with_threads_now_and_then_longer])
+def test_threads_of_the_models_own_are_refused(factory: Callable[..., Any]) -> None:
     with pytest.raises(MeasurementError, match="cannot be told operator by operator") as caught:
-        profiled(with_threads)
+        profiled(factory)
     assert "threads of its own" in caught.value.cause
     assert "one after another" in caught.value.hint
 

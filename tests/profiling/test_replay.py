@@ -14,14 +14,24 @@ from profiling_helpers import captured, tiny_signature
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.encode import encode_tensor
-from statsnet.profiling.replay import arguments, nested_lengths, replay_clusters
-from statsnet.profiling.tasks import ReplayOperators
+from statsnet.profiling.made_up import arguments, nested_lengths
+from statsnet.profiling.replay import replay_clusters
+from statsnet.profiling.replay_task import ReplayOperators
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import compact_arguments, flatten_arguments
 from statsnet.workloads.torch_operators import overload
 
 WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")
+
+
+LEARNT = torch.ones(1, 2, 4, 4, 4, requires_grad=True)
+
+
+def bag_step(rows: int, mode: str = "sum") -> None:
+    """Three bags of four rows each, forward and backward."""
+    bags = torch.nn.EmbeddingBag(rows, 4, mode=mode)
+    bags(torch.arange(12), torch.tensor([0, 4, 8])).sum().backward()
 
 
 def cluster(call: OpCall) -> Cluster:
@@ -93,6 +103,11 @@ def test_equal_tensors_of_a_list_are_all_made() -> None:
         (lambda: torch.ones(6, 9)[torch.tensor([5]), torch.tensor([8])], "index", 6),
         (lambda: torch.nn.functional.nll_loss(torch.ones(4, 3), torch.tensor([0, 1, 2, 0])),
          "nll_loss_forward", 3),
+        (lambda: torch.ones(5, 9).take(torch.tensor([44])), "take", 45),
+        (lambda: bag_step(rows=50), "_embedding_bag_backward", 50),
+        (lambda: torch.nn.functional.max_pool3d(LEARNT, 2).sum().backward(), "max_pool3d_with_indices_backward", 64),
+        (lambda: torch.nn.functional.adaptive_max_pool3d(LEARNT, 2).sum().backward(),
+         "adaptive_max_pool3d_backward", 64),
     ],
 )  # fmt: skip
 def test_indices_stay_within_bounds(function: object, name: str, bound: int) -> None:
@@ -101,6 +116,22 @@ def test_indices_stay_within_bounds(function: object, name: str, bound: int) -> 
     for _ in range(20):
         positional, keyword = arguments(item, "cpu")
         overload(item.op)(*positional, **keyword)
+
+
+def test_a_gradient_of_bags_reaches_all_rows() -> None:
+    """Each index belongs to one of the bags, whose gradients are fewer than the table's rows."""
+    positional, _ = arguments(only(lambda: bag_step(50, "max"), "_embedding_bag_backward"), "cpu")
+    grad, indices, _offsets, bags = positional[:4]
+    assert bags.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert len(grad) == 3
+    assert len(indices.unique()) > 3
+
+
+def test_complex_numbers_are_made_up() -> None:
+    item = only(lambda: torch.ones(3, 4, dtype=torch.complex64) * 2, "mul")
+    (x, *_), _ = arguments(item, "cpu")
+    assert x.dtype == torch.complex64
+    assert x.abs().max() > 0
 
 
 def test_bags_start_at_zero_and_cover_the_indices() -> None:

@@ -18,7 +18,7 @@ from statsnet.profiling import replay_limits
 from statsnet.profiling.operator_schemas import is_replayable, misfit
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.replay_limits import TimeLimit, memory_limit, needed_bytes, stored_bytes
-from statsnet.profiling.tasks import ReplayOperators
+from statsnet.profiling.replay_task import ReplayOperators
 from statsnet.progress import silent
 from statsnet.signatures.model import Cluster, Memory, Signature
 from statsnet.signatures.operators import TensorSpec

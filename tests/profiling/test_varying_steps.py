@@ -76,6 +76,17 @@ def growing_list() -> Any:
     return Calls(run, seen=[torch.zeros(8, WIDTH)]), (torch.randn(1, WIDTH),)
 
 
+def prompt_and_next_tokens() -> Any:
+    """The first input has no cache, the others grow the one that they share."""
+
+    def run(self: Any, x: torch.Tensor, cache: Cache | None = None) -> Any:
+        return self.linear(x if cache is None else cache.grown(x))
+
+    cache = Cache()
+    rest = [((torch.randn(1, WIDTH),), {"cache": cache}) for _ in range(2)]
+    return {"model": Calls(run), "inputs": [((torch.randn(8, WIDTH),), {}), *rest]}
+
+
 def iterated() -> Any:
     return Calls(lambda self, rows: self.linear(next(rows))), (iter([torch.randn(1, WIDTH)]),)
 
@@ -118,6 +129,14 @@ def test_every_step_gets_what_the_first_one_got(factory: Callable[..., Any], mod
         step(index)
     grows_at_first = 2 if "growing_state" in factory.__name__ or "growing_list" in factory.__name__ else 0
     assert seen[grows_at_first:] == [9] * (6 - grows_at_first)
+
+
+def test_inputs_that_only_some_steps_change_are_renewed_too() -> None:
+    step = make_step(build(f"{__file__}:prompt_and_next_tokens", mode="inference"))
+    rows = [len(step(index)) for index in range(9)]
+    assert rows == [8, 9, 9] * 3
+    assert step.renewal.changes_inputs
+    assert step.built.inputs[1][1]["cache"].rows[0].shape == (8, WIDTH)  # as built: its memory is counted later
 
 
 def test_a_signature_says_nothing_of_a_cache_that_has_grown() -> None:
@@ -226,6 +245,20 @@ def test_copies_are_independent_and_keep_what_holds_nothing() -> None:
     assert shared.tolist() == [1, 1]
     assert copy["a"][1].stride() == value["a"][1].stride()
     assert copy["module"] is module
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x, lambda x: x.t(), lambda x: x[:, :3], lambda x: x[::2],
+    lambda x: x[:, :1].expand(8, 5), lambda x: x[None, 0, 2],
+    lambda x: x.flatten().unfold(0, 4, 2),
+])  # fmt: skip
+def test_copies_keep_values_and_the_layout_of_views(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    given = view(torch.randn(8, 8))
+    made = copied(given)
+    assert torch.equal(made, given)
+    assert made.data_ptr() != given.data_ptr()
+    if given.stride() != (2, 1):  # windows that overlap become rows of their own
+        assert made.stride() == given.stride()
 
 
 def test_states_differ_by_any_change() -> None:

@@ -15,8 +15,8 @@ from torch.nn import functional as F  # noqa: E402
 
 from statsnet.profiling.capture import OpCall, capture_step  # noqa: E402
 from statsnet.profiling.costs import Cost, cost_of  # noqa: E402
+from statsnet.profiling.made_up import arguments  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
-from statsnet.profiling.replay import arguments  # noqa: E402
 from statsnet.signatures.model import Cluster  # noqa: E402
 from statsnet.signatures.operators import check_argument  # noqa: E402
 

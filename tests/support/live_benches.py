@@ -12,7 +12,8 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
-from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators
+from statsnet.profiling.replay_task import Replayed, ReplayOperators
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import Timing
 from statsnet.synthesis.live_bench import LiveBench

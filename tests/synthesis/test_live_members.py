@@ -21,7 +21,8 @@ from synthesis_builders import TINY, mix_of, moved, play
 from statsnet.errors import DeviceError, MeasurementError, WorkloadError
 from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
-from statsnet.profiling.tasks import Profile, ProfileWorkload, Replayed, ReplayOperators, _slower
+from statsnet.profiling.replay_task import Replayed, ReplayOperators, _slower
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Measurement, Signature, WorkloadName
 from statsnet.signatures.target import target_of_mix

@@ -1,0 +1,68 @@
+"""Whether a workload's successive steps are alike, so that one of them stands for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from statsnet.errors import MeasurementError
+from statsnet.measure.profiler_events import StepEvents, profiling
+from statsnet.profiling.capture import OpCall
+from statsnet.profiling.draws import draw_again
+from statsnet.profiling.joining import Variant, event_shapes
+from statsnet.profiling.timeline import Timeline
+from statsnet.profiling.unseen import Unseen, look_for_unseen
+from statsnet.workloads import Successive
+
+CAPTURES = 3
+"""So many steps are captured to see whether steps are alike; two of those that take longer than SLOW_STEP_S."""
+SLOW_STEP_S = 2.0
+
+
+class StepsVary(Exception):
+    """Successive steps call different operators, or the same at different shapes: no single one stands for all."""
+
+
+class Alike:
+    """Looks at whether successive steps make the calls of the captured one, at its shapes. Steps that were not looked
+    at show themselves by calls that are not found."""
+
+    def __init__(self, capture: Callable[[int], list[OpCall]], turn: Successive, device: str, times: int) -> None:
+        self._capture, self._turn, self._device = capture, turn, device
+        self.calls = capture(0)
+        self._shapes: list[Any] | None = None
+        self._compare(range(1, times))
+
+    def _compare(self, draws: Sequence[int]) -> None:
+        keys = Variant.of(self.calls).keys
+        for draw in draws:
+            if Variant.of(self._capture(draw)).keys != keys:
+                raise StepsVary
+
+    def look(self) -> None:
+        """Profile a step with all threads and shapes. Refuse what the capture has not seen, unless steps vary."""
+        unseen = self._look()
+        try:
+            unseen.check()
+        except MeasurementError:
+            self._compare(range(CAPTURES, 2 * CAPTURES))
+            if any(not self._look().is_too_much for _ in range(CAPTURES)):
+                raise StepsVary from None
+            raise
+
+    def _look(self) -> Unseen:
+        self._turn.prepare()
+        draw_again(0)
+        unseen, events = look_for_unseen(self._turn, self.calls, device=self._device)
+        self._shapes = event_shapes(events, self.calls)
+        return unseen
+
+    def look_again(self, timelines: Sequence[Timeline]) -> None:
+        """After the measured steps, at another draw."""
+        self._turn.prepare()
+        with profiling(self._device, record_shapes=True) as session:
+            self._turn()
+        shapes = event_shapes(StepEvents.take(session), self.calls)
+        known = self._shapes is not None and shapes is not None
+        if len({line.unmatched for line in timelines}) > 1 or (known and shapes != self._shapes):
+            raise StepsVary

@@ -1,0 +1,173 @@
+"""Arguments for an operator from its signature alone: tensors of its shapes and layouts, with made-up values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import torch
+
+from statsnet.signatures.indices import index_bound
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import INFINITE, flatten_tensor_list, is_tensor
+from statsnet.workloads.torch_operators import overload
+
+
+def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments with made-up values: normal floats, indices within bounds."""
+    schema = overload(cluster.op)._schema.arguments
+    high = index_bound(cluster)
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for argument, encoded in zip(schema, cluster.args, strict=False):
+        value = _value(encoded, high, device)
+        if argument.name.endswith("dtype") and value is None and cluster.outputs and cluster.outputs[0]:
+            value = getattr(torch, cluster.outputs[0]["dtype"])
+        if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
+            value = -math.inf  # infinities (masks) are not JSON
+        if argument.name == "offsets" and value is not None:
+            value = _bag_offsets(value, cluster)
+        if argument.name == "offset2bag" and value is not None:
+            value = _bags_of_indices(value, cluster)
+        if argument.name == "device" and value is None:
+            value = torch.device(device)
+        if argument.kwarg_only:
+            keyword[argument.name] = value if value is not None else argument.default_value
+        else:
+            positional.append(value if value is not None else argument.default_value)
+    if any(argument.name == "device" and argument.kwarg_only for argument in schema[len(cluster.args) :]):
+        keyword["device"] = torch.device(device)
+    return positional, keyword
+
+
+def _value(encoded: Any, high: int, device: str) -> Any:
+    if is_tensor(encoded):
+        return _tensor(encoded, high, device)
+    if isinstance(encoded, dict):
+        entries = flatten_tensor_list(encoded["tensors"])
+        return [
+            None if entry is None else _tensor(entry, high, device)
+            for entry in entries
+            for _ in range(1 if entry is None else entry.get("times", 1))
+        ]
+    return float(encoded) if encoded in INFINITE else encoded
+
+
+def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
+    """Bags of equal length over the indices, the argument before the offsets."""
+    indices = int(cluster.args[1]["shape"][0])
+    bags = max(1, offsets.numel())
+    return (torch.arange(bags, device=offsets.device) * (indices // bags)).to(offsets.dtype)
+
+
+def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:
+    """The bag of each index. The bags are the rows of the first argument, the gradient."""
+    bags, indices = int(cluster.args[0]["shape"][0]), max(1, places.numel())
+    return (torch.arange(places.numel(), device=places.device) * bags // indices).to(places.dtype)
+
+
+def _tensor(spec: dict[str, Any], high: int, device: str) -> torch.Tensor:
+    dtype = getattr(torch, spec["dtype"])
+    if spec.get("squares") is not None:
+        return _nested(spec, dtype, device)
+    if spec.get("elements") is not None:
+        return _sparse_matrix(spec, dtype, device)
+    if spec.get("sparse") is not None:
+        return _sparse_rows(spec, dtype, device)
+    shape, strides = spec["shape"], spec.get("strides")
+    if strides is None:
+        out = torch.empty(shape, dtype=dtype, device=device)
+    else:
+        out = torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    stored = out if strides is None or 0 not in strides else out.as_strided(
+        [1 if s == 0 else n for n, s in zip(shape, strides, strict=True)], strides
+    )  # fmt: skip
+    if dtype.is_floating_point or dtype.is_complex:
+        stored.normal_()
+    elif dtype in (torch.uint8, torch.bool):
+        stored.zero_()
+    else:
+        stored.random_(0, max(1, high))
+    return out
+
+
+def _sparse_rows(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A gradient of an embedding: some rows of a table."""
+    rows, *rest = spec["shape"]
+    indices = torch.randint(0, max(1, rows), (1, spec["sparse"]), device=device)
+    values = torch.randn(spec["sparse"], *rest, dtype=dtype, device=device)
+    return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False)
+
+
+def _sparse_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A matrix with as many elements in each row, at random columns: COO or CSR, as the bytes of the indices tell; of
+    blocks, if each index has several elements."""
+    if len(spec["shape"]) != 2:
+        raise NotImplementedError("batches and slices of sparse tensors are not made up")
+    (rows, columns), stored = spec["shape"], spec["sparse"]
+    if spec["elements"] != stored:
+        return _block_matrix(spec, dtype, device)
+    starts = torch.arange(rows + 1, device=device) * stored // max(1, rows)
+    values = torch.randn(stored, dtype=dtype, device=device)
+    places = torch.randint(0, max(1, columns), (stored,), device=device)
+    if spec["index_bytes"] == 2 * 8 * stored:
+        row_of = torch.repeat_interleave(torch.arange(rows, device=device), starts.diff())
+        indices = torch.stack([row_of, places])
+        return torch.sparse_coo_tensor(indices, values, spec["shape"], check_invariants=False, is_coalesced=True)
+    compressed = torch.sparse_compressed_tensor
+    return compressed(starts, places, values, spec["shape"], layout=torch.sparse_csr, check_invariants=False)
+
+
+def _block_matrix(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A matrix in BSR form: the indices' bytes tell how many rows of blocks there are, and so how high a block is."""
+    (rows, columns), blocks = spec["shape"], spec["sparse"]
+    for index_bytes in (8, 4):
+        block_rows = spec["index_bytes"] // index_bytes - blocks - 1
+        if min(blocks, block_rows) <= 0 or rows % block_rows or spec["elements"] % (blocks * (rows // block_rows)):
+            continue
+        high = rows // block_rows
+        wide = spec["elements"] // (blocks * high)
+        if columns % wide == 0:
+            return _blocks(blocks, block_rows, (high, wide), spec["shape"], dtype, device)
+    raise NotImplementedError("the blocks of a sparse tensor do not tile it")
+
+
+def _blocks(
+    blocks: int, block_rows: int, size: tuple[int, int], shape: list[int], dtype: torch.dtype, device: str
+) -> torch.Tensor:
+    starts = torch.arange(block_rows + 1, device=device) * blocks // block_rows
+    places = torch.randint(0, shape[1] // size[1], (blocks,), device=device)
+    values = torch.randn(blocks, *size, dtype=dtype, device=device)
+    compressed = torch.sparse_compressed_tensor
+    return compressed(starts, places, values, shape, layout=torch.sparse_bsr, check_invariants=False)
+
+
+def _nested(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tensor:
+    """A nested tensor with the batch, the longest row, the numbers stored and, as nearly as a linear run of lengths
+    can, the sum of the squares of the lengths."""
+    batch, longest, *rest = spec["shape"]
+    total = spec["elements"] // max(1, math.prod(rest))
+    lengths = nested_lengths(batch, longest, total, spec["squares"])
+    rows = [torch.randn(length, *rest, dtype=dtype, device=device) for length in lengths]
+    return torch.nested.nested_tensor(rows)  # of a jagged one, the tensors inside are captured
+
+
+def nested_lengths(batch: int, longest: int, total: int, squares: int) -> list[int]:
+    """Lengths of a nested tensor's rows: one is `longest`, they add up to `total`, and their squares nearly to
+    `squares`."""
+    if batch <= 1:
+        return [total] * batch
+    left, rows = total - longest, batch - 1
+    mean = left / rows
+    spread = math.sqrt(max(0.0, (squares - longest**2) / rows - mean**2))
+    # Evenly spaced lengths around the mean have this deviation if the outermost are so far from it.
+    reach = spread * math.sqrt(3 * (rows - 1) / (rows + 1)) if rows > 1 else 0.0
+    wanted = [mean + reach * (2 * i / max(1, rows - 1) - 1) for i in range(rows)]
+    lengths = [min(longest, max(0, round(w))) for w in wanted]
+    for i in itertools.cycle(range(rows)):
+        gap = left - sum(lengths)
+        if gap == 0 or all(n in (0, longest) for n in lengths):
+            break
+        lengths[i] = min(longest, max(0, lengths[i] + (gap > 0) - (gap < 0)))
+    return [longest, *lengths]
