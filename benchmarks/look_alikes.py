@@ -86,3 +86,11 @@ FAMILIES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "dlrm": ((22, 24, 26, 28, 30), (56, 60, 64, 68, 72)),
 }
 """Depths (for dlrm: numbers of tables) and widths of each family: 25 members, within a quarter of the middle one."""
+
+HELD_OUT: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "bert": ((20, 22, 24, 26, 28), (928, 992, 1024, 1088, 1120)),
+    "llama": ((28, 30, 32, 34, 36), (1920, 1984, 2048, 2112, 2176)),
+    "resnet": ((14, 15, 16, 17, 18), (80, 88, 96, 104, 112)),
+    "dlrm": ((40, 44, 48, 52, 56), (112, 120, 128, 136, 144)),
+}
+"""Larger ones, which no number in StatsNet was chosen with."""

@@ -8,6 +8,11 @@ one of them, at some level and some batch. The attacker brings the library to th
 signature is nearest; of several that are equally near, any. Counted on fake tensors, so sizes and counts tell members
 apart, but no times: the attack knows less than times would tell. Printed per level: how often it finds the member, with
 a 95 % interval (Wilson), beside chance; and how many members have the very same counts.
+
+An attacker who can run all members with the same batch, software and settings does more: compares whole files. How
+often this finds the member is printed, too: 1 ÷ the number of members whose counts are the same file.
+
+The steps of level coarse were chosen with look_alikes.FAMILIES in sight; with --held-out, the families are others.
 """
 
 from __future__ import annotations
@@ -16,13 +21,14 @@ import argparse
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import csv_tables, look_alikes
 from benchmarks.console import parser, report, start
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.costs import cost_of
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Progress
 from statsnet.signatures.levels import LEVELS, coarsen
@@ -34,7 +40,8 @@ LIBRARY_BATCH = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow:
     """One signature that the attacker was given. `found` is the chance of naming the right member: 1 ÷ the number of
-    nearest ones if it is among them, else 0. `alike` members of the library have the very same counts as it."""
+    nearest ones if it is among them, else 0. `alike` members of the library have the very same counts as it,
+    and `twins` members, run with its batch, the very same file but for times."""
 
     family: str
     member: str
@@ -42,6 +49,7 @@ class TrialRow:
     level: str
     found: float
     alike: int
+    twins: int
 
 
 def main() -> None:
@@ -49,6 +57,7 @@ def main() -> None:
     options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, count nothing")
     options.add_argument("--batches", default="8,6,12,16")
     options.add_argument("--families", default=",".join(look_alikes.FAMILIES))
+    options.add_argument("--held-out", action="store_true", help="look-alikes that no step was chosen with")
     options.add_argument("-o", "--output", type=Path, default=Path("build/reidentification.csv"))
     chosen = options.parse_args()
     rows = csv_tables.read(chosen.kept, TrialRow) if chosen.kept else _all_trials(chosen)
@@ -62,17 +71,17 @@ def _all_trials(chosen: argparse.Namespace) -> list[TrialRow]:
     batches = [int(text) for text in chosen.batches.split(",")]
     rows: list[TrialRow] = []
     for family in chosen.families.split(","):
-        counted = {batch: _family(family, batch) for batch in {LIBRARY_BATCH, *batches}}
+        counted = {batch: _family(family, batch, held_out=chosen.held_out) for batch in {LIBRARY_BATCH, *batches}}
         for level in LEVELS:
-            library = {name: coarsen(s, level) for name, s in counted[LIBRARY_BATCH].items()}
+            library = {name: coarsen(s, level, cost_of) for name, s in counted[LIBRARY_BATCH].items()}
             for batch in batches:
-                given = {name: coarsen(s, level) for name, s in counted[batch].items()}
+                given = {name: coarsen(s, level, cost_of) for name, s in counted[batch].items()}
                 rows += trials(family, level, batch, library, given)
     return rows
 
 
-def _family(family: str, batch: int) -> dict[str, Signature]:
-    depths, widths = look_alikes.FAMILIES[family]
+def _family(family: str, batch: int, *, held_out: bool = False) -> dict[str, Signature]:
+    depths, widths = (look_alikes.HELD_OUT if held_out else look_alikes.FAMILIES)[family]
     signatures = {}
     for depth in depths:
         report(Progress(stage=f"counting {family}, batch {batch}, depth {depth}"))
@@ -91,6 +100,8 @@ def trials(
     """The attack on each of the `given` signatures, by member."""
     features = {name: features_of(s) for name, s in library.items()}
     same = Counter(str(sorted(f.items())) for f in features.values())
+    files = {name: replace(s, measurements=()).id for name, s in given.items()}
+    twins = Counter(files.values())
     rows = []
     for name, signature in given.items():
         wanted = features_of(signature)
@@ -101,6 +112,7 @@ def trials(
                 family=family, member=name, batch=batch, level=level,
                 found=1 / len(nearest) if name in nearest else 0.0,
                 alike=same[str(sorted(features[name].items()))],
+                twins=twins[files[name]],
             )
         )  # fmt: skip
     return rows
@@ -133,14 +145,21 @@ def summed_up(rows: Sequence[TrialRow]) -> str:
     """One line for one level."""
     if not rows:
         return "no trials"
-    rate, chance = sum(r.found for r in rows) / len(rows), 1 / _members(rows)
-    low, high = wilson(rate, len(rows))
+    chance = 1 / _members(rows)
     alike = sorted(r.alike for r in rows)
     middle = alike[len(rows) // 2]
     return (
-        f"{rows[0].level}: found {rate:.1%} ({low:.1%} to {high:.1%}) in {len(rows)} trials, chance {chance:.1%}, "
-        f"{rate / chance:.1f} times as often; same counts: {alike[0]} to {alike[-1]} members, median {middle}"
+        f"{rows[0].level}: chance {chance:.1%}, {len(rows)} trials; found {_rate([r.found for r in rows], chance)}; "
+        f"same counts: {alike[0]} to {alike[-1]} members, median {middle}; "
+        f"whole files of the same batch: {_rate([1 / r.twins for r in rows], chance)}"
     )
+
+
+def _rate(found: Sequence[float], chance: float) -> str:
+    """How often the member was found, with its interval."""
+    rate = sum(found) / len(found)
+    low, high = wilson(rate, len(found))
+    return f"{rate:.1%} ({low:.1%} to {high:.1%}), {rate / chance:.2f} times as often as by chance"
 
 
 def _members(rows: Sequence[TrialRow]) -> float:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from statsnet.errors import StatsNetError
-from statsnet.signatures.model import Signature
+from statsnet.profiling.costs import cost_of
+from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.order import canonical_order
 from statsnet.signatures.privacy import assert_clean
-from statsnet.signatures.rounding import binned_argument, binned_count, half_octave, rounded, without_order
+from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, is_binned_count, rounded, without_order
 
 Arguments = Callable[[str, Sequence[Any]], list[Any]]
 """The arguments of an operator with its values made coarse (profiling.coarse_scalars)."""
@@ -103,17 +106,17 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         place = f"counts.clusters[{i}]"
         if any(binned_argument(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
             yield f"{place}: a size is exact"
-        if cluster.calls != binned_count(cluster.calls):
+        if not is_binned_count(cluster.calls):
             yield f"{place}.calls: a count is exact"
-        for name in ("flops", "bytes_read", "bytes_written"):
-            work = getattr(cluster, name)
-            if work is not None and work != half_octave(round(work)):
-                yield f"{place}.{name} is exact"
+        if not _follows_from_sizes(cluster):
+            yield f"{place}: its work is told more exactly than its sizes are"
     sizes = [getattr(signature.memory, name) for name in signature.memory.__slots__]
-    if any(size is not None and size != half_octave(size) for size in (*sizes, signature.batch)):
-        yield "counts.memory or batch: a size is exact"
+    if any(size is not None and size != in_steps(size, MEMORY_STEP) for size in sizes):
+        yield "counts.memory: a size is exact"
+    if any(n is not None and n != in_steps(n, 2) for n in (signature.batch, signature.shape_variants)):
+        yield "batch or counts.shape_variants: a size is exact"
     for i, motif in enumerate(signature.motifs):
-        if motif.count != binned_count(motif.count) or (motif.count < 2 and len(motif.clusters) > 1):
+        if not is_binned_count(motif.count) or (motif.count < FEWEST_IN_A_MOTIF and len(motif.clusters) > 1):
             yield f"counts.motifs[{i}]: it is rare, or counted exactly"
     for i, measurement in enumerate(signature.measurements):
         times = (*measurement.step_latency_s, *measurement.cluster_time_s, measurement.framework_time_s)
@@ -122,6 +125,16 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         kernels = measurement.gpu.kernels if measurement.gpu else ()
         if any(k.grid or k.block or _has_more_digits(k.time_s) for k in kernels):
             yield f"measurements[{i}].gpu.kernels: grids, blocks or exact times"
+
+
+def _follows_from_sizes(cluster: Cluster) -> bool:
+    """Whether a cluster's FLOPs and bytes are those of its sizes, or a mean of several clusters in half octaves."""
+    told = (cluster.flops, cluster.bytes_read, cluster.bytes_written)
+    if all(value is None or value == half_octave(round(value)) for value in told):
+        return True
+    work = cost_of(cluster.op, cluster.args, cluster.outputs)
+    ought = (work.flops, work.bytes_read, work.bytes_written) if work else (math.inf,) * 3
+    return all(a is not None and math.isclose(a, b, rel_tol=1e-8) for a, b in zip(told, ought, strict=True))
 
 
 def _has_more_digits(value: float | None) -> bool:

@@ -125,12 +125,13 @@ def profile(
 
 def write_signature(signature: Signature, path: str | None, json_path: str | None, *, level: Level) -> None:
     """The signature at a level into its files, and what there is to read of it onto the terminal."""
+    from statsnet.profiling.costs import cost_of
     from statsnet.reporting.signature import signature_report
     from statsnet.signatures.levels import coarsen
     from statsnet.signatures.privacy import assert_clean
     from statsnet.signatures.storage import save_signature
 
-    signature = coarsen(signature, level)
+    signature = coarsen(signature, level, cost_of)
     files = dict.fromkeys(name for name in (path, json_path) if name not in (None, output.STDOUT))
     for name in files:
         save_signature(name, signature)

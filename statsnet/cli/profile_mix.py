@@ -38,6 +38,7 @@ def profile_mix(
     output.check_folder(Path(folder))
     options.require_device(device)
     from statsnet.measure.process import measuring_environment
+    from statsnet.profiling.costs import cost_of
     from statsnet.profiling.members import members_of, profile_members, profiled_signature
     from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.signatures.levels import coarsen
@@ -47,7 +48,7 @@ def profile_mix(
         with output.progress() as show:
             signature, notes = profiled_signature(task, counters, report=show)
         output.print_notes([*notes, *notes_of(signature)])
-        return coarsen(signature, level)
+        return coarsen(signature, level, cost_of)
 
     members, failed = members_of(requests), []
     try:

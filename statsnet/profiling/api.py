@@ -30,6 +30,7 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.capture import CaptureMode, OpCall, capturing
+from statsnet.profiling.costs import cost_of
 from statsnet.profiling.joining import StepJoin, Variant
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
@@ -153,7 +154,7 @@ class profile:
                 hint="run the loop longer (30 steps are good), and call step() at the end of each",
             )
         self._check_captured()
-        signature = coarsen(self._build(), self._level)
+        signature = coarsen(self._build(), self._level, cost_of)
         if self._output is not None:
             save_signature(self._output, signature)
         self.signature = signature

@@ -25,7 +25,7 @@ PRIVACY_NOTES = {
     "full": "level full: exact dims are in the file, and much of an architecture can be told from them.",
     "statistical": "level statistical: exact dims are in the file, and much of an architecture can be told from them; "
     "the order of layers is not.",
-    "coarse": "level coarse: dims, counts, work and sizes of memory are in half octaves, times have two digits.",
+    "coarse": "level coarse: sizes and counts are rounded; work, times and memory are those of such a step.",
 }
 SHOWN_UNCOVERED = 8
 _HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (one step of a recording)"}

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel
 from statsnet.signatures.model import Cluster, Measurement, Motif, Signature
@@ -91,3 +92,51 @@ def _counter(name: str, rows: Sequence[tuple[float | None, float | None]]) -> fl
     if not total:
         return math.fsum(value for _, value in known) / len(known)
     return math.fsum(time_s * value for time_s, value in known) / total
+
+
+def folded(signature: Signature, share: float) -> list[list[int]]:
+    """Equal clusters together, and each rare one with the nearest of its operator, phase and kernel classes."""
+    work = _shares(signature)
+    kinds: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for i, cluster in enumerate(signature.clusters):
+        classes = tuple(m.kernel_class[i] for m in signature.measurements)
+        kinds[cluster.op, cluster.phase, cluster.flops is None, classes].append(i)
+    groups: list[list[int]] = []
+    for kind in kinds.values():
+        ranked = sorted(kind, key=lambda i: (-work[i], _size(signature.clusters[i]), i))
+        leaders: dict[str, list[int]] = {}
+        for i in ranked:
+            cluster = signature.clusters[i]
+            same = leaders.get(_identity(cluster))
+            if same is not None:
+                same.append(i)
+            elif leaders and work[i] < share:
+                nearest = min(leaders.values(), key=lambda g: _distance(signature.clusters[g[0]], cluster))
+                nearest.append(i)
+            else:
+                leaders[_identity(cluster)] = [i]
+        groups += leaders.values()
+    return groups
+
+
+def _identity(cluster: Cluster) -> str:
+    return repr((cluster.args, cluster.outputs, cluster.skew))
+
+
+def _shares(signature: Signature) -> list[float]:
+    """Each cluster's largest share: of FLOPs, of bytes, and of each measurement's time."""
+    columns = [
+        [c.calls * (c.flops or 0.0) for c in signature.clusters],
+        [c.calls * (c.bytes_moved or 0.0) for c in signature.clusters],
+        *([t or 0.0 for t in m.cluster_time_s] for m in signature.measurements),
+    ]
+    totals = [math.fsum(column) or 1.0 for column in columns]
+    return [max(c[i] / t for c, t in zip(columns, totals, strict=True)) for i in range(len(signature.clusters))]
+
+
+def _size(cluster: Cluster) -> float:
+    return math.log2(1 + (cluster.bytes_moved or 0.0))
+
+
+def _distance(a: Cluster, b: Cluster) -> float:
+    return abs(_size(a) - _size(b))

@@ -23,35 +23,53 @@ def half_octave(value: int) -> int:
     return best if value > 0 else -best
 
 
+def binned_size(value: int) -> int:
+    """A size of a tensor, of the same sign. In half octaves; but from 16 to 64, where tables and heads are counted, in
+    powers of two; and from 65,536 on, where rows of tables are, in powers of four. It is its own bin."""
+    size = abs(value)
+    if SMALL < size < 79:  # 64 and 96 meet at 78.4
+        ratio = 2
+    elif 56_756 <= size < 2**63 - 1:  # 49,152 and 65,536 meet at 56,755.7
+        ratio = 4
+    else:
+        return half_octave(value)
+    return int(math.copysign(1, value)) * min(in_steps(size, ratio), 4**31)
+
+
+def in_steps(value: float, ratio: int) -> int:
+    """The nearest of 1, `ratio`, `ratio`² …, by ratio; 0 for less than a half."""
+    return 0 if value < 0.5 else int(ratio ** max(0, round(math.log2(value) / math.log2(ratio))))
+
+
 def rounded(value: float, digits: int = 2) -> float:
     """With so many significant digits."""
     return float(f"{value:.{digits}g}")
 
 
-def binned_count(count: float) -> float:
-    """Counts of at least one in half octaves; shares of a call with one digit."""
-    return half_octave(round(count)) if count >= 1 else rounded(count, 1)
+def is_binned_count(count: float) -> bool:
+    """Whether a count is one of a coarse signature: a power of two, or a share of a call with one digit."""
+    return count == rounded(count, 1) if count < 1 else count == in_steps(count, 2)
 
 
 def binned_argument(arg: Any) -> Any:
-    """An encoded argument with its sizes in half octaves, and the layouts that go with them."""
+    """An encoded argument with its sizes rounded, and the layouts that go with them."""
     if isinstance(arg, dict):
         return binned_list(arg["tensors"]) if "tensors" in arg else binned_tensor(arg)
     if isinstance(arg, list):
         return [binned_argument(a) for a in arg]
     if isinstance(arg, int) and not isinstance(arg, bool) and abs(arg) > SMALL:
-        return half_octave(arg)
+        return binned_size(arg)
     return arg
 
 
 def binned_tensor(tensor: dict[str, Any]) -> dict[str, Any]:
-    """A tensor's sizes, and all that is counted of it, in half octaves. What has strides stays in the same order of
+    """A tensor's sizes, and all that is counted of it, rounded. What has strides stays in the same order of
     axes, broadcast axes stay broadcast, and nothing lies between its elements."""
     out = {name: value for name, value in tensor.items() if name != "strides"}
-    out["shape"] = [half_octave(n) for n in tensor["shape"]]
+    out["shape"] = [binned_size(n) for n in tensor["shape"]]
     for name in ("high", "sparse", "elements", "index_bytes", "squares", "times"):
         if name in out:
-            out[name] = half_octave(out[name])
+            out[name] = binned_size(out[name])
     if "strides" in tensor:
         out["strides"] = _dense(out["shape"], tensor["strides"])
     return out

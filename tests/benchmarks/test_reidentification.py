@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.reidentification import summed_up, trials, wilson
+from statsnet.profiling.costs import cost_of
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.model import Cluster, Memory, Signature
 
@@ -23,10 +24,10 @@ def test_what_differs_is_found_and_what_is_alike_is_guessed() -> None:
     full = {str(n): product(n) for n in (764, 768, 772, 400)}
     rows = trials("squares", "full", 8, full, full)
     assert [row.found for row in rows] == [1.0] * 4
-    coarse = {name: coarsen(s, "coarse") for name, s in full.items()}
+    coarse = {name: coarsen(s, "coarse", cost_of) for name, s in full.items()}
     rows = trials("squares", "coarse", 8, coarse, coarse)
-    assert [(row.found, row.alike) for row in rows] == [(pytest.approx(1 / 3), 3)] * 3 + [(1.0, 1)]
-    assert summed_up(rows).startswith("coarse: found 50.0%")
+    assert [(row.found, row.alike, row.twins) for row in rows] == [(pytest.approx(1 / 3), 3, 3)] * 3 + [(1.0, 1, 1)]
+    assert summed_up(rows).startswith("coarse: chance 25.0%, 4 trials; found 50.0%")
 
 
 def test_wilsons_interval_by_hand() -> None:

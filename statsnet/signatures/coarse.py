@@ -1,0 +1,211 @@
+"""A signature at level `coarse`: all of its numbers follow from few that are rounded.
+
+Each number that is rounded alone has limits of its own, and many such limits tell models apart that differ little. So
+sizes of tensors are rounded; calls are rounded together, relative to one of them; FLOPs and bytes are those of the
+rounded sizes; which clusters are rare follows from these. Times and memory are scaled as the work of a step was: rates
+stay true, a step's length does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
+from typing import Any, Protocol
+
+from statsnet.signatures.gpu import SUM_COUNTERS, GpuActivity
+from statsnet.signatures.merging import folded, merge
+from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew
+from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, rounded
+
+FEWEST_IN_A_MOTIF = 2
+"""A motif that occurs less often in a step is not told."""
+
+FEWEST_REPEATS = 4
+"""Calls that are fewer are not those of layers that repeat."""
+
+COMMON = 0.2
+"""Share of the clusters of layers that repeat whose calls may stand for the number of layers."""
+
+LAYER_STEP, OTHER_STEP, MEMORY_STEP = 8, 4, 16
+"""Ratios from one step to the next: of the number of layers, of other counts, of sizes of memory."""
+
+
+class Work(Protocol):
+    """FLOPs and bytes of a call."""
+
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes_read(self) -> float: ...
+    @property
+    def bytes_written(self) -> float: ...
+
+
+CostOf = Callable[[str, Sequence[Any], Sequence[Any]], Work | None]
+"""Work of an operator's call, by its name, encoded arguments and outputs; None if it has no formula."""
+
+
+def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
+    """The signature with all numbers rounded; clusters below the share `rare` are folded into others."""
+    binned = replace(signature, clusters=tuple(map(_binned_sizes, signature.clusters)))
+    binned = merge(binned, folded(binned, 0.0))
+    counts = _Counts.of([c.calls for c in binned.clusters])
+    clusters = (_with_work(replace(c, calls=counts.binned(c.calls)), cost_of) for c in binned.clusters)
+    binned = replace(binned, clusters=tuple(clusters))
+    groups = folded(binned, rare)
+    few = merge(binned, groups)
+    clusters = (c if len(group) == 1 else _binned_mean(c) for c, group in zip(few.clusters, groups, strict=True))
+    few = replace(few, clusters=tuple(clusters), motifs=_common_motifs(few.motifs, counts))
+    scale = _Scale.of(signature, few)
+    return replace(
+        few,
+        memory=_memory(signature.memory, scale),
+        batch=None if signature.batch is None else max(1, in_steps(signature.batch, 2)),
+        shape_variants=max(1, in_steps(signature.shape_variants, 2)),
+        inputs=None,
+        measurements=tuple(_times(m, scale) for m in few.measurements),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """How calls are rounded: `layers` is the number that many clusters share, and stands for how often layers repeat.
+    It is told in large steps; the others in powers of two of it, so no other limit tells how many layers there are."""
+
+    layers: float
+
+    @classmethod
+    def of(cls, calls: Sequence[float]) -> _Counts:
+        repeats = Counter(n for n in calls if n >= FEWEST_REPEATS)
+        return cls(layers=min((n for n in repeats if repeats[n] >= COMMON * repeats.total()), default=math.inf))
+
+    def binned(self, count: float) -> float:
+        if count < 1:
+            return rounded(count, 1)
+        if count < FEWEST_IN_A_MOTIF + 0.5:
+            return float(round(count))
+        if count < self.layers / 2:
+            return float(in_steps(count, OTHER_STEP))
+        return float(in_steps(count / self.layers, 2) * in_steps(self.layers, LAYER_STEP))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    """A coarse step over the exact one: in work, and in calls."""
+
+    work: float
+    calls: float
+
+    @classmethod
+    def of(cls, exact: Signature, coarse: Signature) -> _Scale:
+        calls = coarse.calls_per_step / exact.calls_per_step if exact.calls_per_step else 1.0
+        same = exact.bytes_per_step > 0 and coarse.bytes_per_step > 0
+        return cls(work=coarse.bytes_per_step / exact.bytes_per_step if same else calls, calls=calls)
+
+
+def _binned_sizes(cluster: Cluster) -> Cluster:
+    args, outputs = (tuple(map(binned_argument, values)) for values in (cluster.args, cluster.outputs))
+    return replace(
+        cluster, args=args, outputs=outputs, skew=None if cluster.skew is None else _binned_skew(cluster.skew)
+    )
+
+
+def _binned_skew(skew: Skew) -> Skew:
+    return Skew(
+        distinct_share=rounded(skew.distinct_share, 1),
+        top1pct_share=rounded(skew.top1pct_share, 1),
+        zipf=round(skew.zipf, 1),
+    )
+
+
+def _with_work(cluster: Cluster, cost_of: CostOf) -> Cluster:
+    """The work that follows from the cluster's sizes. Where no formula fits, that which was known, in steps."""
+    if cluster.flops is None and cluster.bytes_moved is None:
+        return cluster
+    work = cost_of(cluster.op, cluster.args, cluster.outputs)
+    if work is None:
+        return _binned_mean(cluster)
+    return replace(cluster, flops=work.flops, bytes_read=work.bytes_read, bytes_written=work.bytes_written)
+
+
+def _binned_mean(cluster: Cluster) -> Cluster:
+    """Calls and work of a cluster that stands for several."""
+
+    def binned(value: float | None) -> float | None:
+        return None if value is None else half_octave(round(value))
+
+    return replace(
+        cluster,
+        calls=float(in_steps(cluster.calls, 2)) if cluster.calls >= 1 else rounded(cluster.calls, 1),
+        flops=binned(cluster.flops),
+        bytes_read=binned(cluster.bytes_read),
+        bytes_written=binned(cluster.bytes_written),
+    )
+
+
+def _common_motifs(motifs: Sequence[Motif], counts: _Counts) -> tuple[Motif, ...]:
+    """Motifs that occur once in a step become their clusters, each alone."""
+    sums: dict[tuple[int, ...], float] = defaultdict(float)
+    for motif in motifs:
+        parts = [motif.clusters] if motif.count >= FEWEST_IN_A_MOTIF else [(i,) for i in motif.clusters]
+        for part in parts:
+            sums[part] += motif.count
+    return tuple(Motif(clusters=clusters, count=counts.binned(count)) for clusters, count in sums.items())
+
+
+def _memory(memory: Memory, scale: _Scale) -> Memory:
+    sizes = {f.name: getattr(memory, f.name) for f in fields(Memory)}
+    return Memory(**{n: None if v is None else in_steps(v * scale.work, MEMORY_STEP) for n, v in sizes.items()})
+
+
+def _times(measurement: Measurement, scale: _Scale) -> Measurement:
+    def two(value: float | None) -> float | None:
+        return None if value is None else rounded(value)
+
+    measurement = measurement.scale_times(scale.work)
+    steps = measurement.step_latency_s
+    return replace(
+        measurement,
+        step_latency_s=(rounded(median(steps)),) * min(len(steps), 3) if steps else (),
+        warmup_latency_s=(),
+        profiled_latency_s=(),
+        unmatched_calls=None,
+        recording_s=None,
+        cluster_time_s=tuple(map(two, measurement.cluster_time_s)),
+        launches=_scaled_calls(measurement.launches, scale),
+        framework_time_s=two(measurement.framework_time_s),
+        idle_time_s=two(measurement.idle_time_s),
+        unexplained_share=two(measurement.unexplained_share),
+        coefficient_of_variation=two(measurement.coefficient_of_variation),
+        gpu=None if measurement.gpu is None else _gpu(measurement.gpu, scale),
+    )
+
+
+def _scaled_calls(count: float, scale: _Scale) -> float:
+    """A count of a step that follows its calls."""
+    count *= scale.calls
+    return float(in_steps(count, 2)) if count >= 1 else rounded(count, 1)
+
+
+def _gpu(gpu: GpuActivity, scale: _Scale) -> GpuActivity:
+    kernels = (
+        replace(k, grid=None, block=None, launches=_scaled_calls(k.launches, scale), time_s=rounded(k.time_s))
+        for k in gpu.kernels
+    )
+    counters = {
+        name: tuple(None if v is None else rounded(v * (scale.work if name in SUM_COUNTERS else 1.0)) for v in values)
+        for name, values in gpu.counters.clusters.items()
+    }
+    energy = gpu.power.energy_j_per_step
+    return replace(
+        gpu,
+        busy_time_s=rounded(gpu.busy_time_s),
+        kernels=tuple(kernels),
+        duration_log2_us=tuple((b, _scaled_calls(n, scale)) for b, n in gpu.duration_log2_us),
+        gap_log2_us=tuple((b, _scaled_calls(n, scale)) for b, n in gpu.gap_log2_us),
+        power=replace(gpu.power, energy_j_per_step=None if energy is None else rounded(energy * scale.work)),
+        counters=replace(gpu.counters, clusters=counters),
+    )
