@@ -24,6 +24,9 @@ LONGEST_NAMED = 5
 _COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
 _ENGINE = "autograd::engine::"
 _NO_OPERATORS = frozenset(("autograd", "cuda", "profiler", "prim", "c10d", "record_param_comms", "statsnet", "segment"))
+_TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
+"""Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
+have copies that the captured one lacks, and nothing is hidden in them."""
 _FORWARD_MODE = "aten._has_same_storage_numel.default"
 """Asked whenever a tensor gets a tangent."""
 _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
@@ -158,6 +161,8 @@ def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], se
     """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
     if id(event) in taken:
         return True
+    if event.name.endswith(_TAKES_GRADIENTS):
+        return False
     inside: dict[str, float] = defaultdict(float)
     holds = [_add_unseen(child, taken, known, inside) for child in event.children]
     if not any(holds) and joined_name(event) not in known and _computes(event.name):
