@@ -14,6 +14,7 @@ from statsnet.recordings.arguments import (
     dtype_of_type,
     of_execution_trace,
     parsed,
+    plain,
     split_list_type,
     stand_in_tensor,
 )
@@ -130,7 +131,7 @@ KINDS = ["Tensor(float)", "GenericList[Tensor(float),Int]", "Int", "x", "float",
 def test_whatever_a_file_holds_becomes_a_valid_argument(value: object, shape: object, kind: str, name: str) -> None:
     describer = Describer()
     traced = of_execution_trace([value, value], [shape, shape], [kind, kind], [shape])
-    recorded = Arguments([shape, value], [kind, kind], [value], [value, shape])
+    recorded = Arguments([shape, value], [kind, kind], [value], [plain(value), plain(shape)])  # as readers give them
     for found in (
         describer.describe_with_results(name, "", traced, traced), describer.describe(name, recorded),
     ):  # fmt: skip
