@@ -12,13 +12,15 @@ from cli_support import GOLDEN
 from device_tables import gemm_rows, plain_table, write_table
 
 from benchmarks import record_devices
-from benchmarks.diagnostics import cut_risk, left_out_devices
+from benchmarks.diagnostics import cut_risk, left_out_devices, predicted_step
 from statsnet.devices.cut_risk import load_risk
 from statsnet.devices.device_record import build_record, load_record, save_record
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 from statsnet.errors import StatsNetError
+from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.storage import load_signature, save_signature
+from statsnet.units import format_duration
 
 Program = Callable[..., None]
 
@@ -97,3 +99,16 @@ def test_a_record_alone_has_no_device_that_checks(tmp_path: Path, call: Program)
     with pytest.raises(StatsNetError, match="no other record knows enough"):
         call(left_out_devices.main, "--device", tmp_path / "acme-one.json", "--mix", f"{name.domain}:1",
              "--mode", mode, "--profiles", tmp_path / "db")  # fmt: skip
+
+
+def test_a_proxys_step_is_predicted_for_the_device_that_it_was_made_for(
+    call: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As its fit.json says, which came from the same record."""
+    folder = Path(__file__).parents[2] / "generated" / "serving-llm-h100"
+    fit = open_proxy(folder).fit()
+    assert fit is not None
+    call(predicted_step.main, folder, "nvidia-h100-sxm")
+    assert capsys.readouterr().out == f"nvidia-h100-sxm: {format_duration(fit.summary.step_latency_s)}\n"
+    with pytest.raises(StatsNetError, match="names no recorded device"):
+        call(predicted_step.main, folder, "acme-1")
