@@ -193,7 +193,8 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
         before, bound = bound, _bound(costs, rows, budget_s, setup.mode)
         if bound > (1 - LEAST_GAIN) * before or setup.deadline.passed:
             break
-    measured += _operators_alone(target, budget_s, bench, speed, BlockCosts.of(measured, setup.dtype, idle_s))
+    if not measured or not setup.deadline.passed:
+        measured += _operators_alone(target, budget_s, bench, speed, BlockCosts.of(measured, setup.dtype, idle_s))
     if not measured:
         raise StatsNetError(
             "no block stands for any operator of this mix",
