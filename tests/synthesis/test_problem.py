@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from live_benches import answers
+from live_benches import answers, with_setup
 from synthesis_builders import BUDGET_S, GEMM, RELU, SimulatedBench, mix_of, play, small_problem, small_signature
 
+from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.synthesis import bench as benches
@@ -32,6 +33,16 @@ def test_candidates_are_measured_until_the_next_ones_promise_nothing(
     first, second, alone = (task.blocks for task in tasks if isinstance(task, MeasureBlocks))
     assert (len(first), len(second)) == (4, 4)
     assert {block.kind for block in alone} == {"operator"}
+
+
+def test_after_the_deadline_the_first_candidates_are_enough(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problems, "AT_A_TIME", 4)
+    tasks = play(monkeypatch, benches, answers(profile))
+    late = with_setup(bench, deadline=Deadline(ends_at_s=0.0, clock=lambda: 1.0))
+    prepare(mix_of(profile), late, ProxyRequest(mix_text="a mix"), Design())
+    assert [len(task.blocks) for task in tasks if isinstance(task, MeasureBlocks)] == [4]
 
 
 def test_a_budget_that_is_asked_for_is_meant_at_the_present_speed(
