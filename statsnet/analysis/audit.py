@@ -24,8 +24,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"(kind|schema_version|level|counts\.flops_per_multiply_add)$", "what kind of file it is"),
     (r"(id|.*\.signature|spec|subject\.id|network_sha256)$", "which file it is, as a hash of its content"),
     (r"(.*\.)?(environment|reference_environment)(\.|$)", "device, software and settings"),
-    (r"workload\.|(.*\.)?members?(\[\])?$|mix\[\]\.(name|preset)|members\[\]\.name|title$|notes$|.*members\[\]$",
-     "names"),
+    (r"workload\.|(.*\.)?members?(\[\])?$|.*members\[\]$|(mix|members)\[\]\.(name|preset)$|title$|notes$", "names"),
     (r"counts\.clusters\[\]\.(args|outputs)", "sizes, types and layouts of tensors; arguments of operators"),
     (r"counts\.clusters\[\]\.skew", "how unevenly embeddings are read"),
     (r"counts\.clusters\[\]\.(op|phase|category)", "which operators run"),
@@ -149,9 +148,9 @@ PATH_OR_ADDRESS = re.compile(
 def problems_of_texts(data: Mapping[str, Any]) -> list[str]:
     """Texts of a spec, a fit or a result that look like a path, a file's name or an address."""
     return [
-        f"{field} says {text[:60]!r}, which looks like a path, a file or an address"
+        f"{field} says {value[:60]!r}, which looks like a path, a file or an address"
         for field, value in _leaves(data, "")
-        if isinstance(value, str) and PATH_OR_ADDRESS.search(text := value)
+        if isinstance(value, str) and PATH_OR_ADDRESS.search(value)
     ]
 
 

@@ -12,7 +12,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.levels import LEVELS
 
 if TYPE_CHECKING:
-    from statsnet.analysis.audit import AuditedFile
+    from statsnet.analysis.audit import Arguments, AuditedFile
     from statsnet.signatures.model import Level
 
 
@@ -85,7 +85,7 @@ def _read(path: Path) -> dict[str, Any]:
     return read_json(path, max_bytes=max(kind.max_bytes for kind in KINDS.values()))
 
 
-def _coarse_arguments() -> Any:
+def _coarse_arguments() -> Arguments | None:
     """How arguments ought to look, which torch's schemas tell; None without torch."""
     try:
         from statsnet.profiling.coarse_scalars import coarse_arguments

@@ -20,7 +20,7 @@ MISSING = "–"
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
     """A table whose first `left` columns hold words (aligned left) and the others figures (right)."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(title=shown(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     made.show_edge = False
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number < left else "right", overflow="fold")
@@ -31,7 +31,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
 
 def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     """Names and values side by side, without a head."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+    made = Table(title=shown(title), title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
     made.add_column(justify="left", no_wrap=True)
     made.add_column(justify="left", overflow="fold")
     for name, value in rows:

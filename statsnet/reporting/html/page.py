@@ -10,9 +10,9 @@ from html import escape
 
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --card: #f6f8fa; --edge: #d0d7de; --text: #1f2328; --grey: #59636e;
-  --link: #0969da; --bad: #9a3412; }
+  --link: #0969da; }
 @media (prefers-color-scheme: dark) { :root { --page: #0d1117; --card: #161b22; --edge: #30363d; --text: #e6edf3;
-  --grey: #9198a1; --link: #4493f8; --bad: #f0883e; } }
+  --grey: #9198a1; --link: #4493f8; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 1200px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif;
@@ -66,6 +66,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 def page(title: str, body: str, *, scripts: str = "") -> str:
     """A whole page. `body` and `scripts` are HTML; `title` is text."""
+    copy = f"<script>{COPY}</script>" if "<button" in body else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -79,7 +80,7 @@ def page(title: str, body: str, *, scripts: str = "") -> str:
 <h1>{escape(title)}</h1>
 {body}
 {scripts}
-<script>{COPY}</script>
+{copy}
 </body>
 </html>
 """
