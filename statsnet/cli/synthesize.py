@@ -254,7 +254,7 @@ def _search_journal(path: Path) -> Iterator[Path]:
 
 def _search_files(record: dict[str, Any]) -> dict[str, str]:
     """The texts of search.json and front.svg."""
-    from statsnet.reporting.front import front_svg
+    from statsnet.reporting.front import SearchRecord, front_svg
     from statsnet.signatures.canonical import canonical_json
 
-    return {"search.json": canonical_json(record), "front.svg": front_svg(record)}
+    return {"search.json": canonical_json(record), "front.svg": front_svg(SearchRecord.of(record))}

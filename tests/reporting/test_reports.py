@@ -92,15 +92,18 @@ def test_text_of_a_file_is_made_harmless() -> None:
 
 def test_the_picture_of_a_search() -> None:
     pytest.importorskip("matplotlib")
-    from statsnet.reporting.front import front_svg
+    from statsnet.reporting.front import SearchRecord, front_svg
 
     tried = [{"number": n, "step_latency_s": s, "error": e} for n, s, e in ((0, 0.01, 0.5), (1, 0.005, 0.7))]
-    record = {"tried": tried, "front": [0, 1], "chosen": 0, "usual": None, "budget_s": 0.01}
+    data = {"tried": tried, "front": [0, 1], "chosen": 0, "usual": None, "budget_s": 0.01}
+    record = SearchRecord.of(data)
     picture = front_svg(record)
     assert picture == front_svg(record)
     for text in ("Pareto front", "step time, ms", "chosen"):
         assert text in picture
     assert "usual" not in picture
+    with pytest.raises(ValueError, match="not tried"):
+        SearchRecord.of(data | {"chosen": 2})
 
 
 def test_what_a_gpu_did_is_shown_with_what_is_not_known_of_it(golden: Signature) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from statsnet.analysis.database import NamedSignature
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.proxy.spec import SEARCH_FILES
+from statsnet.reporting.front import load_search
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_profiles import mix_section, profiles_section
 from statsnet.reporting.html.of_proxy import proxy_section
@@ -104,23 +103,9 @@ def _proxy(spec: Path, name: str, command: str) -> Section:
         name,
         storage.load_spec(spec),
         storage.load_fit(fit) if fit.is_file() else None,
-        _search(search) if search.is_file() else None,
+        load_search(search) if search.is_file() else None,
         command,
     )
-
-
-def _search(path: Path) -> dict[str, Any]:
-    data = read_json(path, max_bytes=KINDS["statsnet.fit"].max_bytes)
-    try:
-        for row in data["tried"]:
-            if not all(isinstance(row[key], (int, float)) for key in ("number", "step_latency_s", "error")):
-                raise TypeError("a figure of a design is no number")
-        json.dumps([data["front"], data["chosen"]])
-    except (KeyError, TypeError) as error:
-        raise FileFormatError(
-            f"'{path}' is damaged", cause=f"{error}", hint="synthesize the proxy again, or remove the file"
-        ) from error
-    return data
 
 
 def _of_folder(folder: Path) -> _Folder:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from statsnet.reporting.front import SearchRecord
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_towers import towers_picture
 from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
@@ -15,7 +15,7 @@ from statsnet.units import format_duration
 
 
 def proxy_section(
-    name: str, spec: ProxySpec, fit: Fit | None, search: Mapping[str, Any] | None = None, command: str = ""
+    name: str, spec: ProxySpec, fit: Fit | None, search: SearchRecord | None = None, command: str = ""
 ) -> Section:
     pictures: list[Picture | None] = [towers_picture(spec), _members(spec)]
     if fit is not None:
@@ -146,26 +146,24 @@ def _rounds(fit: Fit, where: str) -> Picture | None:
     return cloud("Rounds", note, series, table("", columns, lines), x="round", y="error", log=False)
 
 
-def _front(search: Mapping[str, Any]) -> Picture:
+def _front(search: SearchRecord) -> Picture:
     """The designs that were tried: error against step time."""
-    tried = list(search["tried"])
-    front = sorted((1e3 * t["step_latency_s"], t["error"]) for t in tried if t["number"] in set(search["front"]))
-    groups = {"tried": [t for t in tried if t["number"] != search["chosen"]]}
-    groups["chosen"] = [t for t in tried if t["number"] == search["chosen"]]
+    front = sorted((1e3 * t.step_latency_s, t.error) for t in search.tried if t.number in set(search.front))
+    groups = {
+        "tried": [t for t in search.tried if t.number != search.chosen],
+        "chosen": [t for t in search.tried if t.number == search.chosen],
+    }
     series = [
         Series(
             name=name,
-            x=[1e3 * t["step_latency_s"] for t in of_one],
-            y=[t["error"] for t in of_one],
+            x=[1e3 * t.step_latency_s for t in of_one],
+            y=[t.error for t in of_one],
             sizes=[14 if name == "chosen" else 8] * len(of_one),
-            shown=[
-                f"design {t['number']}: error {t['error']:.3g}, step {format_duration(t['step_latency_s'])}"
-                for t in of_one
-            ],
+            shown=[f"design {t.number}: error {t.error:.3g}, step {format_duration(t.step_latency_s)}" for t in of_one],
         )
         for name, of_one in groups.items()
     ]
-    lines = [(str(t["number"]), f"{t['error']:.3g}", format_duration(t["step_latency_s"])) for t in tried[:SHOWN_ROWS]]
+    lines = [(str(t.number), f"{t.error:.3g}", format_duration(t.step_latency_s)) for t in search.tried[:SHOWN_ROWS]]
     drawn = line_trace("Pareto front", [x for x, _ in front], [y for _, y in front])
     return cloud(
         "The search: error against step time",
