@@ -74,7 +74,9 @@ def profile(
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
-    _check_arguments(workload, mix, "checked" if check and json_path is None and path is None else path, json_path)
+    _check_arguments(workload, mix)
+    if not check or path is not None or json_path is not None:
+        output.check_signature_output(path, json_path)
     if check and (mix is not None or device == "meta"):
         raise UsageError(
             f"--check was given with {'--mix' if mix else '--device meta'}",
@@ -89,7 +91,7 @@ def profile(
 
         profile_mix(
             mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
-            min_time_s=min_time_s,            notes_of=_throttling,
+            min_time_s=min_time_s, notes_of=_throttling,
         )  # fmt: skip
         return
     assert workload is not None
@@ -157,13 +159,12 @@ def _check_counts(model: Model, device: str) -> bool:
     return found.flops_agree and found.calls_agree
 
 
-def _check_arguments(workload: str | None, mix: str | None, path: str | None, json_path: str | None) -> None:
+def _check_arguments(workload: str | None, mix: str | None) -> None:
     if (workload is None) == (mix is None):
         raise UsageError(
             "no workload was given" if mix is None else "a workload and --mix were both given",
             hint="give a workload, which `statsnet list` shows, or --mix FILE",
         )
-    output.check_signature_output(path, json_path)
 
 
 def _check_counting(counters: str, device: str, setting: str | None) -> None:

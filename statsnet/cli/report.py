@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from statsnet.cli import output
+from statsnet.cli import options, output
 from statsnet.cli.json_option import check_no_input
 from statsnet.units import plural
 
@@ -34,11 +33,9 @@ def report(files: tuple[str, ...], path: str, title: str) -> None:
     output.check_file(path)
     found = read_inputs(files)
     check_no_input(path, found.paths)
-    made_by = shlex.join(["statsnet", "report", *files, "-o", path, *_given_title(title)])
+    made_by = shlex.join(
+        ["statsnet", "report", *files, "-o", path, *(("--title", title) if options.was_given("title") else ())]
+    )
     text = document(title, found.sections, made_by, notes=found.notes)
     write_text_atomically(Path(path), text)
     click.echo(f"written to {path}: {plural(len(found.sections), 'section')}, {len(text.encode()) / 1e6:.1f} MB")
-
-
-def _given_title(title: str) -> Sequence[str]:
-    return () if title == "StatsNet report" else ("--title", title)

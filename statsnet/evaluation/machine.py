@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from statsnet.environment import cache_dir, describe
-from statsnet.environment.record import usable_cores
+from statsnet.environment.memory import memory_at_hand_bytes
+from statsnet.environment.record import usable_cores, usable_memory_bytes
 from statsnet.errors import first_line
 from statsnet.units import format_bytes
 
@@ -155,11 +156,8 @@ def _clock_speed() -> list[Finding]:
 
 
 def _memory() -> Finding:
-    from statsnet.environment.record import usable_memory_bytes
-
-    available = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
-    free = f", {format_bytes(1024 * int(available[1]))} of the machine's available" if available else ""
-    return Finding(name="memory", state="ok", value=f"{format_bytes(usable_memory_bytes())}{free}")
+    value = f"{format_bytes(usable_memory_bytes())}, {format_bytes(memory_at_hand_bytes())} of it free"
+    return Finding(name="memory", state="ok", value=value)
 
 
 def _gpus() -> list[Finding]:

@@ -52,6 +52,11 @@ class TwoSpeeds:
     slow_s: float
     slow_share: float
 
+    @property
+    def range_s(self) -> tuple[float, float]:
+        """The fastest and the slowest time."""
+        return self.fast_s, self.slow_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
@@ -59,6 +64,16 @@ class Drift:
 
     early_s: float
     late_s: float
+
+    @property
+    def range_s(self) -> tuple[float, float]:
+        """The fastest and the slowest time."""
+        return min(self.early_s, self.late_s), max(self.early_s, self.late_s)
+
+    @property
+    def change(self) -> float:
+        """Of the time, as a share of the early one."""
+        return self.late_s / self.early_s - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,29 +137,10 @@ def speeds_of(processes: Sequence[Timing]) -> Speeds:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What is odd about samples: exactly one of the two."""
-
-    two: TwoSpeeds | None = None
-    drift: Drift | None = None
-
-    @property
-    def range_s(self) -> tuple[float, float]:
-        if self.two is not None:
-            return self.two.fast_s, self.two.slow_s
-        assert self.drift is not None
-        return min(self.drift.early_s, self.drift.late_s), max(self.drift.early_s, self.drift.late_s)
-
-
-def _of_samples(times: Sequence[float], fewest: int) -> _Found | None:
-    """Drift is looked for first: a time that grows by a jump has two speeds as well, but the order explains them."""
-    if len(times) < fewest:
-        return None
-    if found := drift(times):
-        return _Found(drift=found)
-    two = two_speeds(times)
-    return _Found(two=two) if two else None
+def _of_samples(times: Sequence[float], fewest: int) -> TwoSpeeds | Drift | None:
+    """What is odd about samples. Drift is looked for first: a time that grows by a jump has two speeds as well, but the
+    order explains them."""
+    return None if len(times) < fewest else drift(times) or two_speeds(times)
 
 
 def two_speeds(times: Sequence[float]) -> TwoSpeeds | None:
@@ -246,9 +242,9 @@ def _still(processes: Sequence[Timing]) -> str | None:
     return None
 
 
-def _of_most(within: Sequence[_Found | None]) -> TwoSpeeds | None:
+def _of_most(within: Sequence[TwoSpeeds | Drift | None]) -> TwoSpeeds | None:
     """The two speeds of the processes, if at least half of them have two."""
-    found = [each.two for each in within if each is not None and each.two is not None]
+    found = [each for each in within if isinstance(each, TwoSpeeds)]
     if not found or len(found) * 2 < len(within):
         return None
     return TwoSpeeds(
@@ -258,31 +254,29 @@ def _of_most(within: Sequence[_Found | None]) -> TwoSpeeds | None:
     )
 
 
-def _notes_within(within: Sequence[_Found | None]) -> list[Note]:
+def _notes_within(within: Sequence[TwoSpeeds | Drift | None]) -> list[Note]:
     def of(count: int) -> str:
         return f" in {count} of {len(within)} processes" if len(within) > 1 else ""
 
     notes = []
-    if twos := [found.two for found in within if found is not None and found.two is not None]:
-        fast_s, slow_s = (geometric_mean([getattr(two, name) for two in twos]) for name in ("fast_s", "slow_s"))
+    if twos := [found for found in within if isinstance(found, TwoSpeeds)]:
+        fast_s, slow_s = geometric_mean([two.fast_s for two in twos]), geometric_mean([two.slow_s for two in twos])
         share = fmean(two.slow_share for two in twos)
         text = f"{format_duration(fast_s)} and {format_duration(slow_s)} ({share:.0%} of steps)"
         notes.append(Note("runs at two speeds", f"the steps run at two speeds{of(len(twos))}: {text}"))
-    if drifts := [found.drift for found in within if found is not None and found.drift is not None]:
-        change = geometric_mean([each.late_s / each.early_s for each in drifts]) - 1
+    if drifts := [found for found in within if isinstance(found, Drift)]:
+        change = geometric_mean([1 + each.change for each in drifts]) - 1
         text = f"{change:+.1%} from the first third of the steps to the last"
         notes.append(Note("drifts", f"the step time drifts{of(len(drifts))}: {text}"))
     return notes
 
 
-def _note_between(found: _Found) -> Note:
-    low_s, high_s = found.range_s
-    if found.two is not None:
-        text = f"the processes run at two speeds: {format_duration(low_s)} and {format_duration(high_s)}"
-        return Note("runs at two speeds", text)
-    assert found.drift is not None
-    change = found.drift.late_s / found.drift.early_s - 1
-    return Note("drifts", f"the machine drifts: {change:+.1%} from the first third of the processes to the last")
+def _note_between(found: TwoSpeeds | Drift) -> Note:
+    if isinstance(found, TwoSpeeds):
+        text = f"{format_duration(found.fast_s)} and {format_duration(found.slow_s)}"
+        return Note("runs at two speeds", f"the processes run at two speeds: {text}")
+    text = f"{found.change:+.1%} from the first third of the processes to the last"
+    return Note("drifts", f"the machine drifts: {text}")
 
 
 def _note_out_of_line(number: int, ratio: float) -> str:

@@ -55,4 +55,3 @@ def _table(file: AuditedFile) -> Table:
 
 def _cells(row: AuditRow) -> tuple[str, ...]:
     return row.reveals, row.field, row.example, f"{row.values:,}", f"{row.bytes:,}"
-

@@ -31,7 +31,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
 
 def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     """Names and values side by side, without a head."""
-    made = Table(title=shown(title), title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+    made = Table(
+        title=shown(title), title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
+    )
     made.add_column(justify="left", no_wrap=True)
     made.add_column(justify="left", overflow="fold")
     for name, value in rows:
