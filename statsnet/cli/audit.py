@@ -98,11 +98,11 @@ def _audited_proxy(folder: Path) -> list[AuditedFile]:
     """The spec and what else is in the folder: every other file must follow from it."""
     from dataclasses import replace
 
+    from statsnet.signatures.kinds import FILES, SEARCH_FILES
+
     files = [_audited_file(folder / name, name) for name in ("spec.json", "fit.json") if (folder / name).is_file()]
     strangers = [
-        f"'{p.name}' is no file of a proxy"
-        for p in sorted(folder.iterdir())
-        if p.name not in json_option.FILES_OF_A_PROXY
+        f"'{p.name}' is no file of a proxy" for p in sorted(folder.iterdir()) if p.name not in (*FILES, *SEARCH_FILES)
     ]
     spec = files[0]
     return [replace(spec, problems=(*spec.problems, *strangers, *_changed(folder))), *files[1:]]

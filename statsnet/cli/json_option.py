@@ -62,10 +62,6 @@ class JsonCommand(click.Command):
 command = functools.partial(click.command, cls=JsonCommand)
 
 
-FILES_OF_A_PROXY = frozenset({"network.py", "run.py", "spec.json", "fit.json", "fit.svg", "README.md", "search.json",
-                              "front.svg"})  # fmt: skip
-
-
 def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> None:
     """Raises UsageError if a file that a command reads would be written: `path`, that of `--json FILE` or `-o FILE`.
     An input may be a proxy's folder: none of its files may be written."""
@@ -82,7 +78,11 @@ def check_no_input(path: str | None, inputs: Iterable[str | Path | None]) -> Non
 
 def _files(path: Path) -> list[Path]:
     """The files of an input: a file, or those of a proxy's folder."""
-    return [path / name for name in FILES_OF_A_PROXY] if (path / "spec.json").is_file() else [path]
+    if not (path / "spec.json").is_file():
+        return [path]
+    from statsnet.signatures.kinds import FILES, SEARCH_FILES
+
+    return [path / name for name in (*FILES, *SEARCH_FILES)]
 
 
 def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:

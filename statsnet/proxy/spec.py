@@ -35,16 +35,13 @@ from statsnet.signatures.documents import (
     SpecMember,
     SpecTower,
 )
+from statsnet.signatures.kinds import FILES, SEARCH_FILES
 from statsnet.signatures.levels import finest
 from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.rounding import rounded
 from statsnet.signatures.storage import load_fit, load_spec, save
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.units import plural
-
-FILES = ("network.py", "run.py", "spec.json", "fit.json", "fit.svg", "README.md")
-SEARCH_FILES = ("search.json", "front.svg")
-"""Where designs were searched over: all that was tried, and a picture of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,3 +39,9 @@ KINDS: dict[str, FileKind] = {
 SIGNATURE_MAX_WRITTEN_BYTES = 1_500_000
 """Signatures are meant to be mailed and reviewed. Most take under 100,000 bytes. Training steps of networks whose every
 layer has a shape of its own (DenseNet) take 400,000."""
+
+FILES = ("network.py", "run.py", "spec.json", "fit.json", "fit.svg", "README.md")
+"""Of a proxy's folder."""
+
+SEARCH_FILES = ("search.json", "front.svg")
+"""There, too, where designs were searched over: all that was tried, and a picture of it."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from statsnet.analysis.database import NamedSignature
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
 from statsnet.evaluation.standings import NamedResult, standings
-from statsnet.proxy.spec import SEARCH_FILES
 from statsnet.reporting.front import load_search
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_profiles import mix_section, profiles_section
@@ -20,7 +19,7 @@ from statsnet.reporting.html.of_signature import signature_section
 from statsnet.signatures import storage
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import ProfileEntry, ProfilesDB
-from statsnet.signatures.kinds import KINDS
+from statsnet.signatures.kinds import KINDS, SEARCH_FILES
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 

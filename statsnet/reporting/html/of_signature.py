@@ -6,7 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from statsnet.exports.lowering import products_of
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.pictures import MOST_POINTS, SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
 from statsnet.reporting.signature import signature_report
@@ -21,7 +23,6 @@ NOTABLE = 0.005
 short."""
 
 MOST_BARS = 20
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,6 @@ def roofline(timed: Sequence[_Timed], where: str) -> Picture | None:
     columns = ("operator", "category", "share of time", "FLOP/B", "FLOP/s", "B/s")
     note = (
         f"A point is an operator with equal arguments, as large as its share of the time. {where}. Lines: the highest "
-    )
-    note += (
         f"rates that an operator with {NOTABLE:.1%} of the time or more reached here; they are not the device's limits."
     )
     return cloud("Roofline", note, series, table("", columns, rows, left=2), x="FLOP per byte", y="FLOP/s", lines=lines)
@@ -195,11 +194,17 @@ def _parts(signature: Signature, measurement: Measurement, where: str) -> Pictur
 
 def _products(timed: Sequence[_Timed], where: str) -> Picture | None:
     """Matrix products by depth and columns."""
-    found = [(each, dims) for each in timed if (dims := _product_dims(each.cluster))][:MOST_POINTS]
-    return _shapes(
-        "Shapes of matrix products", where, [(each, f"{m} × {n} × {k}", k, n) for each, (m, n, k) in found],
-        "rows × columns × depth", x="depth", y="columns",
-    )  # fmt: skip
+    made = (
+        (each, product)
+        for each in timed
+        if each.cluster.category == "gemm"
+        for product in products_of(each.cluster.op, each.cluster.args, each.cluster.outputs)
+    )
+    found = [
+        (each, f"{p.batch} of " * (p.batch > 1) + f"{p.rows} × {p.columns} × {p.depth}", p.depth, p.columns)
+        for each, p in islice(made, MOST_POINTS)
+    ]
+    return _shapes("Shapes of matrix products", where, found, "rows × columns × depth", x="depth", y="columns")
 
 
 def _convolutions(timed: Sequence[_Timed], where: str) -> Picture | None:
@@ -245,22 +250,6 @@ def _shapes(
     columns = ("operator", "phase", column, "calls", "share of time")
     note = f"A point is as large as its share of the time, {where}."
     return cloud(title, note, series, table("", columns, lines, left=3), x=x, y=y)
-
-
-def _product_dims(cluster: Cluster) -> tuple[int, int, int] | None:
-    """Rows, columns and depth of a product; None of another operator, or of an empty one."""
-    base = base_name(cluster.op)
-    specs = [TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)]
-    operands = [spec.shape for spec in specs if len(spec.shape) >= 2][-2:] if base in PRODUCTS else []
-    if len(operands) < 2:
-        return None
-    left, right = operands
-    rows = 1
-    for size in left[:-1]:
-        rows *= size
-    columns = right[-2] if base == "linear" else right[-1]
-    dims = (rows, columns, left[-1])
-    return dims if all(dims) else None
 
 
 def _by(shape: Sequence[int]) -> str:
