@@ -1,7 +1,7 @@
 """Can a member of a family of look-alikes be found again from its signature?
 
-    python benchmarks/reidentification.py [--batches 8,6,12,16] [-o FILE]
-    python benchmarks/reidentification.py --kept FILE
+    python benchmarks/reidentification.py [--batches 8,6,12,16] [--families dlrm] [-o FILE]
+    python benchmarks/reidentification.py --kept FILE [--families dlrm]
 
 An attacker has the signatures of all 25 members of a family at level full, with a batch of 8, and one more signature of
 one of them, at some level and some batch. The attacker brings the library to that level and takes the member whose
@@ -63,8 +63,9 @@ def main() -> None:
     rows = csv_tables.read(chosen.kept, TrialRow) if chosen.kept else _all_trials(chosen)
     if not chosen.kept:
         csv_tables.write(chosen.output, TrialRow, rows)
+    families = chosen.families.split(",")
     for level in LEVELS:
-        print(summed_up([row for row in rows if row.level == level]))
+        print(summed_up([row for row in rows if row.level == level and row.family in families]))
 
 
 def _all_trials(chosen: argparse.Namespace) -> list[TrialRow]:
