@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from statsnet.exports.manifest import Manifest
+from rich.table import Table
+
+from statsnet.exports.manifest import LeftOut, Manifest
 from statsnet.exports.registry import Export
 from statsnet.reporting.tables import MISSING, Report, line, notes, pairs, percent, signed_percent, table
 from statsnet.signatures.conversion import plain
@@ -39,7 +43,7 @@ def export_report(manifest: Manifest, made: Export) -> Report:
     return [*report, *_left_out(made), *notes("note", made.notes)]
 
 
-def _scaled(manifest: Manifest) -> Any:
+def _scaled(manifest: Manifest) -> Table:
     rows = []
     for layer in manifest.layers:
         if (scaling := layer.scaling) is not None:
@@ -57,21 +61,30 @@ def _scaled(manifest: Manifest) -> Any:
 def _left_out(made: Export) -> Report:
     if not made.left_out:
         return [line("nothing is left out")]
-    by_operator: dict[tuple[str, str], list[Any]] = {}
+    by_operator: dict[tuple[str, str], list[LeftOut]] = defaultdict(list)
     for row in made.left_out:
-        found = by_operator.setdefault((row.operator, row.reason), [0, 0.0, None])
-        found[0] += 1
-        found[1] += row.macs_share or 0.0
-        found[2] = row.time_share if found[2] is None else found[2] + (row.time_share or 0.0)
-    ordered = sorted(by_operator.items(), key=lambda item: (-item[1][1], -(item[1][2] or 0.0), item[0]))
-    rows = [(operator, reason, str(layers), percent(macs), percent(time_s))
-            for (operator, reason), (layers, macs, time_s) in ordered[:MOST_ROWS]]  # fmt: skip
+        by_operator[row.operator, row.reason].append(row)
+    ordered = sorted(by_operator.items(), key=lambda item: (-_macs(item[1]), -(_time(item[1]) or 0.0), item[0]))
+    rows = [(*what, *_amounts(layers)) for what, layers in ordered[:MOST_ROWS]]
     if len(ordered) > MOST_ROWS:
-        rest = [amounts for _, amounts in ordered[MOST_ROWS:]]
-        rows.append((f"{len(rest)} more operators", "see left-out.csv", str(sum(a[0] for a in rest)),
-                     percent(sum(a[1] for a in rest)), percent(sum(a[2] or 0.0 for a in rest))))  # fmt: skip
+        rest = [layer for _, layers in ordered[MOST_ROWS:] for layer in layers]
+        rows.append((f"{len(ordered) - MOST_ROWS} more operators", "see left-out.csv", *_amounts(rest)))
     columns = ("operator", "why", "layers", "of the MACs", "of the time")
     return [table("What this format does not hold", columns, rows, left=2)]
+
+
+def _amounts(layers: Sequence[LeftOut]) -> tuple[str, str, str]:
+    return str(len(layers)), percent(_macs(layers)), percent(_time(layers))
+
+
+def _macs(layers: Sequence[LeftOut]) -> float:
+    return sum(layer.macs_share or 0.0 for layer in layers)
+
+
+def _time(layers: Sequence[LeftOut]) -> float | None:
+    """Their share of the time; None where none is known."""
+    known = [layer.time_share for layer in layers if layer.time_share is not None]
+    return sum(known) if known else None
 
 
 def export_data(manifest: Manifest, made: Export) -> dict[str, Any]:

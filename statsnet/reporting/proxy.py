@@ -79,16 +79,12 @@ def fit_report(fit: Fit) -> Report:
     report += [share_table(fit.characteristics, group) for group in ("category", "phase", "kernel_class")]
     report.append(pairs("Distances", _distances(summary)))
     if summary.step_latency_s and summary.suite_latency_s and summary.compression:
-        later = (
-            ""
-            if fit.recorded
-            else (" Both were measured when the proxy was made; a later `statsnet run` may show other times.")
-        )
+        later = " Both were measured when the proxy was made; a later `statsnet run` may show other times."
         report.append(
             line(
                 f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every "
                 f"workload {format_duration(summary.suite_latency_s)}: "
-                f"{format_compression(summary.compression)}.{later}"
+                f"{format_compression(summary.compression)}.{'' if fit.recorded else later}"
             )
         )
     if fit.effort == "quick":
