@@ -116,7 +116,7 @@ def resize(w: Writer, shape: Shape) -> Shape:
 
 
 def residual(w: Writer, shape: Shape) -> Shape:
-    channels, height, width = shape.dims
+    channels = shape.dims[0]
     inner = _width(w, shape, 22)
     first = w.layer(f"nn.Conv2d({channels}, {inner}, 1)")
     second = w.layer(f"nn.Conv2d({inner}, {channels}, 3, padding=1)")
@@ -167,7 +167,7 @@ def places(w: Writer, shape: Shape) -> Shape:
 
 def channels_last(w: Writer, shape: Shape) -> Shape:
     """Dense layers over the channels of a permuted map."""
-    channels, height, width = shape.dims
+    channels = shape.dims[0]
     inner = _width(w, shape, 4)
     norm = w.layer(f"nn.LayerNorm({channels})")
     first, second = w.there_and_back(channels, inner)
