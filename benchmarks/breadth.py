@@ -126,7 +126,7 @@ def main() -> int:
     arguments.add_argument("--limit", type=int, metavar="N", help="the first N cases")
     arguments.add_argument("--kept", action="store_true", help="print what FILE holds")
     options = arguments.parse_args()
-    rows = csv_tables.read(options.file, Row) if options.file.exists() else []
+    rows = csv_tables.read_kept(options.file, Row)
     if not options.kept:
         chosen = cases(options.families.split(","))
         if options.sample is not None:

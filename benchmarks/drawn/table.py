@@ -106,7 +106,7 @@ def coverage_of(fit: Fit) -> float:
 
 def read(path: Path) -> list[UnseenRow]:
     """The rows of a file; none if it does not exist. Raises FileFormatError if it holds another table."""
-    return csv_tables.read(path, UnseenRow) if path.exists() else []
+    return csv_tables.read_kept(path, UnseenRow)
 
 
 def add(path: Path, rows: Iterable[UnseenRow]) -> None:
