@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
@@ -16,10 +16,10 @@ from statsnet.measure.task import Context, Progress, Task
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.draws import draw_again
+from statsnet.profiling.draws import prepared
 from statsnet.profiling.trace import captured
 from statsnet.profiling.unseen import Unseen, look_for_unseen
-from statsnet.workloads import Step, make_step
+from statsnet.workloads import Successive, make_step
 
 TOLERANCE = 0.01
 """FLOPs agree if they differ by no more than this share."""
@@ -91,9 +91,10 @@ class CheckWorkload(Task[Check]):
             step(index)
         context.report(Progress(stage="counting", done=0.3))
         kind = environment.select(built.device)
-        calls = captured(_drawn(step), device="meta", phases=None)
-        torch_flops, failed = _counted_by_torch(step)
-        unseen, _ = look_for_unseen(_drawn(step), calls, device=kind)
+        turn = Successive(step, itertools.repeat(0), step.prepare)
+        calls = captured(prepared(turn, 0), device="meta", phases=None)
+        torch_flops, failed = _counted_by_torch(turn)
+        unseen, _ = look_for_unseen(prepared(turn, 0), calls, device=kind)
         return compared(calls, torch_flops, failed, unseen)
 
 
@@ -141,15 +142,9 @@ def _exception(name: str, call: OpCall) -> str:
     return ""
 
 
-def _drawn(step: Step) -> Any:
-    step.prepare(0)
-    draw_again(0)
-    return lambda: step(0)
-
-
-def _counted_by_torch(step: Step) -> tuple[dict[str, float], str]:
+def _counted_by_torch(turn: Successive) -> tuple[dict[str, float], str]:
     """FLOPs by operator, and why there are none."""
-    run = _drawn(step)
+    run = prepared(turn, 0)
     try:
         with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
             run()

@@ -17,7 +17,7 @@ from statistics import fmean, pstdev, stdev
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.draws import draw_again
+from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.timeline import event_overhead_s
@@ -74,8 +74,7 @@ def trace_varying(
     def both(draw: int) -> tuple[float, StepEvents]:
         run()  # the capture and the profiler have left the caches to others
         bare = timed(_drawn(turn, draw), device)()
-        turn.prepare()
-        draw_again(draw)
+        prepared(turn, draw)
         with profiling(device, record_shapes=True) as session:
             turn()
         return bare, StepEvents.take(session)
@@ -84,13 +83,9 @@ def trace_varying(
         between()
         for _ in range(draw % 3):  # so that a model that counts its steps is not always seen at the same count
             run()
-        turn.prepare()
-        draw_again(draw)
-        calls = captured(turn, device=device, phases=phases)
+        calls = captured(prepared(turn, draw), device=device, phases=phases)
         if draw == 0:  # with all threads, whose events would be in the way of times
-            turn.prepare()
-            draw_again(draw)
-            unseen.append(look_for_unseen(turn, calls, device=device)[0])
+            unseen.append(look_for_unseen(prepared(turn, draw), calls, device=device)[0])
         step_s, events = machine.measure(partial(both, draw))
         join.add_captured(calls)
         unseen.append(unseen_in(events, calls, device=device))
@@ -109,12 +104,7 @@ def trace_varying(
 
 def _drawn(turn: Successive, draw: int) -> Successive:
     """The turns, each prepared with this draw."""
-
-    def prepare(_: int) -> None:
-        turn.prepare()
-        draw_again(draw)
-
-    return Successive(lambda _: turn(), itertools.count(), prepare)
+    return Successive(lambda _: turn(), itertools.count(), lambda _: prepared(turn, draw))
 
 
 def _together(
