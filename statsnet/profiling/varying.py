@@ -16,7 +16,6 @@ from statistics import fmean, pstdev, stdev
 
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
-from statsnet.profiling.capture import OpCall
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
@@ -66,7 +65,7 @@ def trace_varying(
     turn = Successive(step, itertools.cycle(inputs), prepare)
     run = timed(turn, device)
     machine = QuietMachine(device)
-    work: list[tuple[float, float]] = []
+    work: list[Work] = []
     bare_s: list[float] = []
     unseen: list[Unseen] = []
     begin = time.perf_counter()
@@ -90,7 +89,7 @@ def trace_varying(
         join.add_captured(calls)
         unseen.append(unseen_in(events, calls, device=device))
         join.add_profiled(events)
-        work.append(_work(calls))
+        work.append(Work.of(calls))
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
         enough = draw + 1 >= FEWEST_ROUNDS and time.perf_counter() - begin >= min_time_s
@@ -110,7 +109,7 @@ def _drawn(turn: Successive, draw: int) -> Successive:
 def _together(
     join: StepJoin,
     bare_s: list[float],
-    work: list[tuple[float, float]],
+    work: list[Work],
     device: str,
     overhead_s: float,
 ) -> VaryingSteps:
@@ -164,15 +163,10 @@ def _explained(traces: list[StepTrace], times: list[int]) -> float:
     return operators + (traces[0].framework_time_s or 0.0) + (traces[0].idle_time_s or 0.0)
 
 
-def _work(calls: list[OpCall]) -> tuple[float, float]:
-    """FLOPs and bytes of a step."""
-    work = Work.of([call for call in calls if not call.metadata])
-    return work.flops, work.moved
-
-
-def _figures(work: list[tuple[float, float]]) -> list[float]:
-    flops = [f for f, _ in work]
-    return flops if any(flops) else [moved for _, moved in work]
+def _figures(work: list[Work]) -> list[float]:
+    """FLOPs of the steps; bytes where there are none."""
+    flops = [each.flops for each in work]
+    return flops if any(flops) else [each.moved for each in work]
 
 
 def _deviation(values: Sequence[float]) -> float:
