@@ -100,8 +100,9 @@ def _difference(check: Check) -> str:
         for o in check.operators
         if not o.agrees and not o.exception
     ]
-    missing = [f"{check.unmatched} of {check.captured} calls not seen by the profiler"] if check.unmatched else []
-    unseen = [f"{name} {share:.1%} of the step not captured" for name, share in check.unseen[:3]]
+    seen = check.unseen
+    missing = [f"{seen.unmatched} of {seen.timed} calls not seen by the profiler"] if seen.unmatched else []
+    unseen = [f"{name} {share:.1%} of the step not captured" for name, share in seen.shares[:3]]
     return "; ".join(differing[:4] + missing + unseen)[:400]
 
 
@@ -126,7 +127,7 @@ def main() -> int:
     arguments.add_argument("--limit", type=int, metavar="N", help="the first N cases")
     arguments.add_argument("--kept", action="store_true", help="print what FILE holds")
     options = arguments.parse_args()
-    rows = csv_tables.read(options.file, Row) if options.file.exists() else []
+    rows = csv_tables.read_kept(options.file, Row)
     if not options.kept:
         chosen = cases(options.families.split(","))
         if options.sample is not None:

@@ -1,8 +1,8 @@
 """Factories of benchmarks/breadth.py: classes of public libraries at a small size, built as their users would.
 
 A model is made from its default configuration with fewer layers and smaller widths, as far as it then still runs.
-Inputs are tried by what `forward` takes. What does not run by itself is no case: it raises WorkloadError with
-DOES_NOT_RUN.
+Inputs are tried by what `forward` takes. What does not run by itself is no case: it raises
+`does_not_run`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.drawn.by_name import DOES_NOT_RUN, first_that_runs
-from statsnet.errors import WorkloadError
+from benchmarks.drawn.by_name import does_not_run, first_that_runs, reason_of
+from benchmarks.drawn.transformers_models import Expected
 
 BATCH, TOKENS, VOCABULARY, LAYERS = 2, 32, 1000, 2
 LARGEST = 600_000_000
 """A model with more parameters, after it was made small, is no case."""
 
-_LAYERS = re.compile(r"(num|n)_.*layers?|(num|n)_layers?|.*_layers|.*num_blocks|depth")
+_LAYERS = re.compile(r"(num|n)_.*layers?|.*_layers|.*num_blocks|depth")
 _WIDTHS = {
     "hidden_size": 128, "d_model": 128, "n_embd": 128, "embed_dim": 128, "embedding_size": 128, "dim": 128,
     "intermediate_size": 256, "ffn_dim": 256, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, "d_ff": 256,
@@ -91,17 +91,11 @@ def _changed(config: Any, widths: dict[str, int]) -> Any:
 def _inputs(model: Any, config: Any) -> Iterator[dict[str, Any]]:
     """Keyword arguments that may be what the model takes, the likeliest first."""
     taken = inspect.signature(model.forward).parameters
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    words = torch.randint(
-        3, min(getattr(text, "vocab_size", VOCABULARY) or VOCABULARY, VOCABULARY) - 2, (BATCH, TOKENS)
-    )
-    vision = getattr(config, "vision_config", None) or config
-    size = getattr(vision, "image_size", None) or 224
-    height, width = size if isinstance(size, list | tuple) else (size, size)
-    channels = getattr(vision, "num_channels", 3) or 3
-    frames = getattr(vision, "num_frames", 8) or 8
-    mels = getattr(config, "num_mel_bins", 80) or 80
-    longest = 2 * getattr(config, "max_source_positions", 1500)
+    expected = Expected.of(config)
+    words = torch.randint(3, min(expected.vocabulary or VOCABULARY, VOCABULARY) - 2, (BATCH, TOKENS))
+    height, width = expected.image or (224, 224)
+    channels, frames, mels = expected.channels, expected.frames or 8, expected.mels
+    longest = 2 * (expected.places or 1500)
     image = torch.randn(BATCH, channels, height, width)
     ids: dict[str, Any] = {"input_ids": words}
     if "decoder_input_ids" in taken:
@@ -120,9 +114,9 @@ def _inputs(model: Any, config: Any) -> Iterator[dict[str, Any]]:
         {**decoder, "input_features": torch.randn(BATCH, 128, mels)},
         {**decoder, "input_values": torch.randn(BATCH, 16_000)},
         {"input_values": torch.randn(BATCH, 1, 16_000)},
-        {"input_values": torch.randn(BATCH, getattr(config, "max_length", 1024) or 1024, mels)},
+        {"input_values": torch.randn(BATCH, expected.spectrum, mels)},
         {**ids, "input_values": torch.randn(BATCH, 16_000)},
-        {"inputs_embeds": torch.randn(BATCH, TOKENS, getattr(text, "hidden_size", 128) or 128)},
+        {"inputs_embeds": torch.randn(BATCH, TOKENS, expected.width or 128)},
     ]
     for keywords in options:
         if keywords.keys() <= taken.keys():
@@ -161,13 +155,8 @@ def diffusers_model(name: str = "UNet2DModel") -> Any:
     import diffusers
 
     settings, inputs = DIFFUSERS[name]
-    try:
-        model, keywords = getattr(diffusers, name)(**settings).eval(), inputs()
-        with torch.no_grad():
-            model(**keywords)
-    except Exception as error:
-        raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause=f"{type(error).__name__}: {str(error)[:200]}") from error
-    return model, (), keywords
+    make = partial(getattr(diffusers, name), **settings)
+    return first_that_runs(name, [make], lambda _: [inputs()], LARGEST)
 
 
 def module_names() -> list[str]:
@@ -193,8 +182,8 @@ def torch_module(name: str = "nn.Linear") -> Any:
                     model(*forward.args, **forward.kwargs)
                 return model, forward.args, forward.kwargs
         except Exception as error:
-            failure = f"{type(error).__name__}: {str(error)[:200]}"
-    raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause=failure)
+            failure = reason_of(error)
+    raise does_not_run(name, failure)
 
 
 class Operator(nn.Module):
@@ -233,5 +222,5 @@ def torch_operator(name: str = "nn.functional.linear") -> Any:
         with torch.no_grad():
             model(sample.input, *sample.args, **sample.kwargs)
     except Exception as error:
-        raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause=f"{type(error).__name__}: {str(error)[:200]}") from error
+        raise does_not_run(name, reason_of(error)) from error
     return model, (sample.input, *sample.args), dict(sample.kwargs)

@@ -34,6 +34,11 @@ def read(path: Path, row_type: type[Row]) -> list[Row]:
         ) from error
 
 
+def read_kept(path: Path, row_type: type[Row]) -> list[Row]:
+    """As `read`; no rows if there is no file yet."""
+    return read(path, row_type) if path.exists() else []
+
+
 def write(path: Path, row_type: type[Row], rows: Sequence[Row], *, one_machine: bool = True) -> None:
     """Write the table, with nine significant digits. If all of it is of this machine, its environment stands beside."""
     path.parent.mkdir(parents=True, exist_ok=True)

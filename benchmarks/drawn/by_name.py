@@ -27,6 +27,16 @@ def arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[st
     return {p.name: known[p.name] for p in named if p.name in known}
 
 
+def does_not_run(name: str, cause: str) -> WorkloadError:
+    """The error of a class that is no case."""
+    return WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause=cause)
+
+
+def reason_of(error: BaseException) -> str:
+    """An error as part of one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
+
+
 def first_that_runs(
     name: str,
     models: Iterable[Callable[[], nn.Module]],
@@ -51,8 +61,8 @@ def first_that_runs(
                     why = error
         except (Exception, SystemExit) as error:  # a library may end the program for another one that it lacks
             why = error
-        reasons.append(f"{type(why).__name__}: {' '.join(str(why).split())[:150]}")
-    raise WorkloadError(f"'{name}' {DOES_NOT_RUN}", cause="; ".join(dict.fromkeys(reasons)))
+        reasons.append(reason_of(why))
+    raise does_not_run(name, "; ".join(dict.fromkeys(reasons)))
 
 
 def _small_enough(make: Callable[[], nn.Module], most_parameters: int) -> nn.Module:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statsnet.measure.task import Context, Task
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import capture_step
-from statsnet.profiling.costs import cost_of
+from statsnet.profiling.representatives import Work
 from statsnet.signatures.categories import is_metadata
 from statsnet.workloads import make_step
 
@@ -37,9 +37,5 @@ class CountStep(Task[Counted]):
     def run(self, context: Context) -> Counted:
         step = make_step(self.model.build("cpu"))
         calls = [call for call in capture_step(step, device="cpu") if not is_metadata(call.op)]
-        costs = [cost for call in calls if (cost := cost_of(call.op, call.args, call.outputs)) is not None]
-        return Counted(
-            flops=sum(cost.flops or 0.0 for cost in costs),
-            bytes_moved=sum((cost.bytes_read or 0.0) + (cost.bytes_written or 0.0) for cost in costs),
-            calls=len(calls),
-        )
+        work = Work.of(calls)
+        return Counted(flops=work.flops, bytes_moved=work.moved, calls=len(calls))

@@ -22,6 +22,16 @@ def _normalised(w: Writer, channels: int, value: str) -> str:
     return value
 
 
+def _width(w: Writer, shape: Shape, flops: int, *, values: int = 1, multiple: int = 1) -> int:
+    """A width for layers that take `flops` for each value of a map and each channel of the result, which has `values`
+    for each place."""
+    return w.width(
+        flops_per_channel=flops * shape.values,
+        values_per_channel=values * shape.values // shape.dims[0],
+        multiple=multiple,
+    )
+
+
 def convolution(w: Writer, shape: Shape) -> Shape:
     channels, height, width = shape.dims
     kernel = w.choice([k for k in (1, 3, 3, 5, 7) if k <= min(height, width)])
@@ -30,11 +40,8 @@ def convolution(w: Writer, shape: Shape) -> Shape:
     padding = dilation * (kernel - 1) // 2
     height, width = (height - 1) // stride + 1, (width - 1) // stride + 1
     groups = w.divisor(channels, (1, 1, 1, 2, 4))
-    out = w.width(
-        flops_per_channel=2 * channels // groups * kernel**2 * height * width,
-        values_per_channel=height * width,
-        multiple=groups,
-    )
+    strided = Shape((channels // groups, height, width))
+    out = _width(w, strided, 2 * kernel**2, multiple=groups)
     bias = w.choice((True, False))
     layer = w.layer(
         f"nn.Conv2d({channels}, {out}, {kernel}, stride={stride}, padding={padding}, dilation={dilation}, "
@@ -53,7 +60,7 @@ def separable(w: Writer, shape: Shape) -> Shape:
         f"nn.Conv2d({channels}, {channels}, {kernel}, stride={stride}, padding={kernel // 2}, groups={channels})"
     )
     height, width = (height - 1) // stride + 1, (width - 1) // stride + 1
-    out = w.width(flops_per_channel=2 * channels * height * width, values_per_channel=height * width)
+    out = _width(w, Shape((channels, height, width)), 2)
     pointwise = w.layer(f"nn.Conv2d({channels}, {out}, 1)")
     w.step(f"x = {w.activation(_normalised(w, channels, f'{depthwise}(x)'))}")
     w.step(f"x = {_normalised(w, out, f'{pointwise}(x)')}")
@@ -103,14 +110,14 @@ def resize(w: Writer, shape: Shape) -> Shape:
         mode = w.choice(("'nearest'", "'bilinear', align_corners=False"))
         w.step(f"x = F.interpolate(x, scale_factor=2, mode={mode})")
         return Shape((channels, 2 * height, 2 * width))
-    out = w.width(flops_per_channel=8 * channels * height * width, values_per_channel=4 * height * width)
+    out = _width(w, shape, 8, values=4)
     w.step(f"x = {w.activation(w.layer(f'nn.ConvTranspose2d({channels}, {out}, 2, stride=2)') + '(x)')}")
     return Shape((out, 2 * height, 2 * width))
 
 
 def residual(w: Writer, shape: Shape) -> Shape:
-    channels, height, width = shape.dims
-    inner = w.width(flops_per_channel=22 * channels * height * width, values_per_channel=height * width)
+    channels = shape.dims[0]
+    inner = _width(w, shape, 22)
     first = w.layer(f"nn.Conv2d({channels}, {inner}, 1)")
     second = w.layer(f"nn.Conv2d({inner}, {channels}, 3, padding=1)")
     name = w.name()
@@ -124,9 +131,7 @@ def branches(w: Writer, shape: Shape) -> Shape:
     channels, height, width = shape.dims
     names, total = [], 0
     for kernel in w.random.sample((1, 3, 5), w.choice((2, 3))):
-        out = w.width(
-            flops_per_channel=8 * channels * kernel**2 * height * width, values_per_channel=4 * height * width
-        )
+        out = _width(w, shape, 8 * kernel**2, values=4)
         layer = w.layer(f"nn.Conv2d({channels}, {out}, {kernel}, padding={kernel // 2})")
         names.append(w.name())
         w.step(f"{names[-1]} = {w.activation(f'{layer}(x)')}")
@@ -142,7 +147,7 @@ def squeeze(w: Writer, shape: Shape) -> Shape:
     """Channels are scaled by what a small network makes of their means or maxima."""
     channels = shape.dims[0]
     inner = max(channels // w.choice((2, 4, 8)), 2)
-    first, second = w.layer(f"nn.Linear({channels}, {inner})"), w.layer(f"nn.Linear({inner}, {channels})")
+    first, second = w.there_and_back(channels, inner)
     reduced = w.choice(("x.mean((2, 3))", "x.amax((2, 3))", "x.flatten(2).max(2).values", "x.std((2, 3))"))
     name = w.name()
     w.step(f"{name} = {second}({w.activation(f'{first}({reduced})')})")
@@ -162,10 +167,10 @@ def places(w: Writer, shape: Shape) -> Shape:
 
 def channels_last(w: Writer, shape: Shape) -> Shape:
     """Dense layers over the channels of a permuted map."""
-    channels, height, width = shape.dims
-    inner = w.width(flops_per_channel=4 * channels * height * width, values_per_channel=height * width)
+    channels = shape.dims[0]
+    inner = _width(w, shape, 4)
     norm = w.layer(f"nn.LayerNorm({channels})")
-    first, second = w.layer(f"nn.Linear({channels}, {inner})"), w.layer(f"nn.Linear({inner}, {channels})")
+    first, second = w.there_and_back(channels, inner)
     name = w.name()
     w.step(f"{name} = {second}({w.activation(f'{first}({norm}(x.permute(0, 2, 3, 1)))')})")
     w.step(f"x = x + {name}.permute(0, 3, 1, 2)")

@@ -26,8 +26,9 @@ def dense(w: Writer, shape: Shape) -> Shape:
 
 def residual(w: Writer, shape: Shape) -> Shape:
     width, inner = shape.dims[-1], _width(w, shape)
-    first, second = w.layer(f"nn.Linear({width}, {inner})"), w.layer(f"nn.Linear({inner}, {width})")
-    w.step(f"x = x + {second}({w.activation(f'{first}({_normalised(w, width, chr(120))})')})")
+    first, second = w.there_and_back(width, inner)
+    normal = _normalised(w, width, "x")
+    w.step(f"x = x + {second}({w.activation(f'{first}({normal})')})")
     return shape
 
 
@@ -105,7 +106,7 @@ def mix_places(w: Writer, shape: Shape) -> Shape:
     """Dense layers over the length."""
     length, width = shape.dims
     inner = w.width(flops_per_channel=4 * length * width, values_per_channel=width)
-    first, second = w.layer(f"nn.Linear({length}, {inner})"), w.layer(f"nn.Linear({inner}, {length})")
+    first, second = w.there_and_back(length, inner)
     w.step(f"x = x + {second}({w.activation(f'{first}(x.transpose(1, 2))')}).transpose(1, 2)")
     return shape
 

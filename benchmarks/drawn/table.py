@@ -12,9 +12,10 @@ import numpy as np
 from benchmarks import csv_tables
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.ways.comparisons import PROXY
+from statsnet.signatures.coverage import COVERAGE_BAR
 from statsnet.signatures.documents import Fit
 
-MEDIAN, PERCENTILE_95, KERNEL_POINTS, COVERAGE, MIXES = 0.03, 0.10, 5.0, 0.95, 0.9
+MEDIAN, PERCENTILE_95, KERNEL_POINTS, COVERAGE, MIXES = 0.03, 0.10, 5.0, COVERAGE_BAR, 0.9
 """Goals: of the absolute errors; of a mix's kernel classes and coverage; and the share of mixes that reach these."""
 
 
@@ -87,7 +88,7 @@ def unseen_row(
         error_high=measured.error_high,
         kernel_class_points=None if kernel_classes is None else 100 * kernel_classes,
         category_points=None if categories is None else 100 * categories,
-        coverage=coverage_of(fit) if fit else None,
+        coverage=fit.summary.proxy_coverage if fit else None,
         suite_step_s=None if measured.compression is None else measured.compression * (measured.step_latency_s or 0.0),
         proxy_step_s=measured.step_latency_s,
         suite_rounds=measured.suite_rounds,
@@ -97,16 +98,9 @@ def unseen_row(
     )
 
 
-def coverage_of(fit: Fit) -> float:
-    """The share of the target's operator time in kernel classes of which the proxy has an operator."""
-    rows = [row for row in fit.characteristics if row.group == "kernel_class"]
-    wanted = math.fsum(row.target or 0.0 for row in rows)
-    return math.fsum(row.target or 0.0 for row in rows if row.achieved) / wanted if wanted else 1.0
-
-
 def read(path: Path) -> list[UnseenRow]:
     """The rows of a file; none if it does not exist. Raises FileFormatError if it holds another table."""
-    return csv_tables.read(path, UnseenRow) if path.exists() else []
+    return csv_tables.read_kept(path, UnseenRow)
 
 
 def add(path: Path, rows: Iterable[UnseenRow]) -> None:

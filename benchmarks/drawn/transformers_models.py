@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -128,24 +129,50 @@ class _Draw:
         return value
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a configuration says of its model's inputs; None where it says nothing. `image` is (height, width), `places`
+    is the number of steps of a spectrogram behind the first layers, `spectrum` that of one that is not cut."""
+
+    vocabulary: int | None
+    width: int | None
+    image: tuple[int, int] | None
+    channels: int
+    frames: int | None
+    mels: int
+    places: int | None
+    spectrum: int
+
+    @classmethod
+    def of(cls, config: Any) -> Expected:
+        text = config.get_text_config() if hasattr(config, "get_text_config") else config
+        vision = getattr(config, "vision_config", None) or config
+        size = getattr(vision, "image_size", None)
+        return cls(
+            vocabulary=getattr(text, "vocab_size", None),
+            width=getattr(text, "hidden_size", None),
+            image=(tuple(size) if isinstance(size, list | tuple) else (size, size)) if size else None,
+            channels=getattr(vision, "num_channels", None) or 3,
+            frames=getattr(vision, "num_frames", None),
+            mels=getattr(config, "num_mel_bins", None) or 80,
+            places=getattr(config, "max_source_positions", None),
+            spectrum=getattr(config, "max_length", None) or 1024,
+        )
+
+
 def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict[str, Any]]:
     """What the model may take, the likeliest first."""
-    config = model.config
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    expected = Expected.of(model.config)
     length = random.choice((8, 16) if tiny else (16, 32, 48, 64, 100, 128, 200, 256))
-    vocabulary = max(getattr(text, "vocab_size", None) or 1000, 8)
+    vocabulary = max(expected.vocabulary or 1000, 8)
     words = torch.randint(3, vocabulary - 2, (batch, length))
-    vision = getattr(config, "vision_config", None) or config
-    size = getattr(vision, "image_size", None) or (32 if tiny else random.choice((96, 128, 160, 224)))
-    height, width = size if isinstance(size, list | tuple) else (size, size)
-    channels = getattr(vision, "num_channels", None) or 3
-    frames = getattr(vision, "num_frames", None) or 4
-    mels = getattr(config, "num_mel_bins", None) or 80
+    height, width = expected.image or (32 if tiny else random.choice((96, 128, 160, 224)),) * 2
+    channels, mels = expected.channels, expected.mels
     heard = 16_000 if tiny else random.choice((8_000, 16_000, 32_000))
     image = torch.randn(batch, channels, height, width)
-    video = torch.randn(batch, frames, channels, height, width)
+    video = torch.randn(batch, expected.frames or 4, channels, height, width)
     known = {"attention_mask": torch.ones(batch, length, dtype=torch.long)}
-    features = torch.randn(batch, mels, 2 * (getattr(config, "max_source_positions", None) or 500))
+    features = torch.randn(batch, mels, 2 * (expected.places or 500))
     decoder = {"decoder_input_ids": words[:, : max(length // 2, 4)]}
     options: list[dict[str, Any]] = [
         {"input_ids": words, "pixel_values": image},
@@ -165,8 +192,8 @@ def _inputs(model: Any, random: Random, batch: int, tiny: bool) -> Iterator[dict
         {"input_values": torch.randn(batch, heard)},
         {"input_values": torch.randn(batch, heard), **decoder},
         {"input_values": torch.randn(batch, 1, heard)},
-        {"input_values": torch.randn(batch, getattr(config, "max_length", None) or 1024, mels)},
-        {"inputs_embeds": torch.randn(batch, length, getattr(text, "hidden_size", None) or 128)},
+        {"input_values": torch.randn(batch, expected.spectrum, mels)},
+        {"inputs_embeds": torch.randn(batch, length, expected.width or 128)},
     ]
     taken = inspect.signature(model.forward).parameters
     for given in options:

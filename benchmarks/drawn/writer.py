@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -56,10 +57,7 @@ class Shape:
 
     @property
     def values(self) -> int:
-        product = 1
-        for dim in self.dims:
-            product *= dim
-        return product
+        return math.prod(self.dims)
 
 
 @dataclass(slots=True)
@@ -77,6 +75,10 @@ class Writer:
         name = f"self.layer{len(self.layers)}"
         self.layers.append(f"{name} = {expression}")
         return name
+
+    def there_and_back(self, outer: int, inner: int) -> tuple[str, str]:
+        """Two dense layers: from one width to another, and back."""
+        return self.layer(f"nn.Linear({outer}, {inner})"), self.layer(f"nn.Linear({inner}, {outer})")
 
     def step(self, line: str) -> None:
         self.steps.append(line)

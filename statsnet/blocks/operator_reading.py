@@ -11,7 +11,7 @@ from statsnet.blocks.operator_call import OF_MEMORY, OWN
 from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, flatten_tensor_list, is_tensor
+from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, each_in_list, is_tensor
 from statsnet.workloads.torch_operators import overload
 
 MOST_OPERANDS = 128
@@ -123,13 +123,11 @@ class _Reader:
             return "operand", self._place(encoded)
         if _is_number(encoded):  # it becomes a tensor without axes
             return "number", encoded
-        entries = flatten_tensor_list(encoded["tensors"]) if isinstance(encoded, dict) else []
         places = []
-        for entry in entries:
-            for _ in range(1 if entry is None else entry.get("times", 1)):
-                places.append(-1 if entry is None else self._place(entry))
-                if len(places) > MOST_OPERANDS:
-                    raise _NotKnownError
+        for entry in each_in_list(encoded["tensors"]) if isinstance(encoded, dict) else ():
+            places.append(-1 if entry is None else self._place(entry))
+            if len(places) > MOST_OPERANDS:
+                raise _NotKnownError
         return _known("operands", isinstance(encoded, dict), tuple(places))
 
     def _place(self, tensor: dict[str, Any]) -> int:

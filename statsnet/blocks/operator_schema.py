@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from statsnet.signatures.categories import base_name, categorize, is_metadata
-from statsnet.workloads.torch_operators import overload
+from statsnet.workloads.torch_operators import find_overload
 
 ARGUMENTS = frozenset({
     "Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "int", "int?", "int[]", "int[]?", "number", "number?", "number[]",
@@ -60,7 +60,7 @@ tensor."""
 def runnable(op: str) -> str | None:
     """The operator that is run for a captured one: itself, or without its change in place where values would grow or
     vanish. None if it is not one of pure computation."""
-    function = _found(op)
+    function = find_overload(op)
     if function is None or is_metadata(op) or not _is_known(op):
         return None
     if function._schema.is_mutable:
@@ -76,19 +76,12 @@ def _without_change(op: str) -> str | None:
     if not name.endswith("_") or name.endswith("__"):
         return None
     other = f"{library}.{name[:-1]}.{variant}"
-    function, changing = _found(other), _found(op)
+    function, changing = find_overload(other), find_overload(op)
     assert changing is not None
     if function is None or function._schema.is_mutable:
         return None
     same = [a.name for a in function._schema.arguments] == [a.name for a in changing._schema.arguments]
     return other if same and _is_pure(function) else None
-
-
-def _found(op: str) -> Any:
-    try:
-        return overload(op)
-    except (AttributeError, ValueError):
-        return None
 
 
 def _is_known(op: str) -> bool:

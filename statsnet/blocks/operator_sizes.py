@@ -18,7 +18,7 @@ import torch
 from statsnet.blocks.base import Config
 from statsnet.blocks.operator_call import Operand, contiguous_strides, name_of, operands_of, torch_arguments
 from statsnet.blocks.operator_source import argument_names, operand_sources
-from statsnet.blocks.operator_spelling import meta_operands
+from statsnet.blocks.operator_spelling import NAMESPACE, meta_operands
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.strides import resized_strides
@@ -167,7 +167,7 @@ def _runs(config: Config) -> bool:
     count = sum(o.numel for o in operands_of(config))
     if count > LARGEST_TRIED or _is_lax(base_name(name_of(config))):
         return True
-    names = {"torch": torch, **MADE_BY}
+    names = {**NAMESPACE, **MADE_BY}
     try:
         operands = [eval(text, names) for text in operand_sources(config)]  # of checked words and numbers
         positional, keyword = torch_arguments(config, operands)

@@ -12,7 +12,7 @@ from statsnet.blocks.base import Block, BlockKind, Config, side_input
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+from statsnet.signatures.operators import TensorSpec, each_in_list, is_tensor, tensors_of
 
 
 class Transpose(Block):
@@ -165,7 +165,7 @@ class GatherKind(_ShapeKind):
 
 def _subscripted(shape: tuple[int, ...], indices: list[Any], total: int) -> Config:
     """x[:, i, j] with any number of leading axes. Indexed axes are merged into one, and so are the axes after them."""
-    entries = [entry for entry in indices for _ in range((entry or {}).get("times", 1))]
+    entries = list(each_in_list(indices))
     leading = next((axis for axis, entry in enumerate(entries) if entry is not None), 0)
     covered = sum(len(e["shape"]) if e["dtype"] == "bool" else 1 for e in entries if e is not None)
     before, after = shape[:leading], shape[leading + covered :]

@@ -21,8 +21,8 @@ from statsnet.profiling.costs import cost_of
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_composite
-from statsnet.signatures.operators import ITEM_SIZE, flatten_tensor_list, is_tensor
-from statsnet.workloads.torch_operators import overload
+from statsnet.signatures.operators import ITEM_SIZE, each_in_list, is_tensor
+from statsnet.workloads.torch_operators import find_overload
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 _TYPE_OF = {str(dtype).removeprefix("torch."): name for name, dtype in reversed(DTYPES.items())}
@@ -162,11 +162,7 @@ def _argument(arg: Any, storages: _Storages, written: Mapping[tuple[int, ...], i
     if is_tensor(arg):
         return _tensor(arg, storages, written)
     if isinstance(arg, dict):
-        return _list([
-            _argument(entry and {k: v for k, v in entry.items() if k != "times"}, storages, written)
-            for entry in flatten_tensor_list(arg["tensors"])
-            for _ in range(1 if entry is None else entry.get("times", 1))
-        ])  # fmt: skip
+        return _list([_argument(entry, storages, written) for entry in each_in_list(arg["tensors"])])
     if isinstance(arg, list):
         return _list([_argument(part, storages, written) for part in arg])
     if arg is None:
@@ -196,7 +192,5 @@ def _dispatched_name(op: str) -> str:
 
 def _schema(op: str) -> str:
     """The operator's schema as torch states it; empty for one that torch does not have."""
-    try:
-        return str(overload(op)._schema)
-    except (AttributeError, ValueError, RuntimeError):
-        return ""
+    function = find_overload(op)
+    return "" if function is None else str(function._schema)

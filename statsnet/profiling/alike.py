@@ -8,7 +8,7 @@ from typing import Any
 from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.draws import draw_again
+from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import Variant, event_shapes
 from statsnet.profiling.timeline import Timeline
 from statsnet.profiling.unseen import Unseen, look_for_unseen
@@ -51,9 +51,7 @@ class Alike:
             raise
 
     def _look(self) -> Unseen:
-        self._turn.prepare()
-        draw_again(0)
-        unseen, events = look_for_unseen(self._turn, self.calls, device=self._device)
+        unseen, events = look_for_unseen(prepared(self._turn, 0), self.calls, device=self._device)
         self._shapes = event_shapes(events, self.calls)
         return unseen
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
@@ -16,10 +16,10 @@ from statsnet.measure.task import Context, Progress, Task
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.draws import draw_again
+from statsnet.profiling.draws import prepared
 from statsnet.profiling.trace import captured
 from statsnet.profiling.unseen import Unseen, look_for_unseen
-from statsnet.workloads import Step, make_step
+from statsnet.workloads import Successive, make_step
 
 TOLERANCE = 0.01
 """FLOPs agree if they differ by no more than this share."""
@@ -40,7 +40,7 @@ class OperatorCheck:
 
     @property
     def agrees(self) -> bool:
-        return abs(self.flops - self.torch_flops) <= TOLERANCE * max(self.flops, self.torch_flops)
+        return _agree(self.flops, self.torch_flops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,7 @@ class Check:
 
     operators: tuple[OperatorCheck, ...]
     uncounted: tuple[tuple[str, int], ...]
-    captured: int
-    unmatched: int
-    unseen_share: float
-    unseen: tuple[tuple[str, float], ...] = ()
+    unseen: Unseen
     torch_failed: str = ""
 
     @property
@@ -67,14 +64,16 @@ class Check:
     @property
     def flops_agree(self) -> bool:
         """Whether the sums agree, those that rightly differ left out."""
-        return abs(self.flops - self.torch_flops) <= TOLERANCE * max(self.flops, self.torch_flops)
+        return _agree(self.flops, self.torch_flops)
 
     @property
     def calls_agree(self) -> bool:
         """Whether the profiler saw the captured calls and no others that take time."""
-        return not Unseen(
-            step_s=1.0, by_name={"": self.unseen_share}, unmatched=self.unmatched, timed=self.captured
-        ).is_too_much
+        return not self.unseen.is_too_much
+
+
+def _agree(flops: float, torch_flops: float) -> bool:
+    return abs(flops - torch_flops) <= TOLERANCE * max(flops, torch_flops)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +91,10 @@ class CheckWorkload(Task[Check]):
             step(index)
         context.report(Progress(stage="counting", done=0.3))
         kind = environment.select(built.device)
-        calls = captured(_drawn(step), device="meta", phases=None)
-        torch_flops, failed = _counted_by_torch(step)
-        unseen, _ = look_for_unseen(_drawn(step), calls, device=kind)
+        turn = Successive(step, itertools.repeat(0), step.prepare)
+        calls = captured(prepared(turn, 0), device="meta", phases=None)
+        torch_flops, failed = _counted_by_torch(turn)
+        unseen, _ = look_for_unseen(prepared(turn, 0), calls, device=kind)
         return compared(calls, torch_flops, failed, unseen)
 
 
@@ -103,7 +103,7 @@ def compared(calls: Sequence[OpCall], torch_flops: dict[str, float], torch_faile
     ours: dict[str, float] = defaultdict(float)
     number: Counter[str] = Counter()
     uncounted: Counter[str] = Counter()
-    exceptions: dict[str, str] = {}
+    exceptions: dict[str, str] = defaultdict(str)
     known = {str(op) for op in flop_registry}
     for call in calls:
         if call.metadata:
@@ -115,26 +115,16 @@ def compared(calls: Sequence[OpCall], torch_flops: dict[str, float], torch_faile
         if name in known:
             ours[name] += cost.flops if cost else 0.0
             number[name] += 1
-            exceptions.setdefault(name, "")
             exceptions[name] = exceptions[name] or _exception(name, call)
-    names = sorted({*ours, *torch_flops}, key=lambda name: -max(ours.get(name, 0.0), torch_flops.get(name, 0.0)))
-    rows = [
-        OperatorCheck(op=n, calls=number[n], flops=ours.get(n, 0.0), torch_flops=torch_flops.get(n, 0.0)) for n in names
-    ]
-    rows = [
-        row if row.agrees else OperatorCheck(
-            op=row.op, calls=row.calls, flops=row.flops, torch_flops=row.torch_flops,
-            exception=exceptions.get(row.op, ""),
-        )
-        for row in rows
-    ]  # fmt: skip
+    rows: list[OperatorCheck] = []
+    for name in sorted({*ours, *torch_flops}):
+        row = OperatorCheck(op=name, calls=number[name], flops=ours[name], torch_flops=torch_flops.get(name, 0.0))
+        rows.append(row if row.agrees else replace(row, exception=exceptions[name]))
+    rows.sort(key=lambda row: -max(row.flops, row.torch_flops))
     return Check(
         operators=() if torch_failed else tuple(rows),
         uncounted=tuple(uncounted.most_common()),
-        captured=unseen.timed,
-        unmatched=unseen.unmatched,
-        unseen_share=unseen.time_share,
-        unseen=tuple(sorted(((n, s / unseen.step_s) for n, s in unseen.by_name.items()), key=lambda item: -item[1])),
+        unseen=unseen,
         torch_failed=torch_failed,
     )
 
@@ -152,15 +142,9 @@ def _exception(name: str, call: OpCall) -> str:
     return ""
 
 
-def _drawn(step: Step) -> Any:
-    step.prepare(0)
-    draw_again(0)
-    return lambda: step(0)
-
-
-def _counted_by_torch(step: Step) -> tuple[dict[str, float], str]:
+def _counted_by_torch(turn: Successive) -> tuple[dict[str, float], str]:
     """FLOPs by operator, and why there are none."""
-    run = _drawn(step)
+    run = prepared(turn, 0)
     try:
         with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
             run()

@@ -7,6 +7,15 @@ import sys
 
 import torch
 
+from statsnet.workloads import Successive
+
+
+def prepared(turn: Successive, number: int) -> Successive:
+    """The turns, with the next input ready and these numbers to draw."""
+    turn.prepare()
+    draw_again(number)
+    return turn
+
 
 def draw_again(number: int) -> None:
     """Seed every generator that a model is likely to draw from: torch's on all devices, Python's and NumPy's. After two

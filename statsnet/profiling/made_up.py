@@ -10,7 +10,7 @@ import torch
 
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, flatten_tensor_list, is_tensor
+from statsnet.signatures.operators import INFINITE, each_in_list, is_tensor
 from statsnet.workloads.torch_operators import overload
 
 
@@ -45,12 +45,7 @@ def _value(encoded: Any, high: int, device: str) -> Any:
     if is_tensor(encoded):
         return _tensor(encoded, high, device)
     if isinstance(encoded, dict):
-        entries = flatten_tensor_list(encoded["tensors"])
-        return [
-            None if entry is None else _tensor(entry, high, device)
-            for entry in entries
-            for _ in range(1 if entry is None else entry.get("times", 1))
-        ]
+        return [None if e is None else _tensor(e, high, device) for e in each_in_list(encoded["tensors"])]
     return float(encoded) if encoded in INFINITE else encoded
 
 

@@ -12,14 +12,12 @@ from typing import Any
 
 from statsnet.profiling.costs.registry import find_formula
 from statsnet.signatures.categories import categorize
-from statsnet.signatures.operators import is_tensor
-from statsnet.workloads.torch_operators import overload
+from statsnet.signatures.operators import INFINITE, is_tensor
+from statsnet.workloads.torch_operators import find_overload
 
 NOT_RUN = frozenset({"collective", "other"})
 """Categories of operators that are not run again: a collective waits for other processes, and of the others nobody
 knows what they do."""
-
-_INFINITE = ("inf", "-inf")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -60,10 +58,8 @@ def parameters_of(op: str) -> tuple[tuple[str, str], ...] | None:
 
 @functools.lru_cache(maxsize=4096)
 def _schema(op: str) -> tuple[Any, ...] | None:
-    try:
-        return tuple(overload(op)._schema.arguments)
-    except (AttributeError, RuntimeError, ValueError):
-        return None
+    function = find_overload(op)
+    return None if function is None else tuple(function._schema.arguments)
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -84,7 +80,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) or value in _INFINITE
+    return isinstance(value, (int, float)) or value in INFINITE
 
 
 def _never(_: Any) -> bool:

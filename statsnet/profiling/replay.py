@@ -22,6 +22,7 @@ from statsnet.profiling.replay_limits import TimeLimit, memory_limit, needed_byt
 from statsnet.profiling.timeline import event_overhead_s, profile_step
 from statsnet.signatures.model import Cluster
 from statsnet.workloads.torch_operators import overload
+from statsnet.workloads.trees import all_tensors, stored_bytes
 
 CHUNK_BYTES = 2**30
 REPEATS = 3
@@ -93,7 +94,7 @@ def _replayed(
             replay.failures.append([cluster.op, f"{type(error).__name__}"])
             continue
         chunk.append((index, function, positional, keyword))
-        held += _bytes(positional) + _bytes(list(keyword.values()))
+        held += sum(map(stored_bytes, all_tensors([positional, keyword])))
         if held > CHUNK_BYTES or index == len(clusters) - 1:
             _time_chunk(chunk, flush, device, overhead_s, replay)
             chunk, held = [], 0
@@ -147,14 +148,3 @@ def _time_chunk(
             for k in sorted(launched, key=lambda k: k.start_ns)
             if not k.is_copy
         ]
-
-
-def _bytes(values: list[Any]) -> int:
-    total = 0
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            numel = value.numel() if value.layout == torch.strided else value._values().numel()
-            total += numel * value.element_size()
-        elif isinstance(value, list):
-            total += _bytes(value)
-    return total

@@ -19,7 +19,9 @@ from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import MeasurementError
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import ITEM_SIZE, TensorSpec, tensors_of
+from statsnet.signatures.strides import span
 from statsnet.units import format_bytes
+from statsnet.workloads.trees import all_tensors
 
 OPERATOR_LIMIT_S = 300.0
 """Longest time that all runs of one operator, with those of its group, may take. Operators of the largest models take
@@ -33,9 +35,7 @@ TOO_LONG_EXIT = 3
 
 def stored_bytes(tensor: TensorSpec) -> int:
     """Bytes of memory that hold a tensor: with strides, all from its first element to its last."""
-    elements = tensor.numel
-    if tensor.strides is not None and elements:
-        elements = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+    elements = tensor.numel if tensor.strides is None else span(tensor.shape, tensor.strides)
     return elements * ITEM_SIZE.get(tensor.dtype, 16) + tensor.index_bytes
 
 
@@ -45,7 +45,8 @@ def needed_bytes(cluster: Cluster, results: Callable[[], Any]) -> int:
     declared = sum(map(stored_bytes, tensors_of(cluster.outputs)))
     given = sum(map(stored_bytes, tensors_of(cluster.args)))
     try:
-        worked_out = _bytes_of(results())
+        tensors = [tensor for tensor in all_tensors(results()) if tensor.layout == torch.strided]
+        worked_out = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
     except Exception:  # it has no kernel on the meta device, or its results depend on values
         worked_out = 0
     return given + max(declared, worked_out)
@@ -111,12 +112,6 @@ class TimeLimit:
     def _ended(self, op: str) -> None:
         os.write(2, f"{op} ran longer than {self._limit_s:g} s, the limit for one operator\n".encode())
         self._end(TOO_LONG_EXIT)
-
-
-def _bytes_of(value: Any) -> int:
-    if isinstance(value, torch.Tensor):
-        return value.untyped_storage().nbytes() if value.layout == torch.strided else 0
-    return sum(map(_bytes_of, value)) if isinstance(value, (list, tuple)) else 0
 
 
 def _data_bytes() -> int:

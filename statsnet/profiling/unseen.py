@@ -55,6 +55,12 @@ class Unseen:
         return self.unmatched / self.timed if self.timed else 0.0
 
     @property
+    def shares(self) -> list[tuple[str, float]]:
+        """Names with their shares of the step's time, the largest first."""
+        ordered = sorted(self.by_name.items(), key=lambda item: -item[1])
+        return [(name, time_s / self.step_s if self.step_s else 0.0) for name, time_s in ordered]
+
+    @property
     def is_too_much(self) -> bool:
         """Whether more is missing than a signature may lack."""
         return max(self.time_share, self.call_share) > MOST_UNSEEN
@@ -72,22 +78,21 @@ class Unseen:
         share = max(self.time_share, self.call_share)
         if not self.is_too_much:
             return
-        names = sorted(self.by_name, key=lambda name: -self.by_name[name])
-        shares = ", ".join(f"{name} {self.by_name[name] / self.step_s:.1%}" for name in names[:LONGEST_NAMED])
-        cause, hint = self._why(names)
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares[:LONGEST_NAMED])
+        cause, hint = self._why()
         raise MeasurementError(
             f"{share:.1%} of the step cannot be told operator by operator",
             cause=cause + (f" (of the step's time: {shares})" if shares else ""),
             hint=hint,
         )
 
-    def _why(self, names: list[str]) -> tuple[str, str]:
+    def _why(self) -> tuple[str, str]:
         if self.in_threads_s > 0.5 * sum(self.by_name.values()) and self.in_threads_s > 0:
             return (
                 "the model computes in threads of its own, and only the thread that runs the step is captured",
                 "run these parts one after another while you profile: a loop or map() in place of a pool's",
             )
-        if any(name.startswith(_COMPILED) for name in names):
+        if any(name.startswith(_COMPILED) for name in self.by_name):
             return (
                 "a part of the model is compiled, and runs in one piece",
                 "leave torch.compile out of the model, and use --setting compile=inductor to measure it compiled",

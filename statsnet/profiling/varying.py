@@ -16,8 +16,7 @@ from statistics import fmean, pstdev, stdev
 
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
-from statsnet.profiling.capture import OpCall
-from statsnet.profiling.draws import draw_again
+from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.timeline import event_overhead_s
@@ -66,7 +65,7 @@ def trace_varying(
     turn = Successive(step, itertools.cycle(inputs), prepare)
     run = timed(turn, device)
     machine = QuietMachine(device)
-    work: list[tuple[float, float]] = []
+    work: list[Work] = []
     bare_s: list[float] = []
     unseen: list[Unseen] = []
     begin = time.perf_counter()
@@ -74,8 +73,7 @@ def trace_varying(
     def both(draw: int) -> tuple[float, StepEvents]:
         run()  # the capture and the profiler have left the caches to others
         bare = timed(_drawn(turn, draw), device)()
-        turn.prepare()
-        draw_again(draw)
+        prepared(turn, draw)
         with profiling(device, record_shapes=True) as session:
             turn()
         return bare, StepEvents.take(session)
@@ -84,18 +82,14 @@ def trace_varying(
         between()
         for _ in range(draw % 3):  # so that a model that counts its steps is not always seen at the same count
             run()
-        turn.prepare()
-        draw_again(draw)
-        calls = captured(turn, device=device, phases=phases)
+        calls = captured(prepared(turn, draw), device=device, phases=phases)
         if draw == 0:  # with all threads, whose events would be in the way of times
-            turn.prepare()
-            draw_again(draw)
-            unseen.append(look_for_unseen(turn, calls, device=device)[0])
+            unseen.append(look_for_unseen(prepared(turn, draw), calls, device=device)[0])
         step_s, events = machine.measure(partial(both, draw))
         join.add_captured(calls)
         unseen.append(unseen_in(events, calls, device=device))
         join.add_profiled(events)
-        work.append(_work(calls))
+        work.append(Work.of(calls))
         bare_s.append(step_s)
         report("measuring steps that vary", 0.3 + 0.7 * (draw + 1) / MOST_ROUNDS)
         enough = draw + 1 >= FEWEST_ROUNDS and time.perf_counter() - begin >= min_time_s
@@ -109,18 +103,13 @@ def trace_varying(
 
 def _drawn(turn: Successive, draw: int) -> Successive:
     """The turns, each prepared with this draw."""
-
-    def prepare(_: int) -> None:
-        turn.prepare()
-        draw_again(draw)
-
-    return Successive(lambda _: turn(), itertools.count(), prepare)
+    return Successive(lambda _: turn(), itertools.count(), lambda _: prepared(turn, draw))
 
 
 def _together(
     join: StepJoin,
     bare_s: list[float],
-    work: list[tuple[float, float]],
+    work: list[Work],
     device: str,
     overhead_s: float,
 ) -> VaryingSteps:
@@ -174,15 +163,10 @@ def _explained(traces: list[StepTrace], times: list[int]) -> float:
     return operators + (traces[0].framework_time_s or 0.0) + (traces[0].idle_time_s or 0.0)
 
 
-def _work(calls: list[OpCall]) -> tuple[float, float]:
-    """FLOPs and bytes of a step."""
-    work = Work.of([call for call in calls if not call.metadata])
-    return work.flops, work.moved
-
-
-def _figures(work: list[tuple[float, float]]) -> list[float]:
-    flops = [f for f, _ in work]
-    return flops if any(flops) else [moved for _, moved in work]
+def _figures(work: list[Work]) -> list[float]:
+    """FLOPs of the steps; bytes where there are none."""
+    flops = [each.flops for each in work]
+    return flops if any(flops) else [each.moved for each in work]
 
 
 def _deviation(values: Sequence[float]) -> float:

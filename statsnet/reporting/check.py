@@ -24,7 +24,7 @@ def check_report(check: Check) -> Report:
     lines = (f"{name}: {calls} calls" for name, calls in check.uncounted[:SHOWN])
     report += notes("without a cost formula here:", lines)
     report += notes(
-        "seen by the profiler alone:", (f"{share:.1%} of the step: {n}" for n, share in check.unseen[:SHOWN])
+        "seen by the profiler alone:", (f"{share:.1%} of the step: {n}" for n, share in check.unseen.shares[:SHOWN])
     )
     return report
 
@@ -37,8 +37,8 @@ def _summary(check: Check) -> list[tuple[str, str]]:
         + ("agree" if check.flops_agree else "differ by more than 1 %")
     )
     calls = (
-        f"{check.captured} captured, {check.unmatched} of them not seen by the profiler; "
-        f"{check.unseen_share:.1%} of the step in others: " + ("agree" if check.calls_agree else "do not agree")
+        f"{check.unseen.timed} captured, {check.unseen.unmatched} of them not seen by the profiler; "
+        f"{check.unseen.time_share:.1%} of the step in others: " + ("agree" if check.calls_agree else "do not agree")
     )
     return [("FLOPs", flops), ("calls", calls)]
 

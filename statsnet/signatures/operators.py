@@ -14,9 +14,10 @@ An argument is encoded as JSON:
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from statsnet.signatures.conversion import typed
 from statsnet.signatures.limits import Finite, Size, Word
+from statsnet.signatures.strides import span
 
 ITEM_SIZE = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
@@ -70,8 +72,8 @@ class TensorSpec:
         if self.strides is None:
             return self.numel
         stored = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if s != 0]
-        span = 1 + sum((n - 1) * s for n, s in stored)  # windows that overlap share elements
-        return min(math.prod(n for n, _ in stored), span) if self.numel else 0
+        windowed = span(self.shape, self.strides)  # windows that overlap share elements
+        return min(math.prod(n for n, _ in stored), windowed) if self.numel else 0
 
     @property
     def nbytes(self) -> int:
@@ -269,6 +271,12 @@ def flatten_tensor_list(entries: Sequence[Any]) -> list[Any]:
             times += merged.pop().get("times", 1)
         merged.append(spec | ({"times": times} if times > 1 else {}))
     return merged
+
+
+def each_in_list(entries: Sequence[Any]) -> Iterator[dict[str, Any] | None]:
+    """A tensor list's entries, each as often as it stands there. Raises ValueError as `flatten_tensor_list` does."""
+    for entry in flatten_tensor_list(entries):
+        yield from [None] if entry is None else itertools.repeat(_spec_of(entry), entry.get("times", 1))
 
 
 def _stands_for(entry: Any) -> int:

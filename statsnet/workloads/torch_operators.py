@@ -11,3 +11,11 @@ def overload(op: str) -> Any:
     """`aten.add.Tensor` -> torch.ops.aten.add.Tensor. Raises AttributeError for an unknown one."""
     namespace, name, variant = op.split(".")
     return getattr(getattr(getattr(torch.ops, namespace), name), variant)
+
+
+def find_overload(op: str) -> Any:
+    """As `overload`; None for what this torch does not know."""
+    try:
+        return overload(op)
+    except (AttributeError, RuntimeError, ValueError):
+        return None

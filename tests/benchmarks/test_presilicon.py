@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from exporting import addmm, convolution, mix_of, mm, signature, tensor
 
-from benchmarks.presilicon import DESIGNS, PresiliconRow, rows_of_mix, table
+from benchmarks.presilicon import DESIGNS, rows_of_mix, table
 from benchmarks.simulators import config_of
 from benchmarks.ways.small_layers import Layers, halved, most_expensive, randomly_chosen, ranking
 from statsnet.exports.products import Product
@@ -49,4 +49,3 @@ def test_distinct_layers_are_exact_and_scaled_ones_keep_the_budget() -> None:
 def test_an_array_s_configuration() -> None:
     text = config_of(Design(8, 16, "os"))
     assert "ArrayHeight: 8\n" in text and "ArrayWidth: 16\n" in text and "Dataflow: os\n" in text
-    assert PresiliconRow.__doc__

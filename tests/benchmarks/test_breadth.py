@@ -1,0 +1,55 @@
+"""Every class of a library, profiled and checked: what a case comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cli_support import GOLDEN
+
+from benchmarks import breadth
+from benchmarks.breadth_task import Both
+from benchmarks.drawn.by_name import does_not_run
+from statsnet.errors import MeasurementError, ProcessError
+from statsnet.profiling.check import Check, OperatorCheck
+from statsnet.profiling.tasks import Profile
+from statsnet.profiling.unseen import Unseen
+from statsnet.signatures.storage import load_signature
+
+
+def both(flops: float, torch_flops: float, **seen: Any) -> Both:
+    product = OperatorCheck(op="aten.mm", calls=1, flops=flops, torch_flops=torch_flops)
+    unseen = Unseen(step_s=2.0, timed=10, **seen)
+    check = Check(operators=(product,), uncounted=(("mine.odd", 3),), unseen=unseen)
+    return Both(profile=Profile(signature=load_signature(GOLDEN), measured_s=1.0), check=check)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "reason"),
+    [
+        (both(100.0, 100.5), "right", None),
+        (both(100.0, 200.0), "wrong", "aten.mm: 100 here, 200 by torch"),
+        (both(1.0, 1.0, unmatched=2), "wrong", "2 of 10 calls not seen"),
+        (both(1.0, 1.0, by_name={"a": 0.1, "b": 0.5}), "wrong", "b 25.0% of the step not captured; a 5.0%"),
+        (does_not_run("Odd", "it has no inputs"), "no case", "it has no inputs"),
+        (MeasurementError("no", cause="threads"), "refused", "threads"),
+        (ProcessError("it ended", cause="a signal"), "wrong", "a signal"),
+    ],
+)
+def test_what_a_case_comes_to(
+    found: Both | Exception, outcome: str, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: Any) -> Both:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(breadth, "run", run)
+    row = breadth.measured("transformers", "Odd", "inference")
+    assert row.outcome == outcome
+    assert row.reason is None if reason is None else row.reason is not None and reason in row.reason
+    if isinstance(found, Both):
+        assert (row.flops_ratio, row.uncounted) == (
+            pytest.approx(found.check.flops / found.check.torch_flops),
+            "mine.odd 3",
+        )
