@@ -133,11 +133,11 @@ def _manifest(
     from statsnet.exports.subjects import manifest_of_file, manifest_of_proxy
 
     path = Path(subject)
-    if path.is_dir() and not subject.endswith(".zip"):
+    if path.is_dir():
         from statsnet.proxy.folder import open_proxy
 
-        note = open_proxy(path, trust=trust).note
-        output.print_notes([note] if note else [])
+        opened = open_proxy(path, trust=trust)
+        output.print_notes([opened.note] if opened.note else [])
         with output.progress() as report:
-            return manifest_of_proxy(path, trust=trust, reference=reference, report=report)
+            return manifest_of_proxy(opened, reference=reference, report=report)
     return manifest_of_file(path, reference=reference)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.exports.manifest import Layer, LeftOut, Manifest, left_out_of
+from statsnet.exports.manifest_json import manifest_json
 from statsnet.signatures.canonical import number_text, write_bytes_atomically
 
 
@@ -66,8 +67,6 @@ def export(exporter: Exporter, manifest: Manifest) -> Export:
             hint="--format manifest holds every layer",
         )
     kept = manifest.only(held)
-    from statsnet.exports.manifest_files import manifest_json
-
     files = {"manifest.json": manifest_json(manifest), "left-out.csv": _left_out_csv(left), **exporter.files(kept)}
     return Export(
         format=exporter.name, files=files, left_out=left, held=len(held),
