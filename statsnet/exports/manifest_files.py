@@ -7,7 +7,8 @@ from typing import Any
 
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.products import Product
-from statsnet.exports.registry import Exporter, csv_bytes
+from statsnet.exports.registry import Exporter
+from statsnet.signatures.canonical import canonical_csv
 
 
 class ManifestFiles(Exporter):
@@ -32,7 +33,7 @@ LAYER_COLUMNS = (
 
 def layers_csv(manifest: Manifest) -> bytes:
     """Amounts are of one call; lists stand in one cell, apart by blanks."""
-    return csv_bytes(LAYER_COLUMNS, (_layer_row(layer) for layer in manifest.layers))
+    return canonical_csv(LAYER_COLUMNS, map(_layer_row, manifest.layers)).encode()
 
 
 def _layer_row(layer: Layer) -> list[Any]:
@@ -64,7 +65,7 @@ PRODUCT_COLUMNS = (
 def products_csv(manifest: Manifest) -> bytes:
     """`repeats` is how often the dense product runs in the manifest's unit; `macs` is one of them."""
     rows = ((layer, i, p) for layer in manifest.layers for i, p in enumerate(layer.products))
-    return csv_bytes(PRODUCT_COLUMNS, (_product_row(*row) for row in rows))
+    return canonical_csv(PRODUCT_COLUMNS, (_product_row(*row) for row in rows)).encode()
 
 
 def _product_row(layer: Layer, number: int, product: Product) -> list[Any]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.products import Product, Window
-from statsnet.exports.registry import Exporter, csv_bytes
+from statsnet.exports.registry import Exporter
+from statsnet.signatures.canonical import canonical_csv
 
 _CONV_HEAD = ("Layer name", "IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter",
               "Strides")  # fmt: skip
@@ -149,7 +150,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str | int, ...]]) -> bytes:
 
 def _repeats_csv(rows: list[Row]) -> bytes:
     head = ("name", "topology", "repeats", "macs", "layers")
-    return csv_bytes(head, (
+    return canonical_csv(head, (
         (r.name, "conv.csv" if r.is_convolution else "gemm.csv", r.repeats, r.product.dense_macs,
          " ".join(map(str, r.layers))) for r in rows
-    ))  # fmt: skip
+    )).encode()  # fmt: skip
