@@ -1,6 +1,7 @@
 """The formats: how one is added, and what an export holds beside the format's own files.
 
-An exporter is one file in this folder with an `Exporter`, listed in `all_formats`; `conformance.check_exporter` checks it.
+An exporter is one file in this folder with an `Exporter`, which `all_formats` lists and `conformance.check_exporter`
+checks.
 """
 
 from __future__ import annotations
