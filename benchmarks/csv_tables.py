@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from statsnet.errors import FileFormatError
 from statsnet.measure.process import measuring_environment
-from statsnet.signatures.canonical import number_text, write_json_atomically, write_text_atomically
+from statsnet.signatures.canonical import canonical_csv, write_json_atomically, write_text_atomically
 
 Row = TypeVar("Row")
 
@@ -48,18 +47,8 @@ def write(path: Path, row_type: type[Row], rows: Sequence[Row], *, one_machine: 
 
 
 def table_text(row_type: type[Row], rows: Sequence[Row]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_columns(row_type))
-    writer.writerows([_cell(value) for value in astuple(row)] for row in rows)  # type: ignore[call-overload]
-    return text.getvalue()
+    return canonical_csv(_columns(row_type), map(astuple, rows))  # type: ignore[arg-type]
 
 
 def _columns(row_type: type[Row]) -> list[str]:
     return [field.name for field in fields(row_type)]  # type: ignore[arg-type]
-
-
-def _cell(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return number_text(value)

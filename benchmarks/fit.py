@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks import csv_tables
 from benchmarks.console import parser, report, start
+from benchmarks.markdown import markdown_table
 from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.cache import MeasurementCache
@@ -114,12 +115,12 @@ def _make(mix: str, mode: str, compression: float, folder: Path) -> float:
 
 
 def markdown(rows: Sequence[FitRow]) -> str:
-    lines = [["", *COLUMNS], ["---"] * (1 + len(COLUMNS))]
+    lines = []
     for row in rows:
         name = f"{mix_name(row.mix)}, {row.mode} at {row.wanted_compression:g}"
         lines.append([name, *(text(row) for _, text in COLUMNS.values())])
     lines.append(["goal", *(goal for goal, _ in COLUMNS.values())])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown_table(["", *COLUMNS], lines)
 
 
 def _known(value: float | None, form: str) -> str:

@@ -17,17 +17,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import csv_tables
 from benchmarks.console import parser, start
+from benchmarks.markdown import markdown_table
 from benchmarks.simulators import scalesim_cycles
 from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
 from benchmarks.ways.small_layers import Layers, halved, layers_of, most_expensive, randomly_chosen, ranking
+from statsnet.errors import UsageError
 from statsnet.exports.build_manifest import manifest_of_mix
 from statsnet.exports.manifest import Manifest
 from statsnet.exports.registry import export, write
 from statsnet.exports.scalesim import ScaleSim, rows_of
 from statsnet.exports.scaling import scaled
-from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, cycles
+from statsnet.exports.systolic import DATAFLOWS, Design, cycles
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.units import format_quantity, parse_count
@@ -66,10 +70,10 @@ def main() -> int:
     given = options.parse_args()
     rows = [row for path in given.kept for row in csv_tables.read(path, PresiliconRow)]
     if not given.kept:
-        assert not set(DESIGNS) & set(SPREAD)
         database = ProfilesDB()
         for mode in given.modes.split(","):
-            assert mode in MODES
+            if mode not in MODES:
+                raise UsageError(f"'{mode}' is not a mode", hint=f"--modes takes {' and '.join(MODES)}, with a comma")
             for text in given.mixes:
                 mix = resolve_mix(spelled_out(mix_text(text)), mode, database)
                 rows += rows_of_mix(mix_name(text), mix, parse_count(given.macs), given.quantum, given.scalesim)
@@ -104,7 +108,7 @@ def rows_of_mix(name: str, mix: Mix, macs: int, quantum: int, scalesim: str | No
     ]  # fmt: skip
 
 
-def suite_cycles(manifest: Manifest):
+def suite_cycles(manifest: Manifest) -> np.ndarray:
     """Of every call of every member, one by one: not from the distinct rows."""
     steps = {m.name: m.steps for m in manifest.members}
     calls = [
@@ -133,14 +137,14 @@ def table(rows: Sequence[PresiliconRow]) -> str:
     """Markdown."""
     head = ("mix", "mode", "way", "layers", "MACs to simulate", "times fewer", "misordered pairs",
             "relative speeds within", "cycles", "SCALE-Sim")  # fmt: skip
-    lines = [head, ("---",) * len(head)]
+    lines = []
     for r in rows:
         simulated = "" if r.simulated_error is None else f"{100 * r.simulated_error:.2g} % off"
         lines.append((
             r.mix, r.mode, r.way, str(r.layers), format_quantity(r.macs), f"{r.suite_macs / r.macs:,.3g}",
             f"{r.misordered} of {r.pairs}", f"{100 * r.relative_error:.2g} %", f"{r.factor:.2f} times", simulated,
         ))  # fmt: skip
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(head, lines)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from benchmarks.markdown import markdown_table
 from benchmarks.timing.sides import HERE
 from benchmarks.timing.watched_command import Watched
 from statsnet.signatures.intervals import geometric_mean
@@ -107,7 +108,7 @@ def _durations(rows: Sequence[SynthesisRow]) -> str:
         seconds = [_middle([_seconds_of(r, part) for r in of_run]) for part in PARTS]
         memory = [max(r.parent_peak_bytes for r in of_run), max(r.child_peak_bytes for r in of_run)]
         lines.append([name, *seconds, *(f"{peak / 1e6:.0f}" for peak in memory)])
-    return _table(header, lines)
+    return markdown_table(header, lines)
 
 
 def _fit(rows: Sequence[SynthesisRow]) -> str:
@@ -115,7 +116,7 @@ def _fit(rows: Sequence[SynthesisRow]) -> str:
     for name, of_run in _groups(rows).items():
         figures = [[100 * value for r in of_run if (value := getattr(r, name)) is not None] for name in FIGURES]
         lines.append([name, *(_middle(known, ".1f") if known else "–" for known in figures)])
-    return _table(["fit", *FIGURES.values()], lines)
+    return markdown_table(["fit", *FIGURES.values()], lines)
 
 
 def _against(rows: Sequence[SynthesisRow], code: str) -> str:
@@ -127,7 +128,7 @@ def _against(rows: Sequence[SynthesisRow], code: str) -> str:
             ratios = [a / b for a, b in pairs if a > 0 and b > 0]
             both = [_middle([pair[side] for pair in pairs]) for side in (0, 1)]
             lines.append([name, part, *both, f"{geometric_mean(ratios):.2f}" if ratios else "–"])
-    return _table(["", "seconds", HERE, code, "ratio"], lines)
+    return markdown_table(["", "seconds", HERE, code, "ratio"], lines)
 
 
 def _column(part: str) -> str:
@@ -169,7 +170,3 @@ def _middle(values: Sequence[float], form: str = ".0f") -> str:
     """The median, and the range if there are several."""
     text = format(median(values), form)
     return text if len(values) == 1 else f"{text} ({min(values):{form}} to {max(values):{form}})"
-
-
-def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *lines))

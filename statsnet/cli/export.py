@@ -64,8 +64,8 @@ def export(
 
     Example: statsnet export --mix cv:1 --format scalesim --layers scaled --macs 50M -o sim
     """
+    from statsnet.exports.registry import check_folder, write
     from statsnet.exports.registry import export as make
-    from statsnet.exports.registry import write
     from statsnet.units import parse_count
 
     exporter = _exporter(format_, bit_widths)
@@ -73,6 +73,7 @@ def export(
     budget = parse_count(macs or _MACS)
     path = Path(folder)
     output.check_folder(path)
+    check_folder(path)
     manifest = _manifest(subject, mix, mode, profiles, trust, _reference(reference))
     if layers == "scaled":
         from statsnet.exports.scaling import scaled
@@ -133,11 +134,11 @@ def _manifest(
     from statsnet.exports.subjects import manifest_of_file, manifest_of_proxy
 
     path = Path(subject)
-    if path.is_dir() and not subject.endswith(".zip"):
+    if path.is_dir():
         from statsnet.proxy.folder import open_proxy
 
-        note = open_proxy(path, trust=trust).note
-        output.print_notes([note] if note else [])
+        opened = open_proxy(path, trust=trust)
+        output.print_notes([opened.note] if opened.note else [])
         with output.progress() as report:
-            return manifest_of_proxy(path, trust=trust, reference=reference, report=report)
+            return manifest_of_proxy(opened, reference=reference, report=report)
     return manifest_of_file(path, reference=reference)

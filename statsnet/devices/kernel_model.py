@@ -105,7 +105,8 @@ class KernelModel:
         features = [_features(e.op, e.args, e.outputs) for e in entries]
         residuals = [math.log(e.time_s / self._roofline_s(*w)) for e, w in zip(entries, work, strict=True)]
         self._usual = median(residuals)
-        self._kinds = _rows_by_kind(entries, device)
+        rows = _rows_by_kind(entries, device)
+        self._kinds = {kind: of_kind for kind, of_kind in rows.items() if is_enough(of_kind, FEWEST)}
         self._models: dict[_Kind, KindModel] = {}
         self._groups: dict[str, _Group] = {}
         members: dict[str, list[int]] = defaultdict(list)
@@ -158,7 +159,7 @@ class KernelModel:
         """Seconds by the model of this kind of operator; None if it has too few entries."""
         row = table_operator(op, args, outputs).row()
         kind = _kind(op, row)
-        if not is_enough(self._kinds.get(kind, ()), FEWEST):
+        if kind not in self._kinds:
             return None
         return float(predict_rows(self._model(kind), self.device, [row])[0])
 
@@ -170,8 +171,8 @@ class KernelModel:
     def errors(self) -> dict[str, tuple[int, float]]:
         """By kind of operator: the number of entries with different arguments, and the median of |predicted ÷ measured
         − 1| of entries that the fit had not seen."""
-        kinds = sorted(kind for kind, rows in self._kinds.items() if is_enough(rows, FEWEST))
-        return {_title(kind): (len(self._kinds[kind]), self._model(kind).held_out.median_error) for kind in kinds}
+        found = {kind: self._model(kind).held_out for kind in sorted(self._kinds)}
+        return {_title(kind): (len(self._kinds[kind]), held_out.median_error) for kind, held_out in found.items()}
 
 
 _Kind = tuple[str, Kind]

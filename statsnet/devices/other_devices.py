@@ -14,6 +14,7 @@ from statsnet.devices.operator_mapping import Mapped, mapped
 from statsnet.devices.record_folder import FOLDER, record_paths
 from statsnet.devices.recorded_bench import RecordedDevice
 from statsnet.devices.table_times import TableTimes
+from statsnet.devices.tables.words import ATTENTIONS
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.mix import Mix
@@ -131,7 +132,7 @@ def _parts(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Mapped
     return (Mapped(operator=POINTWISE, dtype=dtype, dims=dims, variant=base_name(op).rstrip("_")),)
 
 
-_PRODUCTS = frozenset({"gemm", "convolution", "attention_prefill", "attention_decode", "attention_encoder"})
+_PRODUCTS = frozenset({"gemm", "convolution", *ATTENTIONS})
 
 
 def _kind(part: Mapped) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ MEASURED = Reference(kind="measured")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class _Part:
     """A signature within a manifest, with its steps in the manifest's unit; times of its clusters for one step."""
 
     name: str
@@ -62,7 +62,7 @@ def _part(
     reference: Reference,
     *,
     alone: bool = False,
-) -> Part:
+) -> _Part:
     if not any(tensors_of((*c.args, *c.outputs)) for c in signature.clusters):
         raise UsageError(
             f"'{name}' holds no shapes",
@@ -85,7 +85,7 @@ def _part(
         )
     else:
         times, latency_s = measurement.cluster_time_s, measurement.latency_s
-    return Part(
+    return _Part(
         name=name,
         weight=weight,
         signature=signature,
@@ -117,7 +117,7 @@ class _Found:
     depends_on: set[int] = field(default_factory=set)
 
 
-def _manifest(parts: Sequence[Part], title: str, unit: str, reference: Reference) -> Manifest:
+def _manifest(parts: Sequence[_Part], title: str, unit: str, reference: Reference) -> Manifest:
     found: dict[str, _Found] = {}
     for part in parts:
         places = [_add(found, cluster, part, i) for i, cluster in enumerate(part.signature.clusters)]
@@ -136,7 +136,7 @@ def _manifest(parts: Sequence[Part], title: str, unit: str, reference: Reference
     )
 
 
-def _add(found: dict[str, _Found], cluster: Cluster, part: Part, index: int) -> int:
+def _add(found: dict[str, _Found], cluster: Cluster, part: _Part, index: int) -> int:
     """Count a cluster's calls; returns the place of its layer."""
     key = json.dumps([cluster.op, cluster.phase, cluster.args, cluster.outputs], sort_keys=True)
     layer = found.setdefault(key, _Found(len(found), cluster))
@@ -180,7 +180,7 @@ def _layer(found: _Found) -> Layer:
     )
 
 
-def _member(part: Part) -> ManifestMember:
+def _member(part: _Part) -> ManifestMember:
     signature = part.signature
     return ManifestMember(name=part.name, weight=part.weight, signature=signature.id, mode=signature.mode,
                           batch=signature.batch, latency_s=part.latency_s, steps=part.steps)  # fmt: skip

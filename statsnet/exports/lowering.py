@@ -126,11 +126,16 @@ def _convolution(call: OperatorCall, places: _Places) -> list[Product]:
     return [_of_window(_window(call, places, call.tensor(0), call.output(), transposed))]
 
 
-def _window(call: OperatorCall, places: _Places, x: TensorSpec, out: TensorSpec, transposed: bool) -> Window:
-    weight = call.tensor(2 if "backward" in call.op else 1)
+def _axes_of_space(x: TensorSpec, weight: TensorSpec, out: TensorSpec) -> int:
     space = len(weight.shape) - 2
     if space < 1 or len(x.shape) < space + 1 or len(out.shape) < space + 1:
         raise MisfitError("a feature map and its weight do not match")
+    return space
+
+
+def _window(call: OperatorCall, places: _Places, x: TensorSpec, out: TensorSpec, transposed: bool) -> Window:
+    weight = call.tensor(2 if "backward" in call.op else 1)
+    space = _axes_of_space(x, weight, out)
     in_channels, out_channels = x.shape[-space - 1], out.shape[-space - 1]
 
     def per_axis(place: int) -> tuple[int, ...]:
@@ -171,9 +176,7 @@ def _convolution_backward(call: OperatorCall) -> list[Product]:
 def _simple_convolution(call: OperatorCall) -> list[Product]:
     """One whose settings are not kept: shapes alone give the product."""
     weight, x, out = call.tensor(1), call.tensor(0), call.output()
-    space = len(weight.shape) - 2
-    if space < 1 or len(x.shape) < space + 1 or len(out.shape) < space + 1:
-        raise MisfitError("a feature map and its weight do not match")
+    space = _axes_of_space(x, weight, out)
     groups = max(1, x.shape[-space - 1] // max(1, weight.shape[1]))
     positions = math.prod(out.shape) // out.shape[-space - 1]
     return [Product(rows=positions, columns=weight.shape[0] // groups, depth=math.prod(weight.shape[1:]), batch=groups)]
@@ -227,8 +230,7 @@ def _composite_rnn(call: OperatorCall) -> list[Product]:
 
 def _cudnn_rnn(call: OperatorCall) -> list[Product]:
     x = call.tensor(0)
-    steps = x.shape[0] if len(x.shape) == 3 else max(1, x.shape[0])
-    return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
+    return _recurrent(x, _matrices(call.tensors(1)), x.shape[0], backward="backward" in call.op)
 
 
 def _cell(call: OperatorCall) -> list[Product]:
@@ -250,9 +252,9 @@ def _convolution_rule(places: _Places) -> _Rule:
 
 _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("mm", "bmm", "mv", "linalg_matmul", "dot", "vdot", "matmul", "mkldnn_linear", "_int_mm",
-                     "_scaled_mm", "_scaled_mm_v2"), _gemm),
+                     "_scaled_mm", "_scaled_mm_v2", "linear", "_sparse_mm"), _gemm),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm"), _gemm_with_bias),
-    "linear": _gemm, "_sparse_mm": _gemm, "addbmm": _batch_summed, "addr": _outer,
+    "addbmm": _batch_summed, "addr": _outer,
     "_grouped_mm": _grouped, "_scaled_grouped_mm": _grouped, "linear_backward": _linear_backward,
     **{name: _convolution_rule(places) for name, places in _CONVOLUTIONS.items()},
     **dict.fromkeys(("thnn_conv2d", "_slow_conv2d_forward", "slow_conv3d", "slow_conv3d_forward", "slow_conv_dilated2d",

@@ -128,6 +128,13 @@ class Layer:
         return math.fsum(p.macs for p in self.products) / dense if dense else 1.0
 
     @property
+    def reason_against_products(self) -> str | None:
+        """Why it is no product that a format of products could hold; None if it has some."""
+        if self.products:
+            return None
+        return "its products are not known" if self.macs is None else "it is no matrix product"
+
+    @property
     def assumed_macs(self) -> float:
         """Multiply-adds of one call; half its FLOPs where an operator multiplies but its products are not known."""
         if self.macs is None:
@@ -194,7 +201,7 @@ def totals_of(layers: Iterable[Layer]) -> Totals:
     def total(amounts: Iterable[tuple[float, float | None]]) -> float:
         return math.fsum(repeats * amount for repeats, amount in amounts if amount is not None)
 
-    simulated = {p for layer in chosen for p in (replace(q, batch=1, times=1.0, density=1.0) for q in layer.products)}
+    simulated = {product.alone for layer in chosen for product in layer.products}
     return Totals(
         calls=math.fsum(layer.repeats for layer in chosen),
         macs=total((layer.repeats, layer.assumed_macs) for layer in chosen),

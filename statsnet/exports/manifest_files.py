@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from statsnet.errors import FileFormatError
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.products import Product
-from statsnet.exports.registry import Exporter, csv_bytes
-from statsnet.signatures.canonical import canonical_json, read_json
-from statsnet.signatures.conversion import plain, typed
-
-MAX_BYTES = 512 * 1024**2
+from statsnet.exports.registry import Exporter
+from statsnet.signatures.canonical import canonical_csv
 
 
 class ManifestFiles(Exporter):
@@ -29,22 +24,6 @@ class ManifestFiles(Exporter):
         return {"layers.csv": layers_csv(manifest), "products.csv": products_csv(manifest)}
 
 
-def manifest_json(manifest: Manifest) -> bytes:
-    """Canonical JSON, with the totals for whoever checks a sum."""
-    return canonical_json({**plain(manifest), "totals": plain(manifest.totals)}).encode("ascii")
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Inverse of `manifest_json`. Raises FileFormatError for what is none."""
-    data = read_json(path, max_bytes=MAX_BYTES)
-    try:
-        return cast(Manifest, typed({k: v for k, v in data.items() if k != "totals"}, Manifest))
-    except ValueError as error:
-        raise FileFormatError(
-            f"'{path}' is no manifest", cause=str(error), hint="write it again with `statsnet export`"
-        ) from error
-
-
 LAYER_COLUMNS = (
     "layer", "name", "operator", "phase", "category", "dtype", "dtype_bits", "repeats", "macs", "flops", "bytes_input",
     "bytes_weight", "bytes_written", "density", "time_s", "products", "shapes_read", "shapes_written", "depends_on",
@@ -54,7 +33,7 @@ LAYER_COLUMNS = (
 
 def layers_csv(manifest: Manifest) -> bytes:
     """Amounts are of one call; lists stand in one cell, apart by blanks."""
-    return csv_bytes(LAYER_COLUMNS, (_layer_row(layer) for layer in manifest.layers))
+    return canonical_csv(LAYER_COLUMNS, map(_layer_row, manifest.layers)).encode()
 
 
 def _layer_row(layer: Layer) -> list[Any]:
@@ -86,7 +65,7 @@ PRODUCT_COLUMNS = (
 def products_csv(manifest: Manifest) -> bytes:
     """`repeats` is how often the dense product runs in the manifest's unit; `macs` is one of them."""
     rows = ((layer, i, p) for layer in manifest.layers for i, p in enumerate(layer.products))
-    return csv_bytes(PRODUCT_COLUMNS, (_product_row(*row) for row in rows))
+    return canonical_csv(PRODUCT_COLUMNS, (_product_row(*row) for row in rows)).encode()
 
 
 def _product_row(layer: Layer, number: int, product: Product) -> list[Any]:

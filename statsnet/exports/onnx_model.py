@@ -16,7 +16,8 @@ from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.onnx_nodes import piece_of
 from statsnet.exports.onnx_piece import DTYPES, CannotHoldError, Node, Piece, Value
-from statsnet.exports.registry import Exporter, csv_bytes
+from statsnet.exports.registry import Exporter
+from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.operators import ITEM_SIZE
 
 OPSET, IR_VERSION = 20, 9
@@ -217,4 +218,5 @@ def _external(value: Value, offset: int) -> Any:
 def _nodes_csv(pieces: list[Piece]) -> bytes:
     head = ("node", "op", "layer", "operator", "repeats", "macs")
     nodes = ((node, piece.layer) for piece in pieces for node in piece.nodes)
-    return csv_bytes(head, ((n.name, n.op, n.layer, layer.operator, n.repeats, n.macs) for n, layer in nodes))
+    rows = ((n.name, n.op, n.layer, layer.operator, n.repeats, n.macs) for n, layer in nodes)
+    return canonical_csv(head, rows).encode()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from statsnet.exports.manifest import Layer
+from statsnet.signatures.operators import ITEM_SIZE
 
 Role = Literal["input", "weight", "hidden", "output", "constant"]
 
@@ -15,7 +16,8 @@ DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 
           "float64": 11, "bfloat16": 16}  # fmt: skip
 """dtype -> onnx.TensorProto.DataType."""
 
-LARGEST_WEIGHT_BYTES = 2**31 - 1
+LARGEST_WEIGHT_BYTES = 2**32
+"""A file of weights is as long as the largest of them."""
 
 
 class CannotHoldError(Exception):
@@ -24,14 +26,13 @@ class CannotHoldError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A tensor of the graph; a constant has `numbers`. Indices are below `high`."""
+    """A tensor of the graph; a constant has `numbers`."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     role: Role
     numbers: tuple[int | float, ...] = ()
-    high: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +57,16 @@ class Piece:
     nodes: list[Node] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
 
-    def value(self, role: Role, shape: Sequence[int], dtype: str | None = None, **more: Any) -> str:
+    def value(
+        self, role: Role, shape: Sequence[int], dtype: str | None = None, *, numbers: tuple[int | float, ...] = ()
+    ) -> str:
         dtype = dtype or self.layer.dtype
         if dtype not in DTYPES:
             raise CannotHoldError(f"ONNX has no elements of {dtype}")
         name = f"{self.layer.name}_{role[0]}{len(self.values)}"
-        made = Value(name=name, shape=tuple(shape), dtype=dtype, role=role, **more)
-        if role == "weight" and math.prod(made.shape) * 8 > 4 * LARGEST_WEIGHT_BYTES:
-            raise CannotHoldError("a weight is larger than 4 GB")
+        made = Value(name=name, shape=tuple(shape), dtype=dtype, role=role, numbers=numbers)
+        if role == "weight" and math.prod(made.shape) * ITEM_SIZE[dtype] > LARGEST_WEIGHT_BYTES:
+            raise CannotHoldError("a weight is larger than 4 GiB")
         self.values.append(made)
         return name
 

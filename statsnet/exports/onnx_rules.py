@@ -27,8 +27,8 @@ def _out(piece: Piece, index: int = 0) -> TensorSpec:
     return TensorSpec.from_dict(piece.layer.outputs[index])
 
 
-def _of(piece: Piece, role: Role, spec: TensorSpec, **more: Any) -> str:
-    return piece.value(role, spec.shape, spec.dtype, **more)
+def _of(piece: Piece, role: Role, spec: TensorSpec) -> str:
+    return piece.value(role, spec.shape, spec.dtype)
 
 
 def _unary(op: str, **attributes: Any) -> Callable[[Piece], None]:
@@ -128,7 +128,7 @@ def _concat(piece: Piece) -> None:
 
 def _embedding(piece: Piece) -> None:
     table, indices = _tensor(piece, 0), _tensor(piece, 1)
-    rows = piece.value("input", indices.shape, indices.dtype, high=table.shape[0])
+    rows = _of(piece, "input", indices)
     piece.node("Gather", (_of(piece, "weight", table), rows), (_of(piece, "output", _out(piece)),), axis=0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,12 @@ class Window:
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     transposed: bool = False
+
+    @property
+    def covered(self) -> tuple[int, ...]:
+        """Of each axis of space, the elements from the first to the last that the windows read, padding included."""
+        axes = zip(self.out_size, self.kernel, self.stride, self.dilation, strict=True)
+        return tuple((out - 1) * stride + (kernel - 1) * dilation + 1 for out, kernel, stride, dilation in axes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +48,11 @@ class Product:
     def dense_macs(self) -> int:
         """Multiply-adds of one of the dense products."""
         return self.rows * self.columns * self.depth
+
+    @property
+    def alone(self) -> Product:
+        """One of the dense products."""
+        return replace(self, batch=1, times=1.0, density=1.0)
 
     @property
     def repeats(self) -> float:

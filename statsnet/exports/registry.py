@@ -1,22 +1,24 @@
 """The formats: how one is added, and what an export holds beside the format's own files.
 
-An exporter is one file in this folder with an `Exporter`, listed in FORMATS; `conformance.check_exporter` checks it.
+An exporter is one file in this folder with an `Exporter`, which `all_formats` lists and `conformance.check_exporter`
+checks.
 """
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.exports.manifest import Layer, LeftOut, Manifest, left_out_of
-from statsnet.signatures.canonical import number_text, write_bytes_atomically
+from statsnet.exports.manifest_json import manifest_json
+from statsnet.signatures.canonical import canonical_csv, write_bytes_atomically
+
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,46 +68,39 @@ def export(exporter: Exporter, manifest: Manifest) -> Export:
             hint="--format manifest holds every layer",
         )
     kept = manifest.only(held)
-    from statsnet.exports.manifest_files import manifest_json
-
-    files = {"manifest.json": manifest_json(manifest), "left-out.csv": _left_out_csv(left), **exporter.files(kept)}
+    files = {MANIFEST: manifest_json(manifest), "left-out.csv": _left_out_csv(left), **exporter.files(kept)}
     return Export(
         format=exporter.name, files=files, left_out=left, held=len(held),
         notes=(*exporter.notes(kept), *manifest.not_preserved),
     )  # fmt: skip
 
 
+def check_folder(folder: Path) -> None:
+    """Find out before the work whether a folder holds files of no export. Raises StatsNetError if so."""
+    if not (folder / MANIFEST).is_file():
+        _refuse_others(folder, ())
+
+
 def write(made: Export, folder: Path) -> None:
     """Write all files. Raises StatsNetError if one cannot be written, or if there are others in the folder."""
-    strangers = sorted({p.name for p in folder.iterdir()} - set(made.files)) if folder.is_dir() else []
-    if strangers:
-        raise StatsNetError(
-            f"'{folder}' holds other files",
-            cause=f"'{strangers[0]}' is not of this export",
-            hint="choose an empty or a new folder with -o",
-        )
+    _refuse_others(folder, made.files)
     for name, content in made.files.items():
         write_bytes_atomically(folder / name, content)
 
 
+def _refuse_others(folder: Path, own: Collection[str]) -> None:
+    others = sorted({p.name for p in folder.iterdir()} - {*own}) if folder.is_dir() else []
+    if others:
+        raise StatsNetError(
+            f"'{folder}' holds other files",
+            cause=f"'{others[0]}' is not of this export",
+            hint="choose an empty or a new folder with -o",
+        )
+
+
 def _left_out_csv(rows: Iterable[LeftOut]) -> bytes:
     head = ("layer", "operator", "reason", "repeats", "macs_share", "time_share")
-    return csv_bytes(head, ([getattr(row, name) for name in head] for row in rows))
-
-
-def csv_bytes(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """A table; numbers have nine significant digits, what is not known is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue().encode("utf-8")
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else number_text(value)
+    return canonical_csv(head, ([getattr(row, name) for name in head] for row in rows)).encode()
 
 
 def exporter_of(name: str) -> Exporter:

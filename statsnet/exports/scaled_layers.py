@@ -65,14 +65,11 @@ def _window(window: Window | None, rows: int, columns: int, depth: int, quantum:
     width = quantum if rows % quantum == 0 else rows
     axes = len(window.kernel)
     out = (rows,) if axes == 1 else (*(1,) * (axes - 2), rows // width, width)
-    covered = tuple(
-        (o - 1) * s + (k - 1) * d + 1
-        for o, k, s, d in zip(out, window.kernel, window.stride, window.dilation, strict=True)
-    )
-    return replace(
-        window, images=1, groups=1, in_channels=depth // math.prod(window.kernel), out_channels=columns,
-        in_size=covered, out_size=out, padding=(0,) * axes,
+    made = replace(
+        window, images=1, groups=1, in_channels=depth // math.prod(window.kernel), out_channels=columns, out_size=out,
+        padding=(0,) * axes,
     )  # fmt: skip
+    return replace(made, in_size=made.covered)
 
 
 def _elements(product: Product) -> tuple[int, int, int]:

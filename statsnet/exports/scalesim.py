@@ -8,11 +8,12 @@ input is exactly what its windows cover. It simulates each distinct row once; re
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.products import Product, Window
-from statsnet.exports.registry import Exporter, csv_bytes
+from statsnet.exports.registry import Exporter
+from statsnet.signatures.canonical import canonical_csv
 
 _CONV_HEAD = ("Layer name", "IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter",
               "Strides")  # fmt: skip
@@ -90,9 +91,7 @@ class ScaleSim(Exporter):
     title = "SCALE-Sim"
 
     def reason_against(self, layer: Layer) -> str | None:
-        if layer.products:
-            return None
-        return "its products are not known" if layer.macs is None else "it is no matrix product"
+        return layer.reason_against_products
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         rows = rows_of(manifest)
@@ -123,7 +122,7 @@ def rows_of(manifest: Manifest) -> list[Row]:
             numbers = _as_convolution(product.window)
             key = (numbers is not None, numbers or (product.rows, product.columns, product.depth))
             repeats[key].append((layer.repeats * product.repeats, layer.index))
-            products.setdefault(key, replace(product, batch=1, times=1.0, density=1.0))
+            products.setdefault(key, product.alone)
     return [
         Row(
             name=f"{'conv' if key[0] else 'gemm'}{number:04}", is_convolution=key[0], numbers=key[1],
@@ -140,10 +139,8 @@ def _as_convolution(window: Window | None) -> tuple[int, ...] | None:
         return None
     if any(d != 1 for d in window.dilation) or len(set(window.stride)) != 1:
         return None
-    axes = 2 - len(window.kernel)
-    out, kernel, stride = (1,) * axes + window.out_size, (1,) * axes + window.kernel, window.stride[0]
-    covered = [(o - 1) * stride + k for o, k in zip(out, kernel, strict=True)]
-    return (*covered, *kernel, window.in_channels, window.out_channels, stride)
+    one = (1,) * (2 - len(window.kernel))
+    return (*one, *window.covered, *one, *window.kernel, window.in_channels, window.out_channels, window.stride[0])
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str | int, ...]]) -> bytes:
@@ -153,7 +150,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str | int, ...]]) -> bytes:
 
 def _repeats_csv(rows: list[Row]) -> bytes:
     head = ("name", "topology", "repeats", "macs", "layers")
-    return csv_bytes(head, (
+    return canonical_csv(head, (
         (r.name, "conv.csv" if r.is_convolution else "gemm.csv", r.repeats, r.product.dense_macs,
          " ".join(map(str, r.layers))) for r in rows
-    ))  # fmt: skip
+    )).encode()  # fmt: skip

@@ -19,7 +19,7 @@ from statsnet.exports.manifest import Layer, Manifest, left_out_of
 from statsnet.exports.products import Product
 from statsnet.exports.pursuit import choose
 from statsnet.exports.scaled_layers import scaled_layer
-from statsnet.exports.systolic import SPREAD, cycle_table, dims_of, utilisations
+from statsnet.exports.systolic import SPREAD, cycle_table, dims_of, total_cycles, utilisations
 
 MOST_LAYERS = 16
 COVERED = 0.999
@@ -68,11 +68,12 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int) -> Manifest:
     cost = np.prod(sizes, axis=1, dtype=float)
     choice = choose((_features(sizes) / wanted * _COUNTS).T, _COUNTS, cost, float(macs), MOST_LAYERS)
     largest_first = sorted(zip(choice.places, choice.weights, strict=True), key=lambda c: -c[1] * cost[c[0]])
+    suite_macs = math.fsum(o.macs for o in originals)
     layers = []
     for index, (place, repeats) in enumerate(largest_first):
         size: Size = tuple(map(int, sizes[place]))  # type: ignore[assignment]
         original = _nearest(size, covered, cuts)
-        share = float(repeats * cost[place]) / math.fsum(o.macs for o in originals)
+        share = float(repeats * cost[place]) / suite_macs
         layers.append(scaled_layer(original.layer, original.product, size, quantum, index=index,
                                    repeats=float(repeats), macs_share=share))  # fmt: skip
     return _with_words(manifest, originals, layers)
@@ -150,15 +151,14 @@ _COUNTS = np.array([1.0] * len(SPREAD) + [OPERANDS_COUNT] * 3)
 
 def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequence[Layer]) -> Manifest:
     """The scaled manifest, with what it leaves out, and what it does not preserve in words."""
-    reasons = [(layer, "it is no matrix product" if layer.macs is not None else "its products are not known")
-               for layer in manifest.layers if not layer.products]  # fmt: skip
+    reasons = [(layer, why) for layer in manifest.layers if (why := layer.reason_against_products)]
     left_out = left_out_of(reasons, manifest.totals)
-    before = np.array([o.repeats for o in originals]) @ cycle_table(dims_of([o.product for o in originals]), SPREAD)
-    products = [layer.products[0] for layer in layers]
-    after = np.array([layer.repeats for layer in layers]) @ cycle_table(dims_of(products), SPREAD)
+    before = total_cycles([(o.product, o.repeats) for o in originals], SPREAD)
+    after = total_cycles([(layer.products[0], layer.repeats) for layer in layers], SPREAD)
     worst = float(np.max(np.abs(after / before - 1)))
-    moved = max((abs(s.prediction.largest_change) for layer in layers if (s := layer.scaling)), default=0.0)
-    macs = math.fsum(layer.repeats * layer.assumed_macs for layer in layers) / math.fsum(o.macs for o in originals)
+    scalings = [layer.scaling for layer in layers if layer.scaling]
+    moved = max((abs(s.prediction.largest_change) for s in scalings), default=0.0)
+    macs = math.fsum(s.macs_share for s in scalings)
     time_share = math.fsum(r.time_share or 0.0 for r in left_out)
     words = (
         f"predicted stall-free cycles of all layers are within {worst:.1%} of the suite's on the {len(SPREAD)} arrays "

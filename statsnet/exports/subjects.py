@@ -10,19 +10,14 @@ from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.trace import StepTrace
 from statsnet.progress import Report, silent
-from statsnet.proxy.folder import open_proxy, runnable
+from statsnet.proxy.folder import ProxyFolder, runnable
 from statsnet.signatures.storage import load_signature
 from statsnet.synthesis.capture_tasks import CaptureNetworkOperators, calls_of
 
 
-def manifest_of_proxy(
-    folder: Path, *, trust: bool = False, reference: Reference = ROOFLINE, report: Report = silent
-) -> Manifest:
-    """One step of a proxy, counted on tensors without memory in a process of its own. Raises as `open_proxy`.
-
-    The folder's own network.py runs only if it is what spec.json describes, or with `trust`.
-    """
-    with runnable(open_proxy(folder, trust=trust)) as proxy:
+def manifest_of_proxy(opened: ProxyFolder, *, reference: Reference = ROOFLINE, report: Report = silent) -> Manifest:
+    """One step of a proxy, counted on tensors without memory in a process of its own."""
+    with runnable(opened) as proxy:
         captured = run(CaptureNetworkOperators(folder=str(proxy.network_folder), fake=True), report=report)
     calls = calls_of(captured.calls)
     signature = build_signature(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import hashlib
+import io
 import json
 import math
 import numbers
@@ -12,7 +14,7 @@ import os
 import secrets
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,21 @@ def number_text(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{value} has no canonical form: what was not measured is null")
     return f"{value:.{SIGNIFICANT_DIGITS}g}" if value else "0"  # -0.0 is 0 too
+
+
+def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table in CSV: numbers have nine significant digits, what is not known (None) is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return number_text(value)
 
 
 def _compact(value: Any) -> str:

@@ -19,12 +19,7 @@ def nearest_classes(target: StepLoad, loads: Iterable[StepLoad]) -> dict[str, Op
     for group in target.groups:
         if group.kernel_class not in classes:
             opaque[group.kernel_class].append(group)
-    if not known:
-        return {}
-    return {
-        name: min(known.values(), key=lambda g, own=groups: (_distance(own, g), g.kernel_shape))  # type: ignore[misc]
-        for name, groups in opaque.items()
-    }
+    return {name: _nearest(groups, known.values()) for name, groups in opaque.items()} if known else {}
 
 
 def with_nearest(target: StepLoad, nearest: Mapping[str, OperatorGroup]) -> StepLoad:
@@ -39,11 +34,16 @@ def with_nearest(target: StepLoad, nearest: Mapping[str, OperatorGroup]) -> Step
     return replace(target, groups=groups)
 
 
-def _distance(opaque: list[OperatorGroup], group: OperatorGroup) -> tuple[bool, bool, float]:
+def _nearest(opaque: Iterable[OperatorGroup], known: Iterable[OperatorGroup]) -> OperatorGroup:
+    """To the one that takes the most time of a class's."""
     largest = max(opaque, key=lambda g: g.time_s)
-    kinds = {g.kernel_class.split("|")[0] for g in (largest, group)}
-    far = abs(_intensity(largest) - _intensity(group)) + 0.25 * abs(_size(largest) - _size(group))
-    return len(kinds) > 1, largest.category != group.category, far
+    return min(known, key=lambda g: (_distance(largest, g), g.kernel_shape))
+
+
+def _distance(opaque: OperatorGroup, group: OperatorGroup) -> tuple[bool, bool, float]:
+    kinds = {g.kernel_class.split("|")[0] for g in (opaque, group)}
+    far = abs(_intensity(opaque) - _intensity(group)) + 0.25 * abs(_size(opaque) - _size(group))
+    return len(kinds) > 1, opaque.category != group.category, far
 
 
 def _intensity(group: OperatorGroup) -> float:

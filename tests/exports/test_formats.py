@@ -10,7 +10,7 @@ from exporting import relu, signature, small_manifest
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.conformance import check_exporter
-from statsnet.exports.registry import all_formats, export, exporter_of, write
+from statsnet.exports.registry import all_formats, check_folder, export, exporter_of, write
 from statsnet.exports.scaling import scaled
 
 
@@ -48,7 +48,10 @@ def test_what_is_left_out_is_listed_with_its_shares() -> None:
 def test_files_of_others_are_not_mixed_with_an_export(tmp_path: Path) -> None:
     made = export(exporter_of("c"), small_manifest())
     write(made, tmp_path / "new")
+    check_folder(tmp_path / "new")
     write(made, tmp_path / "new")  # its own files are replaced
     (tmp_path / "new" / "notes.txt").write_text("mine")
     with pytest.raises(StatsNetError, match="holds other files"):
         write(made, tmp_path / "new")
+    with pytest.raises(StatsNetError, match="'new' is not of this export"):
+        check_folder(tmp_path)  # known before the work: there is no manifest

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from statsnet.errors import UsageError
 from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature
 from statsnet.exports.manifest import Manifest
-from statsnet.exports.manifest_files import manifest_json
+from statsnet.exports.manifest_json import manifest_json
 from statsnet.exports.pursuit import choose
 from statsnet.exports.scaling import scaled, sizes_of_axis
 from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, total_cycles
