@@ -62,12 +62,13 @@ class Chakra(Exporter):
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         if len(manifest.members) == 1 or manifest.layer_mode == "scaled":
             return {"trace.json": trace(manifest.layers, [_calls_of(layer, None) for layer in manifest.layers])}
-        return {
-            f"trace-{member.name.replace('/', '-')}.json": trace(
-                *zip(*((layer, _calls_of(layer, member.name)) for layer in manifest.layers), strict=True)
-            )
-            for member in manifest.members
-        }
+        names = [member.name.replace("/", "-") for member in manifest.members]
+        found: dict[str, bytes] = {}
+        for number, (name, member) in enumerate(zip(names, manifest.members, strict=True), 1):
+            own = name if names.count(name) == 1 else f"{name}-{number}"  # `a-b/c` and `a/b-c`
+            calls = ((layer, _calls_of(layer, member.name)) for layer in manifest.layers)
+            found[f"trace-{own}.json"] = trace(*zip(*calls, strict=True))
+        return found
 
     def notes(self, manifest: Manifest) -> list[str]:
         made = ["only `statsnet import` has read these traces here: of other readers, none has been run"]

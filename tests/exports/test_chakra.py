@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ def test_each_member_of_a_mix_has_its_own_step(tmp_path: Path) -> None:
     written(manifest_of_mix(mix_of(one=(1.0, one), other=(3.0, other))), tmp_path)
     for name, given in (("one", one), ("other", other)):
         assert counts(read_execution_trace(tmp_path / f"trace-cv-{name}.json").signature) == counts(given)
+
+
+def test_members_of_like_names_keep_their_traces() -> None:
+    mix = mix_of(one=(1.0, signature(mm(8, 16, 4))), other=(1.0, signature(relu(8, 4))))
+    names = ("a-b/c", "a/b-c")
+    alike = replace(mix, members=tuple(replace(m, name=n) for m, n in zip(mix.members, names, strict=True)))
+    assert sorted(Chakra().files(manifest_of_mix(alike))) == ["trace-a-b-c-1.json", "trace-a-b-c-2.json"]
 
 
 def test_results_are_read_from_the_storage_that_held_them(tmp_path: Path) -> None:
