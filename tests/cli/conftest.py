@@ -39,14 +39,17 @@ def cli(here: Path) -> Cli:
 def failing(cli: Cli, here: Path) -> Callable[..., str]:
     """Runs a command that must fail with `code` and neither write nor trace; returns its message."""
 
+    def files() -> list[Path]:
+        return sorted(p for p in here.rglob("*") if "__pycache__" not in p.parts)
+
     def run(*arguments: str, code: int, **options: Any) -> str:
-        before = sorted(here.rglob("*"))
+        before = files()
         done = cli(*arguments, **options)
         assert done.returncode == code, done.stderr
         assert done.stdout == ""
         assert "Traceback" not in done.stderr
         assert "statsnet: " in done.stderr
-        assert sorted(p for p in here.rglob("*") if "__pycache__" not in p.parts) == before
+        assert files() == before
         return done.stderr
 
     return run
