@@ -73,11 +73,13 @@ class MeasurementCache:
         except (OSError, StatsNetError):
             return
 
-    def remember(self, key: str, kind: type[T], measure: Callable[[], T]) -> T:
-        """The cached value; if there is none, measure it and keep it. It comes back as later runs will read it, with
-        rounded numbers, so that they come to the same results."""
+    def remember(
+        self, key: str, kind: type[T], measure: Callable[[], T], *, is_usable: Callable[[T], bool] = lambda _: True
+    ) -> T:
+        """The cached value; if there is none that is usable, measure it and keep it. It comes back as later runs will
+        read it, with rounded numbers, so that they come to the same results."""
         value = self.get(key, kind)
-        if value is None:
+        if value is None or not is_usable(value):
             measured = measure()
             self.put(key, measured)
             value = self.get(key, kind)

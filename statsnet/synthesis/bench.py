@@ -95,7 +95,7 @@ class Bench(Protocol):
 
     def machine_speed(self) -> MachineSpeed:
         """The speed of the machine to which all times are scaled: that of the first time, so that what was measured
-        then is of use later, and gives the same proxy again."""
+        then is of use later, and gives the same proxy again; the present one if the machine was disturbed then."""
 
     def drift(self, speed: MachineSpeed) -> float:
         """How many times as long everything takes now."""

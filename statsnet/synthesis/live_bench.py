@@ -16,7 +16,7 @@ from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.block_runs import fastest_measurements
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.live_members import LiveMembers
-from statsnet.synthesis.machine_speed import STEADY, MachineSpeed, reference_network
+from statsnet.synthesis.machine_speed import STEADY, UNDERCUT, MachineSpeed, reference_network
 from statsnet.synthesis.network_measurement import (
     NetworkMeasurement,
     disagree,
@@ -26,6 +26,9 @@ from statsnet.synthesis.network_measurement import (
 from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 
 IDLE_PROCESSES = 2
+
+LOOKED_S = 0.3
+"""Every command waits for it, even one that measures nothing else."""
 
 THIRD = 1000
 """Added to a process's number, of which there are never so many."""
@@ -42,9 +45,14 @@ class LiveBench:
         if self.setup.device.startswith("cuda"):
             return STEADY
         source = reference_network(self.setup.mode, self.setup.dtype)
-        key = self.setup.key(speed_of=digest(source))
-        latency_s = self.setup.cache.remember(key, float, lambda: self._reference_s(source))
-        return MachineSpeed(reference_network=source, reference_latency_s=latency_s)
+        key, cache = self.setup.key(speed_of=digest(source)), self.setup.cache
+        now_s, kept_s = self._reference_s(source), cache.get(key, float)
+        if kept_s is not None and kept_s > UNDERCUT * now_s:
+            self.setup.note(f"the machine was disturbed when its speed was measured first: {kept_s / now_s:.1f} times")
+        if kept_s is None or kept_s > UNDERCUT * now_s:
+            cache.put(key, now_s)
+            kept_s = cache.get(key, float) or now_s  # rounded, as later runs read it
+        return MachineSpeed(reference_network=source, reference_latency_s=kept_s, now_s=now_s)
 
     def drift(self, speed: MachineSpeed) -> float:
         return 1.0 if speed.is_steady else speed.drift(self._reference_s(speed.reference_network))
@@ -52,7 +60,7 @@ class LiveBench:
     def _reference_s(self, source: str) -> float:
         """The reference network's step time now."""
         with written(source) as folder:
-            task = TimeReferenceNetwork(folder=folder, device=self.setup.device)
+            task = TimeReferenceNetwork(folder=folder, device=self.setup.device, time_s=LOOKED_S)
             return self.setup.run(task, "the machine's speed")
 
     def measure_members(self, mix: Mix, speed: MachineSpeed) -> tuple[Mix, dict[str, Measurement]]:
@@ -69,7 +77,11 @@ class LiveBench:
         cache = self.setup.cache
         keys = {c.key: self._block_key(c, speed) for c in wanted}
         cached = {name: cache.get(key, BlockMeasurement) for name, key in keys.items()}
-        known = {key: measurement for key, measurement in cached.items() if measurement is not None}
+        known = {
+            name: measurement
+            for name, measurement in cached.items()
+            if measurement is not None and not speed.spoils(measurement.reference_latency_s)
+        }
         processes = self.setup.effort.block_processes
         if missing := [c for c in wanted if c.key not in known]:
             with speed.network_folder() as reference:
@@ -137,7 +149,12 @@ class LiveBench:
                 return [self.setup.run(task, "an idle step") for _ in range(IDLE_PROCESSES)]
 
         key = self.setup.key(idle=names, reference_network=speed.reference_id)
-        runs = self.setup.cache.remember(key, list[IdleTimes], measure)
+        runs = self.setup.cache.remember(
+            key,
+            list[IdleTimes],
+            measure,
+            is_usable=lambda kept: not any(speed.spoils(run.reference_latency_s) for run in kept),
+        )
         return {
             name: min(run.idle_s[name] / speed.drift(run.reference_latency_s) for run in runs)
             for name in runs[0].idle_s
@@ -169,7 +186,10 @@ class LiveBench:
         key = self.setup.key(
             network=digest(source), reference_network=speed.reference_id, run=number, network_s=network_s
         )
-        return network_measurement(self.setup.cache.remember(key, NetworkTrace, measure), speed)
+        trace = self.setup.cache.remember(
+            key, NetworkTrace, measure, is_usable=lambda kept: not speed.spoils(kept.reference_latency_s)
+        )
+        return network_measurement(trace, speed)
 
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
         if not self.setup.counts:

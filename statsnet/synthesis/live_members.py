@@ -164,7 +164,12 @@ class LiveMembers:
         with self.speed.network_folder() as reference:
             task = ReplayOperators(signature=signature, device=setup.device, reference_network=reference)
             key = setup.key(replay=signature.id, reference_network=self.speed.reference_id)
-            replayed = setup.cache.remember(key, Replayed, lambda: setup.run(task, stage))
+            replayed = setup.cache.remember(
+                key,
+                Replayed,
+                lambda: setup.run(task, stage),
+                is_usable=lambda kept: not self.speed.spoils(kept.reference_latency_s),
+            )
         return self._scaled(replayed.measurement, replayed.reference_latency_s)
 
     def _scaled(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:

@@ -53,13 +53,23 @@ over memory, reads of scattered rows. A step takes about 30 ms on two cores: pro
 35 %, those of the network beside it by only 3 %."""
 
 
+UNDERCUT = 1.5
+"""A speed that was kept is forgotten if the reference network takes this many times less now: it was measured while
+others used the machine. Beside six busy programs the network of 12 ms took 412."""
+
+SPOILT = 2.0
+"""What was measured while the reference network took this many times as long is measured again: others do not slow all
+work by the same factor."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpeed:
     """The source of the reference network, and how long its step takes at this speed. A device that keeps its speed has
-    none (STEADY)."""
+    none (STEADY). `now_s` is the step when the command began."""
 
     reference_network: str
     reference_latency_s: float
+    now_s: float = 0.0
 
     @property
     def is_steady(self) -> bool:
@@ -80,6 +90,12 @@ class MachineSpeed:
             return 1.0
         assert reference_latency_s is not None
         return reference_latency_s / self.reference_latency_s
+
+    def spoils(self, reference_latency_s: float | None) -> bool:
+        """Whether what was measured while the reference network took this long is of no use. On a machine that is slow
+        for hours, nothing is measured better a second time."""
+        usual_s = max(self.reference_latency_s, self.now_s)
+        return not self.is_steady and reference_latency_s is not None and reference_latency_s > SPOILT * usual_s
 
     def at_this_speed_s(self, step: TimedStep) -> float:
         """A step's seconds at this speed, from a process in which it took turns with the reference network."""

@@ -123,7 +123,13 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     )
     with stages.stage(PROFILING):
         speed = bench.machine_speed()
-        mix, replayed = bench.measure_members(mix, speed)
+        measured, replayed = bench.measure_members(mix, speed)
+        if replayed or measured != mix:  # minutes later: was the machine disturbed when its speed was measured?
+            later = bench.machine_speed()
+            if later.reference_latency_s < speed.reference_latency_s:
+                speed = later
+                measured, replayed = bench.measure_members(mix, speed)  # kept, and brought to this speed
+        mix = measured
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     due = before.keys() - replayed.keys() - profiled if request.retime else ()
     with stages.stage(TIMING):
