@@ -117,7 +117,7 @@ def families_of(mix: str, mode: str, leaders: int) -> list[Family]:
     them."""
     target = target_of_mix(resolve_mix(mix, mode, ProfilesDB()), {})
     families: list[Family] = []
-    for source, share, candidates in by_source(target, budget_s=budget_of(target, COMPRESSION, mode)):
+    for source, share, candidates in by_source(target, budget_s=budget_of(target, COMPRESSION)):
         motif = Placed(kind=source.kind, config=source.config, optimizer=source.optimizer)
         others = [c.placed for c in candidates if c.placed != motif]
         if source.kind != "parameters" and others:

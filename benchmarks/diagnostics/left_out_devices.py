@@ -148,7 +148,7 @@ def compared(
         raise UsageError("no other record knows enough of the mix", cause=f"each knows less than {LEAST_KNOWN:.0%}")
     target = target_of_mix(mix, bench.measure_members(mix, bench.machine_speed())[1])
     request = ProxyRequest(
-        mix_text=mix_text, budget_s=budget_s or usual_budget_of(target, make.mode, own_sizes=True)
+        mix_text=mix_text, budget_s=budget_s or usual_budget_of(target, own_sizes=True)
     )  # fmt: skip
     made: dict[str, Proxy] = {}
     for there in checks:

@@ -91,7 +91,7 @@ def _budget_s(mix: DrawnMix) -> float | None:
     """The usual budget, but at least the floor; None where there is no floor, or it changes nothing."""
     if mix.floor_s is None:
         return None
-    usual_s = budget_of(target_of_mix(resolve_mix(mix.text, mix.mode, ProfilesDB())), DEFAULT_COMPRESSION, mix.mode)
+    usual_s = budget_of(target_of_mix(resolve_mix(mix.text, mix.mode, ProfilesDB())), DEFAULT_COMPRESSION)
     return mix.floor_s if usual_s < mix.floor_s else None
 
 

@@ -104,6 +104,7 @@ def profile(
     from statsnet.measure.timing_tasks import Model
     from statsnet.profiling.members import profiled_signature
     from statsnet.profiling.tasks import ProfileWorkload
+    from statsnet.synthesis.machine_speed import beside_reference
 
     model = Model(
         target=workload, mode=mode, preset=preset, batch=batch, dtype=dtype, overrides=overrides, seed=seed,
@@ -117,7 +118,7 @@ def profile(
     control = Control(**options.given(setting=None if setting is None else _setting(setting)))
     # Under torchrun one process cannot make a step alone, which is what counting takes.
     counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
-    with output.progress() as show:
+    with beside_reference(task) as task, output.progress() as show:
         signature, notes = profiled_signature(task, counting, control=control, report=show)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return

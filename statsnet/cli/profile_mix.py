@@ -42,10 +42,11 @@ def profile_mix(
     from statsnet.profiling.members import members_of, profile_members, profiled_signature
     from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.signatures.levels import coarsen
+    from statsnet.synthesis.machine_speed import beside_reference
 
     def measure(model: Model) -> Signature:
         task = ProfileWorkload(model=replace(model, seed=seed), device=device, **options.given(min_time_s=min_time_s))
-        with output.progress() as show:
+        with beside_reference(task) as task, output.progress() as show:
             signature, notes = profiled_signature(task, counters, report=show)
         output.print_notes([*notes, *notes_of(signature)])
         return coarsen(signature, level, cost_of)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     type=options.Duration(),
     metavar="TIME",
     help=(
-        "Step time of the proxy (default: that of the suite ÷ the compression, but at least 5 ms, in training 20; on a "
+        "Step time of the proxy (default: that of the suite ÷ the compression, but at least 20 ms; on a "
         "GPU one call of each of the 44 operators that take the most time, between 20 and 50 ms)."
     ),
 )

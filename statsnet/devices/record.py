@@ -205,7 +205,7 @@ def _operators_of_blocks(
     """The operators of candidates for proxies of these targets, with the default compression."""
     blocks: dict[str, dict[str, Placed]] = defaultdict(dict)
     for target in targets:
-        wanted = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=BLOCKS)
+        wanted = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION), limit=BLOCKS)
         blocks[target.members[0].signature.dtype] |= {c.placed.key: c.placed for c in wanted}
     for dtype, placed in blocks.items():
         task = CaptureBlockOperators(blocks=tuple(placed.values()), mode=mode, dtype=dtype, device=device)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from statsnet import environment
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
+from statsnet.measure.network_file import digest
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
@@ -21,7 +23,7 @@ from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, steps_notes
 from statsnet.profiling.trace import StepTrace, captured
 from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Measurement, ReferenceTime, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -144,7 +146,8 @@ class ProfileWorkload(CountableTask[Profile]):
         begin = time.perf_counter()
         setting = context.setting
         kind = environment.select(built.device)
-        reference = ReferenceNetwork(self.reference_network, kind) if self.reference_network else None
+        folder = self.reference_network
+        reference = ReferenceNetwork(folder, kind) if folder else None
         traced = trace_workload(
             built,
             step,
@@ -169,12 +172,18 @@ class ProfileWorkload(CountableTask[Profile]):
             variation=traced.variation,
             **self._identity(built, step, is_changed=bool(setting.in_process)),
         )
+        latency_s = median(reference.latency_s) if reference else None
+        if folder and latency_s:
+            network = f"sha256:{digest(Path(folder, 'network.py').read_text(encoding='utf-8'))}"
+            (measurement,) = signature.measurements
+            beside = ReferenceTime(network=network, latency_s=latency_s)
+            signature = replace(signature, measurements=(replace(measurement, reference=beside),))
         counted = kind == "cuda" and traced.variation is None
         return Profile(
             signature=signature,
             measured_s=time.perf_counter() - begin,
             launches=tuple(launches_of(traced.traces, traced.shares)) if counted else None,
-            reference_latency_s=median(reference.latency_s) if reference else None,
+            reference_latency_s=latency_s,
             notes=tuple(_notes(step, signature)),
         )
 

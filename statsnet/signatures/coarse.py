@@ -165,7 +165,7 @@ def _times(measurement: Measurement, scale: _Scale) -> Measurement:
     def two(value: float | None) -> float | None:
         return None if value is None else rounded(value)
 
-    measurement = measurement.scale_times(scale.work)
+    measurement, reference = measurement.scale_times(scale.work), measurement.reference
     steps = measurement.step_latency_s
     return replace(
         measurement,
@@ -174,6 +174,7 @@ def _times(measurement: Measurement, scale: _Scale) -> Measurement:
         profiled_latency_s=(),
         unmatched_calls=None,
         recording_s=None,
+        reference=None if reference is None else replace(reference, latency_s=rounded(reference.latency_s)),
         cluster_time_s=tuple(map(two, measurement.cluster_time_s)),
         launches=_scaled_calls(measurement.launches, scale),
         framework_time_s=two(measurement.framework_time_s),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from statsnet.signatures.documents import Fit, Uncovered
 from statsnet.signatures.target import Target
+from statsnet.units import format_duration
 
 SHOWN = 0.001
 """Classes with a smaller share of the target's time are not named."""
@@ -28,8 +29,9 @@ class Coverage:
     uncovered: tuple[Uncovered, ...]
 
 
-def coverage_of(target: Target, tried: Collection[str], achieved: Target) -> Coverage:
-    """`tried` are the kernel classes of all candidates, `achieved` is what the proxy was measured to be."""
+def coverage_of(target: Target, tried: Mapping[str, float], achieved: Target) -> Coverage:
+    """`tried` are the kernel classes of all candidates, each with the seconds that it takes in the candidate that has
+    least of it; `achieved` is what the proxy was measured to be."""
     shares = target.kernel_class_shares
     held = {name for name, share in achieved.kernel_class_shares.items() if share > 0}
     missing = [name for name, share in shares.items() if share >= SHOWN and name not in held]
@@ -37,7 +39,12 @@ def coverage_of(target: Target, tried: Collection[str], achieved: Target) -> Cov
         candidates=_sum_of(shares, held.union(tried)),
         proxy=_sum_of(shares, held),
         uncovered=tuple(
-            Uncovered(kernel_class=name, share=shares[name], has_candidate=name in tried)
+            Uncovered(
+                kernel_class=name,
+                share=shares[name],
+                has_candidate=name in tried,
+                fits_from_s=tried[name] / shares[name] if tried.get(name) else None,
+            )
             for name in sorted(missing, key=lambda name: (-shares[name], name))
         ),
     )
@@ -51,10 +58,22 @@ def coverage_warning(fit: Fit) -> str | None:
     missing = fit.uncovered or ()
     named = ", ".join(f"{c.kernel_class} ({c.share:.1%})" for c in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    enough_s = _enough_s(missing, covered)
+    longer = f" --budget {format_duration(enough_s).replace(' ', '')} has room for enough of them." if enough_s else ""
     return (
         f"The proxy covers {covered:.1%} of its target's operator time. It has no operator of these kernel classes: "
-        f"{named}{more}. A longer --budget makes room for more."
+        f"{named}{more}.{longer}"
     )
+
+
+def _enough_s(missing: Sequence[Uncovered], covered: float) -> float | None:
+    """The shortest step in which the share of so many classes has room for a block that COVERAGE_BAR is reached. None
+    if their candidates are not known, or would not do."""
+    for cover in sorted((c for c in missing if c.fits_from_s), key=lambda c: c.fits_from_s or 0.0):
+        covered += cover.share
+        if covered >= COVERAGE_BAR:
+            return cover.fits_from_s
+    return None
 
 
 def _sum_of(shares: dict[str, float], names: Collection[str]) -> float:

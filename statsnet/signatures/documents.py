@@ -125,12 +125,13 @@ class Distances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncovered:
-    """A kernel class of the target that the proxy lacks, its share of the target's operator time, and whether a
-    candidate had it."""
+    """A kernel class of the target that the proxy lacks, its share of the target's operator time, whether a candidate
+    had it, and the shortest step in which that share has room for one."""
 
     kernel_class: Label
     share: Share
     has_candidate: bool
+    fits_from_s: PositiveSeconds | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,15 @@ class Variation:
 Settings = Annotated[dict[str, ShortText], Meta(max_length=60)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceTime:
+    """The step of a reference network between the profiled steps: how fast the machine was. `network` is its source's
+    SHA-256."""
+
+    network: Id
+    latency_s: Seconds
+
+
 class GpuRecord(TypedDict, total=False):
     """The GPU's part of an environment record."""
 
@@ -174,7 +183,8 @@ class Environment(TypedDict, total=False):
 class Measurement:
     """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
     CPU. `unmatched_calls` a step were captured but not profiled; `recording_s` is what recording events added to a
-    profiled step, and was taken off; `variation` is there if the steps were not alike."""
+    profiled step, and was taken off; `variation` is there if the steps were not alike, `reference` if a reference
+    network was timed beside them."""
 
     environment: Environment
     step_latency_s: Samples
@@ -193,6 +203,7 @@ class Measurement:
     unmatched_calls: Quantity | None = field(default=None, metadata=IF_KNOWN)
     recording_s: Quantity | None = field(default=None, metadata=IF_KNOWN)
     variation: Variation | None = field(default=None, metadata=IF_KNOWN)
+    reference: ReferenceTime | None = field(default=None, metadata=IF_KNOWN)
 
     @property
     def latency_s(self) -> float:

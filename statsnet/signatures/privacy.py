@@ -86,6 +86,7 @@ def _rules(ops: frozenset[str]) -> dict[str, Rule]:
     return _ENVIRONMENT_RULES | {
         "kind": {"statsnet.signature"}.__contains__,
         "id": _matches(r"sha256:[0-9a-f]{64}"),
+        "measurements.reference.network": _matches(r"sha256:[0-9a-f]{64}"),
         "level": get_args(Level).__contains__,
         "workload.domain": word,
         "workload.name": word,

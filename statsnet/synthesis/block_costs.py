@@ -125,9 +125,15 @@ class BlockCosts:
         """Of all candidates, as measured alone."""
         return [self._load(p, {}) for p in self.placed]
 
-    def kernel_classes(self) -> set[str]:
-        """Of all candidates' operators."""
-        return {g.kernel_class for load in self.loads() for g in load.groups}
+    def kernel_classes(self, drift: float) -> dict[str, float]:
+        """Those of all candidates' operators; and how many seconds each takes in the candidate that has least of it,
+        while the machine takes `drift` times as long."""
+        least_s: dict[str, float] = {}
+        for load in self.loads():
+            for group in load.groups:
+                time_s = drift * group.time_s
+                least_s[group.kernel_class] = min(time_s, least_s.get(group.kernel_class, time_s))
+        return least_s
 
     def resize(self, blocks: Iterable[Placed]) -> tuple[BlockCosts, list[Placed]]:
         """New costs that also know these blocks in other sizes, and those resized blocks."""

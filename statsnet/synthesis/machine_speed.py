@@ -10,12 +10,14 @@ an H100 it made a step of 11.4 ms 19.2. So none runs there.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.timing_tasks import TimedStep
+from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.intervals import paired_ratio, process_median_s
@@ -105,6 +107,17 @@ class MachineSpeed:
         windows = step.timing.window_latency_s or ()
         ratio = paired_ratio([reference], [Timing(latency_s=windows, window_latency_s=windows)])
         return self.reference_latency_s * ratio.value
+
+
+@contextmanager
+def beside_reference(task: ProfileWorkload) -> Iterator[ProfileWorkload]:
+    """The task with a reference network beside it, so that its times can be brought to another speed of the machine.
+    Without one on other devices than CPUs."""
+    if not task.device.startswith("cpu"):
+        yield task
+        return
+    with written(reference_network(task.model.mode, task.model.dtype or "float32")) as folder:
+        yield replace(task, reference_network=folder)
 
 
 STEADY = MachineSpeed(reference_network="", reference_latency_s=1.0)

@@ -31,13 +31,13 @@ from statsnet.workloads.dtypes import MIXED
 DEFAULT_COMPRESSION = 53
 """Fifty and a margin: machines drift by a few percent from one process to the next."""
 
-SHORTEST_STEP_S = {"inference": 5e-3, "training": 20e-3}
-"""A training step enters autograd and calls each optimizer once, which takes most of a millisecond on a slow CPU
-(`MeasureIdleStep`). It also has three operators for each one of inference. So a fifth of a 5 ms step would lie between
-operators, while in a suite's step less than a tenth does."""
+SHORTEST_STEP_S = 20e-3
+"""A step of 5 ms has no room for what takes a hundredth of it. Of two models with 61 kernel classes it had 74 % of the
+operators' time and missed the classes' shares by 27.8 points, one of 20 ms 96 % and 9.5; and a training step of 5 ms
+spends a fifth between operators, suites less than a tenth."""
 
 DISTINCT_CALLS = 44
-SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 20e-3, 50e-3
+SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
 SHORTER = 0.5
 """Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
 
@@ -70,8 +70,8 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
-    """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least the
-    mode's SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. With `retime`, members whose models
+    """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least
+    SHORTEST_STEP_S; or, if neither is given, what `usual_budget_of` says. With `retime`, members whose models
     are at hand are timed once more, because their profiles are from another hour. The proxy's folder calls the mix
     `title` (if empty, by what it names and the weights), and repeats the `notes`."""
 
@@ -137,9 +137,9 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     target = target_of_mix(mix, {**replayed, **retimed})
     if request.budget_s is None:
         budget_s = (
-            budget_of(target, request.compression, setup.mode)
+            budget_of(target, request.compression)
             if request.compression is not None
-            else usual_budget_of(target, setup.mode, own_sizes=setup.own_sizes)
+            else usual_budget_of(target, own_sizes=setup.own_sizes)
         )
     else:
         budget_s = request.budget_s / _rounded(bench.drift(speed))
@@ -159,7 +159,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         costs=costs,
         bench=bench,
         speed=speed,
-        replayed=tuple(sorted({*replayed, *(name for name, m in retimed.items() if m.source == "replay")})),
+        replayed=tuple(sorted(replayed)),
         not_retimed=tuple(sorted(not_retimed)) if request.retime and bench.can_time_members else (),
         design=design,
     )
@@ -252,21 +252,21 @@ def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCo
     return costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
 
 
-def budget_of(target: Target, compression: float, mode: str) -> float:
-    """Seconds: Σ T_i ÷ compression, but at least the mode's SHORTEST_STEP_S."""
-    return max(sum(m.latency_s for m in target.members) / compression, SHORTEST_STEP_S[mode])
+def budget_of(target: Target, compression: float) -> float:
+    """Seconds: Σ T_i ÷ compression, but at least SHORTEST_STEP_S."""
+    return max(sum(m.latency_s for m in target.members) / compression, SHORTEST_STEP_S)
 
 
-def usual_budget_of(target: Target, mode: str, *, own_sizes: bool) -> float:
+def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
-    take the most time: at least SHORTEST_OF_OWN_SIZES_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's
-    time. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite."""
+    take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
+    a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite."""
     if not own_sizes:
-        return budget_of(target, DEFAULT_COMPRESSION, mode)
+        return budget_of(target, DEFAULT_COMPRESSION)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
     calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)
     longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * sum(m.latency_s for m in target.members))
-    return min(max(calls_s, SHORTEST_OF_OWN_SIZES_S), max(longest_s, SHORTEST_STEP_S[mode]))
+    return min(max(calls_s, SHORTEST_STEP_S), max(longest_s, SHORTEST_OF_OWN_SIZES_S))
 
 
 def common_dtype(mix: Mix) -> str:

@@ -21,17 +21,21 @@ def target(*times_s: float) -> Target:
 @pytest.mark.parametrize(
     ("tried", "achieved", "candidates", "proxy"),
     [
-        ({MATMUL, RELU}, (0.006, 0.002), 1.0, 1.0),
-        ({MATMUL, RELU}, (0.006, 0.0), 1.0, 0.75),
-        ({MATMUL}, (0.006, 0.0), 0.75, 0.75),
-        (set(), (0.001, 0.009), 1.0, 1.0),  # how much of each is another distance
+        ({MATMUL: 0.001, RELU: 0.001}, (0.006, 0.002), 1.0, 1.0),
+        ({MATMUL: 0.001, RELU: 0.001}, (0.006, 0.0), 1.0, 0.75),
+        ({MATMUL: 0.001}, (0.006, 0.0), 0.75, 0.75),
+        ({}, (0.001, 0.009), 1.0, 1.0),  # how much of each is another distance
     ],
 )
-def test_shares_of_time(tried: set[str], achieved: tuple[float, float], candidates: float, proxy: float) -> None:
+def test_shares_of_time(
+    tried: dict[str, float], achieved: tuple[float, float], candidates: float, proxy: float
+) -> None:
     coverage = coverage_of(target(0.006, 0.002), tried, target(*achieved))
     assert (coverage.candidates, coverage.proxy) == (pytest.approx(candidates), pytest.approx(proxy))
     assert sum(c.share for c in coverage.uncovered) == pytest.approx(1 - proxy)
     assert all(c.has_candidate == (c.kernel_class in tried) for c in coverage.uncovered)
+    # A quarter of a step of 4 ms is 1 ms.
+    assert all(c.fits_from_s == (0.004 if c.has_candidate else None) for c in coverage.uncovered)
 
 
 @pytest.mark.parametrize(("covered", "warned"), [(None, False), (0.96, False), (0.94, True)])
@@ -44,3 +48,26 @@ def test_little_coverage_is_warned_of(covered: float | None, warned: bool) -> No
         assert "covers 94.0%" in warning
         assert "k0|aten (5.0%), k1|aten (2.5%)" in warning
         assert "and 2 more" in warning
+
+
+@pytest.mark.parametrize(
+    ("shares", "least_s", "budget"),
+    [
+        ((0.04, 0.02, 0.04), (0.008, 0.012, 0.030), "--budget 12ms "),  # 90 % and the two cheapest
+        ((0.04, 0.02, 0.04), (0.030, 0.008, 0.012), "--budget 12ms "),
+        ((0.04, 0.06), (None, 0.02), "--budget 20ms "),
+        ((0.06, 0.04), (None, 0.02), None),  # no candidate has the larger one
+    ],
+)
+def test_a_budget_that_would_do(
+    shares: tuple[float, ...], least_s: tuple[float | None, ...], budget: str | None
+) -> None:
+    missing = tuple(
+        Uncovered(kernel_class="k|aten", share=share, has_candidate=True, fits_from_s=seconds)
+        for share, seconds in zip(shares, least_s, strict=True)
+    )
+    summary = FitSummary(proxy_coverage=0.9, candidate_coverage=1.0)
+    warning = coverage_warning(Fit(spec="", environment={}, characteristics=(), summary=summary, uncovered=missing))
+    assert warning is not None
+    assert ("--budget" in warning) == (budget is not None)
+    assert budget is None or budget in warning

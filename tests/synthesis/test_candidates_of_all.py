@@ -18,7 +18,7 @@ DB = ProfilesDB()
 @pytest.mark.parametrize("domain", DB.domains)
 def test_there_are_blocks_for_it(domain: str, mode: str) -> None:
     target = target_of_mix(resolve_mix(f"{domain}:1", mode, DB), {})
-    blocks = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION, mode), limit=120)
+    blocks = candidates(target, budget_s=budget_of(target, DEFAULT_COMPRESSION), limit=120)
     assert len(blocks) == 120
     for candidate in blocks:
         assert KINDS[candidate.kind].on_meta(candidate.config) is not None

@@ -18,13 +18,13 @@ from live_benches import (
 )
 from synthesis_builders import TINY, mix_of, moved, play
 
-from statsnet.errors import DeviceError, MeasurementError, WorkloadError
+from statsnet.errors import DeviceError, WorkloadError
 from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
-from statsnet.profiling.replay_task import Replayed, ReplayOperators, _slower
+from statsnet.profiling.replay_task import ReplayOperators, _slower
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Measurement, Signature, WorkloadName
+from statsnet.signatures.model import Measurement, ReferenceTime, Signature, WorkloadName
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import live_members
@@ -215,47 +215,30 @@ def test_what_is_not_at_hand_is_replayed(
     assert isinstance(tasks[-1], ReplayOperators) and tasks[-1].reference_network
 
 
-@pytest.mark.parametrize("replays", [True, False])
 @pytest.mark.parametrize("fresh", [None, 0])
 def test_what_keeps_its_stored_times_is_named(
-    fresh: int | None, replays: bool, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+    fresh: int | None, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that is at hand is timed again, or profiled; a customer's operators are replayed, if they can be."""
-    usual = answers(profile)
-
-    def answer(task: Task[Any]) -> Any:
-        if isinstance(task, ReplayOperators) and not replays:
-            raise MeasurementError("no memory")
-        return usual(task)
-
-    play(monkeypatch, benches, answer)
+    """A model that is at hand is timed again, or profiled; a customer's is neither."""
+    play(monkeypatch, benches, answers(profile))
     mix = mix_of(profile, replace(profile, workload=None))
     bench = bench if fresh is None else with_fresh_cache(bench, fresh)
     problem = prepare(mix, bench, ProxyRequest(mix_text="a mix"), Design())
-    assert (problem.not_retimed, problem.replayed) == (((), ("m1",)) if replays else (("m1",), ()))
+    assert (problem.not_retimed, problem.replayed) == (("m1",), ())
 
 
+@pytest.mark.parametrize(("network", "factor"), [(SPEED.reference_id, 0.5), ("0" * 64, None)])
 def test_a_customers_times_are_brought_to_the_pace_of_the_others(
-    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+    network: str, factor: float | None, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Replayed, the operators take 1.3 times as long as in the profile, so the profile's times do so, too."""
+    """The reference network took 20 ms beside the profile, and 10 at this speed. Another network tells nothing."""
     (before,) = profile.measurements
-    play(monkeypatch, benches, lambda _: Replayed(measurement=replay_of(before, 1.3), reference_latency_s=0.01))
-    target = target_of_mix(mix_of(replace(profile, workload=None)))
-    (again,) = bench.retime_members(target, {"m0"}, SPEED).values()
-    assert again.latency_s == pytest.approx(1.3 * before.latency_s)
-    assert again.cluster_time_s == pytest.approx([t and 1.3 * t for t in before.cluster_time_s])
-    assert (again.source, len(again.step_latency_s)) == ("replay", len(before.step_latency_s))
-
-
-@pytest.mark.parametrize("factor", [0.4, 2.5])
-def test_a_replay_of_something_else_changes_nothing(
-    factor: float, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replayed = replay_of(profile.measurements[0], factor)
-    play(monkeypatch, benches, lambda _: Replayed(measurement=replayed, reference_latency_s=0.01))
-    target = target_of_mix(mix_of(replace(profile, workload=None)))
-    assert bench.retime_members(target, {"m0"}, SPEED) == {}
+    beside = replace(before, reference=ReferenceTime(network=f"sha256:{network}", latency_s=0.02))
+    tasks = play(monkeypatch, benches, answers(profile))
+    target = target_of_mix(mix_of(replace(profile, workload=None, measurements=(beside,))))
+    again = bench.retime_members(target, {"m0"}, SPEED)
+    assert not tasks
+    assert [m.latency_s for m in again.values()] == ([factor * before.latency_s] if factor else [])
 
 
 def replay_of(measurement: Measurement, factor: float) -> Measurement:

@@ -73,5 +73,5 @@ def test_the_usual_budget_of_a_gpu(target: Target) -> None:
     by_factor = {1: 5e-3, 3: 15e-3, 6: 20e-3, 15: 30e-3, 100: 50e-3}
     for factor, budget_s in by_factor.items():
         suite = target.scale_times(factor)
-        assert usual_budget_of(suite, "inference", own_sizes=True) == pytest.approx(budget_s), factor
-        assert usual_budget_of(suite, "inference", own_sizes=False) == budget_of(suite, 53, "inference")
+        assert usual_budget_of(suite, own_sizes=True) == pytest.approx(budget_s), factor
+        assert usual_budget_of(suite, own_sizes=False) == budget_of(suite, 53)

@@ -125,11 +125,10 @@ def test_candidates_are_near_what_the_optimizer_takes() -> None:
     assert shares == pytest.approx([shares[0]] * len(shares), rel=0.2)
 
 
-def test_a_training_step_is_held_to_more_than_one_of_inference() -> None:
+def test_a_step_has_room_for_rare_operators() -> None:
     look_ups = target(look_up(100))
-    assert budget_of(look_ups, 2, "training") == SHORTEST_STEP_S["training"] > SHORTEST_STEP_S["inference"]
-    assert budget_of(look_ups, 2, "inference") == pytest.approx(0.005)
-    assert budget_of(look_ups, 0.1, "training") == pytest.approx(0.1)
+    assert budget_of(look_ups, 2) == SHORTEST_STEP_S == 0.02
+    assert budget_of(look_ups, 0.1) == pytest.approx(0.1)
 
 
 def test_an_idle_step_takes_time() -> None:
