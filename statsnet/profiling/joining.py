@@ -198,7 +198,7 @@ def _leaves(step: StepEvents, known: set[Key]) -> Iterator[tuple[Event, Key]]:
         phase = _phase(event, outer_phase)
         name = joined_name(event)
         key = (name, phase, _event_shapes(event))
-        if key in known or (name in names and not _holds(event, name)):
+        if key in known or (name in names and not _holds(event, event.name)):
             if (copy := saved_copy(event)) is not None and joined_name(copy) in names:
                 yield copy, (joined_name(copy), phase, _event_shapes(copy))
             yield event, key
@@ -213,7 +213,8 @@ def _phase(event: Event, outer: str) -> str:
 
 
 def _holds(event: Event, name: str) -> bool:
-    return any(joined_name(c) == name or _holds(c, name) for c in event.children)
+    """An operator may run the one of its name that is not in place, or is; that is its own work."""
+    return any(c.name == name or _holds(c, name) for c in event.children)
 
 
 def _set_times(variant: Variant, own: list[_Samples | None], pooled: dict[Key, _Samples]) -> float:

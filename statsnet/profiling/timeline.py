@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -118,21 +119,23 @@ def times_of(
 
 def event_name(call: OpCall) -> str:
     """The profiler's name of a call's operator, as `joined_name` gives it."""
-    name = call.event or "::".join(call.op.split(".")[:2])
-    return _IN_PLACE.get(name, name)
+    return _out_of_place(call.event or "::".join(call.op.split(".")[:2]))
 
 
 def joined_name(event: Event) -> str:
-    """An event's name, without its in-place mark: autograd adds and indexes gradients in place, except while they
-    are captured, so that the join must not tell `add` from `add_`."""
-    return _IN_PLACE.get(event.name, event.name)
+    """An event's name, without its in-place mark. Autograd adds, indexes and fills gradients in place, except while a
+    mode that captures them is on: so the join must not tell `add` from `add_`, nor `index_add` from `index_add_`."""
+    return _out_of_place(event.name)
 
 
-_IN_PLACE = {
-    "aten::add_": "aten::add",
-    "aten::index_put_": "aten::index_put",
-    "aten::_index_put_impl_": "aten::index_put",
-}
+@cache
+def _out_of_place(name: str) -> str:
+    """The name of the operator that does the same and writes another tensor; the name itself if there is none."""
+    if name == "aten::_index_put_impl_":
+        return "aten::index_put"
+    if not name.startswith("aten::") or not name.endswith("_") or name.endswith("__"):
+        return name
+    return name[:-1] if hasattr(torch.ops.aten, name[len("aten::") : -1]) else name
 
 
 def saved_copy(event: Event) -> Event | None:
