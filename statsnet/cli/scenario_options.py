@@ -9,12 +9,14 @@ from statsnet.errors import UsageError
 from statsnet.signatures.scenarios import SCENARIOS
 
 scenario = click.option(
-    "--scenario", type=click.Choice(SCENARIOS), help="Have MLPerf's load generator ask for steps, as this scenario does."
+    "--scenario",
+    type=click.Choice(SCENARIOS),
+    help="Have MLPerf's load generator ask for steps, as this scenario does.",
 )
 qps = click.option(
     "--qps", type=float, metavar="N",
-    help="Rate of the server scenario, queries per second (default of run: look for the highest VALID one; of validate: "
-    "30 % of what the step allows).",
+    help="Rate of the server scenario, queries per second (default of run: look for the highest VALID one; of "
+    "validate: 30 % of what the step allows).",
 )  # fmt: skip
 
 

@@ -142,7 +142,9 @@ def scenario_standings(results: Sequence[NamedScenario], baseline: str | None = 
     chosen = next((each for each in results if each.name == (baseline or results[0].name)), None)
     if chosen is None:
         raise UsageError(
-            f"'{baseline}' is none of the results", cause="a baseline is one of them", hint="name it among the results too"
+            f"'{baseline}' is none of the results",
+            cause="a baseline is one of them",
+            hint="name it among the results too",
         )
     for each in results:
         _require_alike(chosen, each)
@@ -156,11 +158,12 @@ def scenario_standings(results: Sequence[NamedScenario], baseline: str | None = 
 def _require_alike(a: NamedScenario, b: NamedScenario) -> None:
     x, y = a.result, b.result
     bound_s = [None if r.rules.latency_bound_s is None else format_duration(r.rules.latency_bound_s) for r in (x, y)]
+    same_bound = f"run both with the same bound: --latency-bound {bound_s[0]}".replace(" ms", "ms")
     sides: tuple[tuple[str, object, object, str], ...] = (
         ("scenarios", x.scenario, y.scenario, "run both in the same --scenario"),
         ("subjects", x.subject.id, y.subject.id, "carry the same proxy, unchanged, to every device"),
         ("types", x.subject.type, y.subject.type, "compare runs with runs, and validations with validations"),
-        ("latency bounds", *bound_s, f"run both with the same bound: --latency-bound {bound_s[0]}".replace(" ms", "ms")),
+        ("latency bounds", bound_s[0], bound_s[1], same_bound),
         ("samples per query", x.rules.samples_per_query, y.rules.samples_per_query, "run both again"),
         ("rates", _rate(x), _rate(y), "run both with the same --qps, or both without"),
     )

@@ -30,7 +30,8 @@ def scenario_factors(result: ScenarioResult) -> tuple[tuple[ScenarioFactors, ...
     """Factors under each setting; and which percentiles are not known, and why."""
     if result.beside is None:
         return (), ()
-    rows, missing = [], {}
+    rows: list[ScenarioFactors] = []
+    missing: dict[str, str] = {}
     for under in result.beside.settings:
         for share in (0.5,) if result.scenario == "offline" else FIGURES:
             sides = [
@@ -38,7 +39,8 @@ def scenario_factors(result: ScenarioResult) -> tuple[tuple[ScenarioFactors, ...
                 for before, after in ((result.trials, under.suite), (result.beside.proxy, under.proxy))
             ]
             if any(times is None for side in sides for times in side):
-                missing[percentile_name(share)] = f"{percentile_name(share)} needs {queries_needed(share)} queries in every run: raise --min-time"
+                word = percentile_name(share)
+                missing[word] = f"{word} needs {queries_needed(share)} queries in every run: raise --min-time"
                 continue
             suite, proxy = (ratio_with_ci(before or (), after or ()) for before, after in sides)
             figure = "time per sample" if result.scenario == "offline" else percentile_name(share)

@@ -1,9 +1,9 @@
 """What a scenario's answers show: which percentiles are known, and whether a run is VALID, as MLPerf decides it.
 
-A percentile is a claim about queries that were not asked. MLPerf's early stopping makes it with a confidence of 99 %: of
-n queries, each late with probability 1 - p, the number of late ones is binomial. So the latency at percentile p is known
-to be under a bound if as few late queries as were seen would come in less than 1 % of runs of a system that is late more
-often. With one late query that needs 64 queries at 90 %, 662 at 99 %; with none, 459 at 99 %
+A percentile is a claim about queries that were not asked. MLPerf's early stopping makes it with a confidence of 99 %:
+of n queries, each late with probability 1 - p, the number of late ones is binomial. So the latency at percentile p is
+known to be under a bound if as few late queries as were seen would come in less than 1 % of runs of a system that is
+late more often. With one late query that needs 64 queries at 90 %, 662 at 99 %; with none, 459 at 99 %
 (https://github.com/mlcommons/inference, loadgen/early_stopping.cc).
 """
 
@@ -91,7 +91,12 @@ def percentile(latency_s: Sequence[float], share: float) -> Percentile:
     while fewest + 1 < most:
         middle = (fewest + most) // 2
         fewest, most = (middle, most) if _chance(n, middle, share) < 1 - CONFIDENCE else (fewest, middle)
-    return Percentile(share=share, needs=needs, latency_s=ordered[int(n * share)], bound_s=ordered[n - fewest])
+    return Percentile(share=share, needs=needs, latency_s=ordered[_place(n, share)], bound_s=ordered[n - fewest])
+
+
+def _place(n: int, share: float) -> int:
+    """Where percentile `share` stands among n ordered values."""
+    return min(n - 1, int(n * share))
 
 
 def _chance(n: int, late: int, share: float) -> float:
@@ -154,7 +159,7 @@ def _too_late(rules: ScenarioRules, bound_s: float, answers: Answers, qps: float
     """Whether the latency at the percentile is over the bound, or not known to be under it."""
     count, late = len(answers.latency_s), sum(latency > bound_s for latency in answers.latency_s)
     at, bound = percentile_name(rules.percentile), format_duration(bound_s)
-    latency_s = sorted(answers.latency_s)[int(count * rules.percentile)]
+    latency_s = sorted(answers.latency_s)[_place(count, rules.percentile)]
     if latency_s > bound_s:
         lower = f"a --qps below {qps:.4g}" if qps else "a lower --qps"
         text = f"{at} is {format_duration(latency_s)}, over the bound of {bound}"

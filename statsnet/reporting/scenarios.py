@@ -54,7 +54,8 @@ def scenario_report(result: ScenarioResult) -> Report:
         rows.append(("a query", f"is {rules.samples_per_query} samples"))
     rows.append(("environment", environment_line(result.environment)))
     report: Report = [pairs(f"{_subject(result.subject)}, {result.scenario}", rows)]
-    report.append(trials_table("The suite's runs" if result.beside else "Runs", result.scenario, result.trials, judge_all(result)))
+    title = "The suite's runs" if result.beside else "Runs"
+    report.append(trials_table(title, result.scenario, result.trials, judge_all(result)))
     if result.beside is not None:
         report += _beside(result, result.beside)
     if result.scenario != "offline":
@@ -162,8 +163,8 @@ def _beside(result: ScenarioResult, beside: SuiteBeside) -> Report:
     rows, missing = scenario_factors(result)
     if beside.settings:
         shown = [
-            (r.setting, r.figure, times(r.suite.value), times(r.proxy.value), signed_percent(r.error.value), _error(r.error))
-            for r in rows
+            (row.setting, row.figure, *map(times, (row.suite.value, row.proxy.value)), *_error(row.error))
+            for row in rows
         ]
         columns = ("setting", "figure", "suite's factor", "proxy's factor", "error", "95 % interval")
         report.append(table("Does the proxy follow its suite in this scenario?", columns, shown, left=2))
@@ -171,10 +172,10 @@ def _beside(result: ScenarioResult, beside: SuiteBeside) -> Report:
     return [*report, *notes("the environments differ in:", changed), *notes("notes:", [*beside.notes, *missing])]
 
 
-def _error(error: Interval) -> str:
+def _error(error: Interval) -> tuple[str, str]:
     if error.low is None or error.high is None:
-        return MISSING
-    return f"{signed_percent(error.low)} to {signed_percent(error.high)}"
+        return signed_percent(error.value), MISSING
+    return signed_percent(error.value), f"{signed_percent(error.low)} to {signed_percent(error.high)}"
 
 
 def scenario_standings_report(found: ScenarioStandings) -> Report:

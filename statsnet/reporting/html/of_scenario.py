@@ -100,7 +100,10 @@ def _factors(rows: Sequence[ScenarioFactors], where: str) -> Picture:
             x=[factor.value for factor in factors],
             low=[factor.low for factor in factors],
             high=[factor.high for factor in factors],
-            shown=[f"{name}: {side} {times(f.value)} ({bounds(f)})\n{where}" for name, f in zip(names, factors, strict=True)],
+            shown=[
+                f"{name}: {side} {times(f.value)} ({bounds(f)})\n{where}"
+                for name, f in zip(names, factors, strict=True)
+            ],
         )
         for side, factors in sides
     ]
