@@ -118,9 +118,10 @@ def judge(scenario: ScenarioName, rules: ScenarioRules, trial: Trial) -> Verdict
     return Verdict(reasons=tuple(reasons))
 
 
-def judge_all(result: ScenarioResult) -> tuple[Verdict, ...]:
-    """One verdict for each of a result's own trials."""
-    return tuple(judge(result.scenario, result.rules, trial) for trial in result.trials)
+def judge_all(result: ScenarioResult, trials: Sequence[Trial] | None = None) -> tuple[Verdict, ...]:
+    """One verdict for each of these trials (default: the result's own)."""
+    judged = result.trials if trials is None else trials
+    return tuple(judge(result.scenario, result.rules, trial) for trial in judged)
 
 
 def _reasons(scenario: ScenarioName, rules: ScenarioRules, answers: Answers, qps: float | None) -> list[Reason]:

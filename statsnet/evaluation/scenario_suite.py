@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -121,7 +121,7 @@ def _measured(
     report: Report,
 ) -> ScenarioResult:
     spec, device, scenario = proxy.spec, options.device, options.scenario
-    sides = (
+    sides: tuple[Callable[[Load, Setting], Job[Answered]], ...] = (
         lambda load, setting: suite_job(spec, members, load, device, setting),
         lambda load, setting: query_job(proxy, load, device, setting, label=f"the proxy ({setting.name})"),
     )
@@ -133,7 +133,9 @@ def _measured(
     )
     settings = [BASELINE, *options.settings]
     asking = {each.name: [Asking(job_of=job_of, report=report) for job_of in sides] for each in settings}
-    rates = _rates(asking[BASELINE.name], options) if scenario == "server" else (None, None)
+    rates: Sequence[float | None] = (
+        _rates(asking[BASELINE.name], options) if scenario == "server" else (None, None)
+    )
     trials: dict[str, tuple[list[Trial], list[Trial]]] = {each.name: ([], []) for each in settings}
     for number in range(options.rounds):
         for setting in settings:

@@ -11,6 +11,7 @@ from rich.table import Table
 from statsnet.evaluation.scenario_compare import Headline, ScenarioStandings, headline, is_search
 from statsnet.evaluation.scenario_rules import (
     PERCENTILES,
+    Verdict,
     judge_all,
     percentile_name,
     percentile,
@@ -94,9 +95,9 @@ def _verdict_line(result: ScenarioResult) -> str:
     return "VALID" if valid == len(verdicts) else f"INVALID: {len(verdicts) - valid} of {len(verdicts)} runs"
 
 
-def trials_table(title: str, scenario: ScenarioName, trials: Sequence[Trial], verdicts: Sequence[object]) -> Table:
-    """A row for each run, by rate where there are rates. `verdicts` say VALID, or INVALID and why."""
-    words = ["VALID" if str(each) == "VALID" else "INVALID" for each in verdicts] or [MISSING] * len(trials)
+def trials_table(title: str, scenario: ScenarioName, trials: Sequence[Trial], verdicts: Sequence[Verdict]) -> Table:
+    """A row for each run, by rate where there are rates."""
+    words = ["VALID" if each.is_valid else "INVALID" for each in verdicts]
     rows = zip(trials, words, strict=True)
     if scenario == "offline":
         made = table(
@@ -143,17 +144,23 @@ def needs_line() -> str:
 
 
 def _reasons(result: ScenarioResult) -> list[str]:
-    """Each reason once, with what to change. Of a search, only those of the last rate: others are what it looks for."""
-    verdicts = judge_all(result)
-    reasons = dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons)
-    if is_search(result) and any(verdict.is_valid for verdict in verdicts):
+    """Each reason once, with what to change. None of a search that found a rate: INVALID ones are what it looks for."""
+    if is_search(result) and any(verdict.is_valid for verdict in judge_all(result)):
         return []
-    return [f"{reason.text} (try: {reason.hint})" for reason in reasons]
+    if result.beside is None:
+        return _said("", judge_all(result))
+    proxy = judge_all(result, result.beside.proxy)
+    return [*_said("the suite: ", judge_all(result)), *_said("the proxy: ", proxy)]
+
+
+def _said(who: str, verdicts: Sequence[Verdict]) -> list[str]:
+    reasons = dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons)
+    return [f"{who}{reason.text} (try: {reason.hint})" for reason in reasons]
 
 
 def _beside(result: ScenarioResult, beside: SuiteBeside) -> Report:
     report: Report = [
-        trials_table("The proxy's runs", result.scenario, beside.proxy, ()),
+        trials_table("The proxy's runs", result.scenario, beside.proxy, judge_all(result, beside.proxy)),
         table(
             "Members",
             ("workload", "weight (share of time)", "share of queries"),

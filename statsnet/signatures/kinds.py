@@ -35,7 +35,11 @@ KINDS: dict[str, FileKind] = {
         FileKind(Fit, "a proxy's fit", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=False),
         FileKind(Result, "a result", "run or validate the proxy again", max_bytes=64 * 1024**2, has_id=False),
         FileKind(
-            ScenarioResult, "a scenario's result", "run or validate the proxy again", max_bytes=64 * 1024**2, has_id=False
+            ScenarioResult,
+            "a scenario's result",
+            "run or validate the proxy again",
+            max_bytes=64 * 1024**2,
+            has_id=False,
         ),
     )
 }  # fmt: skip
