@@ -127,7 +127,9 @@ def judge_all(result: ScenarioResult, trials: Sequence[Trial] | None = None) -> 
 def _reasons(scenario: ScenarioName, rules: ScenarioRules, answers: Answers, qps: float | None) -> list[Reason]:
     found = _too_short(rules, answers)
     if scenario == "server" and rules.latency_bound_s is not None:
-        found += _too_late(rules, rules.latency_bound_s, answers, qps)
+        over = _over(rules, rules.latency_bound_s, answers, qps)
+        # A run in which too many queries wait is ended early, so that it is short tells nothing more.
+        found = over or [*found, *_perhaps_late(rules, rules.latency_bound_s, answers)]
     elif scenario != "offline":
         found += _too_few(rules, answers)
     if not answers.says_valid and not found:
@@ -139,8 +141,8 @@ def _reasons(scenario: ScenarioName, rules: ScenarioRules, answers: Answers, qps
 def _too_short(rules: ScenarioRules, answers: Answers) -> list[Reason]:
     found, count = [], len(answers.latency_s)
     if answers.duration_s < rules.min_time_s:
-        text = f"it took {format_duration(answers.duration_s)} of at least {format_duration(rules.min_time_s)}"
-        found.append(Reason(text=text, hint=f"measure again, or --min-time {_seconds(answers.duration_s / ROOM)}"))
+        text = f"it took {answers.duration_s:.4g} s of at least {format_duration(rules.min_time_s)}"
+        found.append(Reason(text=text, hint=f"measure again, or --min-time {option_time(answers.duration_s / ROOM)}"))
     if count < rules.min_queries:
         text = f"{count} queries ran of at least {rules.min_queries}"
         found.append(Reason(text=text, hint=_longer(rules, count, rules.min_queries)))
@@ -156,29 +158,37 @@ def _too_few(rules: ScenarioRules, answers: Answers) -> list[Reason]:
     return [Reason(text=text, hint=_longer(rules, count, needs))]
 
 
-def _too_late(rules: ScenarioRules, bound_s: float, answers: Answers, qps: float | None) -> list[Reason]:
-    """Whether the latency at the percentile is over the bound, or not known to be under it."""
-    count, late = len(answers.latency_s), sum(latency > bound_s for latency in answers.latency_s)
-    at, bound = percentile_name(rules.percentile), format_duration(bound_s)
+def _over(rules: ScenarioRules, bound_s: float, answers: Answers, qps: float | None) -> list[Reason]:
+    """Whether the latency at the percentile is over the bound."""
+    count, at = len(answers.latency_s), percentile_name(rules.percentile)
     latency_s = sorted(answers.latency_s)[_place(count, rules.percentile)]
-    if latency_s > bound_s:
-        lower = f"a --qps below {qps:.4g}" if qps else "a lower --qps"
-        text = f"{at} is {format_duration(latency_s)}, over the bound of {bound}"
-        return [Reason(text=text, hint=f"{lower}, or a longer --latency-bound")]
+    if latency_s <= bound_s:
+        return []
+    lower = f"a --qps below {qps:.4g}" if qps else "a lower --qps"
+    text = f"{at} is {format_duration(latency_s)}, over the bound of {format_duration(bound_s)}"
+    return [Reason(text=text, hint=f"{lower}, or a longer --latency-bound")]
+
+
+def _perhaps_late(rules: ScenarioRules, bound_s: float, answers: Answers) -> list[Reason]:
+    """Whether it is not known to be under the bound."""
+    count, late = len(answers.latency_s), sum(latency > bound_s for latency in answers.latency_s)
     needs = queries_needed(rules.percentile, late)
     if count >= needs:
         return []
+    at, bound = percentile_name(rules.percentile), format_duration(bound_s)
     text = f"{at} is not known to be under {bound}: with {late} late, {needs} queries are needed, {count} ran"
     return [Reason(text=text, hint=_longer(rules, count, needs))]
 
 
 def _longer(rules: ScenarioRules, count: int, needs: int) -> str:
-    return f"--min-time {_seconds(rules.min_time_s * needs / count * ROOM)}"
+    return f"--min-time {option_time(rules.min_time_s * needs / count * ROOM)}"
 
 
-def _seconds(seconds: float) -> str:
-    """Rounded up from 10 s on; below, to two digits."""
-    return f"{math.ceil(seconds)}s" if seconds >= 10 else f"{seconds:.2g}s"
+def option_time(seconds: float) -> str:
+    """As options take it: rounded up from 10 s on; below, to two digits."""
+    if seconds >= 10:
+        return f"{math.ceil(seconds)}s"
+    return f"{seconds:.2g}s" if seconds >= 1 else f"{float(f'{1e3 * seconds:.2g}'):g}ms"
 
 
 def percentile_name(share: float) -> str:

@@ -22,7 +22,7 @@ from statsnet.evaluation.scenarios import (
 from statsnet.evaluation.suite import SuiteMember, suite_of
 from statsnet.measure.control import Control, Job
 from statsnet.measure.loadgen import Load, check_library
-from statsnet.measure.scenario_tasks import AnswerQueries, Answered
+from statsnet.measure.scenario_tasks import Answered, AnswerQueries
 from statsnet.measure.timing_tasks import TimeWorkload
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
@@ -133,9 +133,7 @@ def _measured(
     )
     settings = [BASELINE, *options.settings]
     asking = {each.name: [Asking(job_of=job_of, report=report) for job_of in sides] for each in settings}
-    rates: Sequence[float | None] = (
-        _rates(asking[BASELINE.name], options) if scenario == "server" else (None, None)
-    )
+    rates: Sequence[float | None] = _rates(asking[BASELINE.name], options) if scenario == "server" else (None, None)
     trials: dict[str, tuple[list[Trial], list[Trial]]] = {each.name: ([], []) for each in settings}
     for number in range(options.rounds):
         for setting in settings:

@@ -12,11 +12,11 @@ from typing import Any
 from statsnet.environment.record import usable_cores
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
-from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, judge, queries_needed
+from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, judge, option_time, queries_needed
 from statsnet.measure.control import Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.rounds import measuring_failed
-from statsnet.measure.scenario_tasks import AnswerQueries, Answered
+from statsnet.measure.scenario_tasks import Answered, AnswerQueries
 from statsnet.measure.timing_tasks import TimeNetwork
 from statsnet.measure.together import run_together
 from statsnet.progress import Progress, Report, silent
@@ -214,7 +214,7 @@ def _at_rates(
         raise UsageError(
             f"the latency bound of {format_duration(bound_s)} is shorter than the step",
             cause=f"a step takes {format_duration(step_s)} when nothing else waits, so that no rate is VALID",
-            hint=f"--latency-bound {float(f'{1e3 * BOUND_STEPS * step_s:.2g}'):g}ms",
+            hint=f"--latency-bound {option_time(BOUND_STEPS * step_s)}",
         )
     rules = replace(rules, latency_bound_s=bound_s)
     trials: list[Trial] = []

@@ -8,6 +8,7 @@ files: the verdict in its detail log, and each query's latency in its trace. The
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,9 @@ _WORDS: dict[ScenarioName, str] = {
 FASTER = 2.0
 """Queries are drawn before the first is asked. There are enough of them for steps this many times as fast as in the
 warm-up."""
+
+OFFLINE_ROOM = 1.3
+FEWEST_WAITING = 20
 
 NO_BOUND_S = 3600.0
 """In place of a bound where none is asked for."""
@@ -139,14 +143,26 @@ def _settings(lg: Any, load: Load, step_s: float) -> Any:
         made.server_target_qps = load.qps
         made.server_target_latency_ns = round(1e9 * (rules.latency_bound_s or NO_BOUND_S))
         made.server_target_latency_percentile = rules.percentile
+        made.server_max_async_queries = _most_waiting(load, step_s)
     else:
-        made.offline_expected_qps = min(OFFLINE_ROOM / step_s, MOST_QUERIES / (1.1 * rules.min_time_s))
+        # It would ask for a tenth more than the expected rate gives, but rounds down; so the number is said instead.
+        made.offline_expected_qps = 1e-9
+        made.min_query_count = max(rules.min_queries, min(MOST_QUERIES, _offline_samples(rules.min_time_s, step_s)))
     return made
 
 
-OFFLINE_ROOM = 1.2
-"""Offline, all samples are asked at once: so many more than the warm-up's speed would need (the generator itself adds a
-tenth), lest a run be too short."""
+def _offline_samples(min_time_s: float, step_s: float) -> int:
+    """Offline, all samples are asked at once: more than the warm-up's speed would need, lest the run be too short."""
+    return math.ceil(OFFLINE_ROOM * min_time_s / step_s) + 1
+
+
+def _most_waiting(load: Load, step_s: float) -> int:
+    """So many queries that wait at once end a run early (0: it is never ended): then more than 1 % of all are late for
+    certain, and a rate far too high would take as many times longer."""
+    if load.rules.latency_bound_s is None or load.qps is None:
+        return 0
+    in_time, late = load.rules.latency_bound_s / step_s, (1 - load.rules.percentile) * load.qps * load.rules.min_time_s
+    return math.ceil(2 * (in_time + late)) + FEWEST_WAITING
 
 
 def read_answers(folder: Path, load: Load, step_s: float) -> Answers:

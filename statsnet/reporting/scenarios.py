@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from statsnet.evaluation.scenario_compare import Headline, ScenarioStandings, headline, is_search
+from statsnet.evaluation.scenario_factors import scenario_factors
 from statsnet.evaluation.scenario_rules import (
     PERCENTILES,
     Verdict,
     judge_all,
-    percentile_name,
     percentile,
+    percentile_name,
     queries_needed,
     samples_per_s,
 )
-from statsnet.evaluation.scenario_factors import scenario_factors
 from statsnet.reporting.standings import bounds
 from statsnet.reporting.tables import (
     MISSING,
@@ -48,7 +48,8 @@ def scenario_report(result: ScenarioResult) -> Report:
     it and the factors of both under each setting."""
     rules = result.rules
     rows = [("result", _result_line(result)), ("verdict", _verdict_line(result))]
-    rows.append(("at least", f"{format_duration(rules.min_time_s)} and {rules.min_queries} queries in each run"))
+    also = f" and {rules.min_queries} queries" if rules.min_queries > 1 else ""
+    rows.append(("each run", f"{format_duration(rules.min_time_s)}{also} at least"))
     if rules.latency_bound_s is not None:
         rows.append(("bound", f"{percentile_name(rules.percentile)} within {format_duration(rules.latency_bound_s)}"))
     if rules.samples_per_query > 1:

@@ -6,54 +6,58 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_support import Cli, member, read, write_proxy, write_result
+from cli_support import member, read, write_proxy, write_result
 from scenario_results import scenario_result, trial
 
 from statsnet.cli import main
+from statsnet.evaluation import suite
 from statsnet.reporting.html.inputs import read_inputs
 from statsnet.signatures.storage import load_scenario, save
 
 QUICK = ("--min-time", "20ms")
+Said = Callable[..., str]
 
 
 @pytest.fixture
-def library() -> None:
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """What a command says that must succeed, in a folder of its own."""
     pytest.importorskip("mlperf_loadgen")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        code, shown = main(arguments), capsys.readouterr()
+        assert code == 0, shown.err
+        return shown.out
+
+    return run
 
 
-@pytest.mark.usefixtures("library")
-def test_a_stream_and_its_result(cli: Cli, here: Path) -> None:
-    write_proxy(here / "p")
-    done = cli("run", "p", "--scenario", "single-stream", "--min-time", "200ms", "--json", "a.json")
-    assert done.returncode == 0, done.stderr
-    assert "p90 latency" in done.stdout
-    result = load_scenario(here / "a.json")
+def test_a_stream_and_its_result(said: Said, tmp_path: Path) -> None:
+    write_proxy(tmp_path / "p")
+    text = said("run", "p", "--scenario", "single-stream", "--min-time", "200ms", "--json", "a.json")
+    assert "p90 latency" in text
+    result = load_scenario(tmp_path / "a.json")
     assert result.trials[0].answers[0].says_valid
     assert len(result.trials[0].latency_s) >= 64
-    assert cli("show", "a.json").stdout.strip() == done.stdout.partition("\nwritten to")[0].strip()
-    compared = cli("compare", "a.json", "a.json")
-    assert compared.returncode == 0, compared.stderr
-    assert "from one process" in compared.stdout
+    assert said("show", "a.json").strip() == text.partition("\nwritten to")[0].strip()
+    assert "from one process" in said("compare", "a.json", "a.json")
 
 
-@pytest.mark.usefixtures("library")
-def test_a_rate_and_a_short_run_that_says_what_to_change(cli: Cli, here: Path) -> None:
-    write_proxy(here / "p")
-    done = cli("run", "p", "--scenario", "server", "--qps", "500", "--latency-bound", "10s", *QUICK)
-    assert done.returncode == 0, done.stderr
-    assert "INVALID" in done.stdout
-    assert "--min-time" in done.stdout
+def test_a_rate_and_a_short_run_that_says_what_to_change(said: Said, tmp_path: Path) -> None:
+    write_proxy(tmp_path / "p")
+    text = said("run", "p", "--scenario", "server", "--qps", "500", "--latency-bound", "10s", *QUICK)
+    assert "INVALID" in text
+    assert "--min-time" in text
 
 
-@pytest.mark.usefixtures("library")
-def test_the_suite_beside_its_proxy(cli: Cli, here: Path) -> None:
-    write_proxy(here / "p", member("recsys/ncf", 0.8, preset="tiny", batch=8), member("other", 0.2))
-    options = ("--settings", "threads=1", "--rounds", "1", *QUICK, "--json", "v.json")
-    done = cli("validate", "p", "--scenario", "offline", *options)
-    assert done.returncode == 0, done.stderr
-    assert "time per sample" in done.stdout
-    assert "20% of the suite is left out" in done.stdout
-    data = read(here / "v.json")
+def test_the_suite_beside_its_proxy(said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "find_signatures", lambda *_: {})  # there are hundreds of files to look into
+    write_proxy(tmp_path / "p", member("recsys/ncf", 0.8, preset="tiny", batch=8), member("other", 0.2))
+    options = ("--settings", "mkldnn=off", "--rounds", "1", *QUICK, "--json", "v.json")
+    text = said("validate", "p", "--scenario", "offline", *options)
+    assert "time per sample" in text
+    assert "20% of the suite is left out" in text
+    data = read(tmp_path / "v.json")
     assert data["subject"]["type"] == "suite"
     assert [m["name"] for m in data["beside"]["members"]] == ["recsys/ncf"]
 

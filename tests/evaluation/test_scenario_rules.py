@@ -85,13 +85,17 @@ class TestVerdicts:
 
     def test_too_short(self) -> None:
         (reason,) = judge("single-stream", RULES, trial([0.01] * 700, duration_s=0.55)).reasons
-        assert reason.text == "it took 550 ms of at least 1 s"
-        assert reason.hint == "measure again, or --min-time 0.5s"
+        assert reason.text == "it took 0.55 s of at least 1 s"
+        assert reason.hint == "measure again, or --min-time 500ms"
 
     def test_over_the_bound(self) -> None:
         (reason,) = judge("server", SERVER, trial([0.01] * 900 + [0.073] * 100, qps=20)).reasons
         assert reason.text == "p99 is 73 ms, over the bound of 50 ms"
         assert reason.hint == "a --qps below 20, or a longer --latency-bound"
+
+    def test_a_run_that_was_ended_since_too_many_waited_is_over_the_bound(self) -> None:
+        (reason,) = judge("server", SERVER, trial([1.0] * 30, qps=20, duration_s=0.1, says_valid=False)).reasons
+        assert "over the bound" in reason.text
 
     def test_late_queries_ask_for_more_of_them(self) -> None:
         """Three late of 500 are fewer than 1 %, but may be luck."""

@@ -13,9 +13,9 @@ from measuring import member, write_proxy
 from scenario_results import ENVIRONMENT, answers
 
 from statsnet.errors import MeasurementError, UsageError
-from statsnet.evaluation import scenario_suite, scenarios
+from statsnet.evaluation import scenario_suite, scenarios, suite
 from statsnet.evaluation.scenario_factors import scenario_factors
-from statsnet.evaluation.scenario_suite import SuiteScenarioOptions, query_shares, validate_scenario
+from statsnet.evaluation.scenario_suite import SuiteScenarioOptions, validate_scenario
 from statsnet.evaluation.scenarios import (
     BEYOND,
     CLOSE,
@@ -26,11 +26,9 @@ from statsnet.evaluation.scenarios import (
     run_scenario,
     search_rates,
 )
-from statsnet.evaluation.suite import suite_of
 from statsnet.measure.control import Job
 from statsnet.measure.loadgen import Load
-from statsnet.measure.scenario_tasks import AnswerQueries, Answered
-from statsnet.proxy.folder import open_proxy
+from statsnet.measure.scenario_tasks import Answered, AnswerQueries
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.storage import validate
 from statsnet.workloads.settings import parse_settings
@@ -109,9 +107,7 @@ class Machine:
         busy = (load.qps or 0.0) * step_s
         latency_s = step_s / (1 - busy) if busy < 1 else 1000.0
         count = max(load.rules.min_queries, 700)
-        one = answers(
-            [latency_s] * count, duration_s=load.rules.min_time_s, completed_s=count * step_s, step_s=step_s
-        )
+        one = answers([latency_s] * count, duration_s=load.rules.min_time_s, completed_s=count * step_s, step_s=step_s)
         return [Answered(answers=one, environment={**ENVIRONMENT, "settings": {}})] * len(jobs)
 
 
@@ -122,6 +118,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Machine]:
         monkeypatch.setattr(scenarios, "run_together", found.run_together)
         monkeypatch.setattr(scenarios, "check_library", lambda: None)
         monkeypatch.setattr(scenario_suite, "check_library", lambda: None)
+        monkeypatch.setattr(suite, "find_signatures", lambda *_: {})  # there are hundreds of files to look into
         return found
 
     return made
@@ -191,11 +188,6 @@ def test_the_suite_is_asked_in_shares_of_time(machine: Callable[..., Machine], t
     slower = 3 * (1 - 0.3) / (1 - 0.9)
     assert [row.suite.value for row in rows] == pytest.approx([slower] * 3)
     assert [row.error.value for row in rows] == pytest.approx([0] * 3)
-
-
-def test_shares_of_a_suite_add_up(tmp_path: Path) -> None:
-    folder = write_proxy(tmp_path / "p", member("recsys/ncf", 0.3), member("cv/resnet50", 0.7))
-    assert query_shares(suite_of(open_proxy(folder).spec)) == pytest.approx((0.3, 0.7))
 
 
 def test_a_suite_without_models(machine: Callable[..., Machine], proxy_folder: Path) -> None:

@@ -22,9 +22,7 @@ END = '"sample_idx":0,"issue_start_ns":%d,"complete_ns":%d}},\n'
 
 def write_logs(folder: Path, samples: list[tuple[int, float, int, int]], *details: tuple[str, str]) -> Path:
     """`samples`: query, when it was due in us, ns until it was asked, ns until it was answered."""
-    events = [
-        BEGIN % (n, due, n, query) + END % (asked, done) for n, (query, due, asked, done) in enumerate(samples)
-    ]
+    events = [BEGIN % (n, due, n, query) + END % (asked, done) for n, (query, due, asked, done) in enumerate(samples)]
     events.append('{"name":"Sample","cat":"default","ph":"e", "pid":1,"id":0,"ts":9.000},\n')
     (folder / "mlperf_log_trace.json").write_text('{"traceEvents":[\n' + "".join(events))
     lines = [
@@ -94,6 +92,18 @@ def test_every_query_is_answered(scenario: ScenarioName, temporary_files: Path) 
     assert {*asked} <= {0, 1, 2}
     assert all(latency_s > 0 for latency_s in found.latency_s)
     assert not list(temporary_files.iterdir())
+
+
+def test_a_rate_far_too_high_ends_early() -> None:
+    """As many as are in time, and 1 % of all: twice that, and some more for a short run."""
+    load = Load(scenario="server", rules=ScenarioRules(min_time_s=60, percentile=0.99, latency_bound_s=0.05), qps=200)
+    assert loadgen._most_waiting(load, 0.010) == pytest.approx(2 * (5 + 120) + loadgen.FEWEST_WAITING, abs=1)
+    assert loadgen._most_waiting(Load(scenario="server", rules=RULES, qps=200), 0.010) == 0
+
+
+def test_offline_asks_for_more_than_the_warm_up_would_need() -> None:
+    assert loadgen._offline_samples(10.0, 0.1) == 131
+    assert loadgen._offline_samples(0.001, 5.0) == 2
 
 
 def test_the_same_seed_asks_the_same(temporary_files: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statsnet.evaluation.scenario_compare import ScenarioStandings
-from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile_name, samples_per_s
 from statsnet.evaluation.scenario_factors import ScenarioFactors, scenario_factors
+from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile_name, samples_per_s
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_result import distribution
 from statsnet.reporting.html.pictures import Picture, Series, bars, cloud, intervals, line_trace
