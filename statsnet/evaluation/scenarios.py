@@ -38,7 +38,7 @@ LOOK_S = 2.0
 """How long a step is looked at first, alone, where rates or a bound follow from it."""
 
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 1.0)
-BEYOND, MOST_BEYOND, MOST_BELOW = 1.25, 4, 4
+BEYOND, MOST_BEYOND, MOST_BELOW = 1.25, 4, 2
 CLOSE, MOST_BISECTIONS = 1.05, 4
 """Rates that are tried, as shares of what a step alone would allow, up to the first INVALID one. Then the interval
 between the highest VALID rate and that one is halved, until they are CLOSE."""

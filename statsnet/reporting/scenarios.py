@@ -32,8 +32,8 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
+from statsnet.reporting.validation import error_interval
 from statsnet.signatures.documents import Subject
-from statsnet.signatures.intervals import Interval
 from statsnet.signatures.scenarios import ScenarioName, ScenarioResult, SuiteBeside, Trial
 from statsnet.units import format_duration
 
@@ -146,8 +146,9 @@ def needs_line() -> str:
 
 def _reasons(result: ScenarioResult) -> list[str]:
     """Each reason once, with what to change. None of a search that found a rate: INVALID ones are what it looks for."""
-    if is_search(result) and any(verdict.is_valid for verdict in judge_all(result)):
-        return []
+    if is_search(result):
+        found = headline(result)
+        return [f"{found} (try: a longer --latency-bound)"] if isinstance(found, str) else []
     if result.beside is None:
         return _said("", judge_all(result))
     proxy = judge_all(result, result.beside.proxy)
@@ -171,19 +172,19 @@ def _beside(result: ScenarioResult, beside: SuiteBeside) -> Report:
     rows, missing = scenario_factors(result)
     if beside.settings:
         shown = [
-            (row.setting, row.figure, *map(times, (row.suite.value, row.proxy.value)), *_error(row.error))
+            (
+                row.setting,
+                row.figure,
+                *map(times, (row.suite.value, row.proxy.value)),
+                signed_percent(row.error.value),
+                error_interval(row.error),
+            )
             for row in rows
         ]
         columns = ("setting", "figure", "suite's factor", "proxy's factor", "error", "95 % interval")
         report.append(table("Does the proxy follow its suite in this scenario?", columns, shown, left=2))
     changed = [f"{under.name}: {text}" for under in beside.settings for text in under.differences]
     return [*report, *notes("the environments differ in:", changed), *notes("notes:", [*beside.notes, *missing])]
-
-
-def _error(error: Interval) -> tuple[str, str]:
-    if error.low is None or error.high is None:
-        return signed_percent(error.value), MISSING
-    return signed_percent(error.value), f"{signed_percent(error.low)} to {signed_percent(error.high)}"
 
 
 def scenario_standings_report(found: ScenarioStandings) -> Report:

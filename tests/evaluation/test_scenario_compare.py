@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from scenario_results import scenario_result, trial
 
 from statsnet.errors import UsageError
@@ -49,6 +51,9 @@ def test_the_highest_valid_rate_lies_between_two() -> None:
     assert (factor.value, factor.low, factor.high) == pytest.approx((0.5, 50 / 110, 55 / 100))
     none = scenario_result("server", *at_rates((30, 0.09), (15, 0.08)), bound_s=0.05)
     assert headline(none) == "no rate is VALID, down to 15 queries/s"
+    shown = Console(width=200, file=io.StringIO())
+    shown.print(*scenario_report(none))
+    assert shown.file.getvalue().count("try: a longer --latency-bound") == 1  # type: ignore[attr-defined]
 
 
 def test_offline_takes_the_best_instances_and_threads() -> None:
