@@ -10,7 +10,14 @@ from typing import Any
 from statsnet.environment import differences
 from statsnet.errors import UsageError
 from statsnet.evaluation import verdicts
-from statsnet.evaluation.scenario_rules import figure_s, judge_all, percentile_name, queries_needed, samples_per_s
+from statsnet.evaluation.scenario_rules import (
+    figure_s,
+    judge_all,
+    percentile_name,
+    queries_needed,
+    rate_text,
+    samples_per_s,
+)
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.documents import Subject
 from statsnet.signatures.intervals import Interval, latency_with_ci, ratio_with_ci
@@ -40,7 +47,7 @@ class Headline:
 
     @property
     def text(self) -> str:
-        return f"{1 / self.value.value:.4g} per s" if self.is_rate else format_duration(self.value.value)
+        return f"{rate_text(1 / self.value.value)} per s" if self.is_rate else format_duration(self.value.value)
 
 
 def is_search(result: ScenarioResult) -> bool:
@@ -76,7 +83,7 @@ def _highest_rate(result: ScenarioResult) -> Headline | str:
             valid[trial.qps] = valid.get(trial.qps, True) and verdict.is_valid
     best = max((qps for qps, is_valid in valid.items() if is_valid), default=None)
     if best is None:
-        return f"no rate is VALID, down to {min(valid):.4g} queries/s"
+        return f"no rate is VALID, down to {rate_text(min(valid))} queries/s"
     above = min((qps for qps, is_valid in valid.items() if not is_valid and qps > best), default=None)
     interval = Interval(value=1 / best, low=1 / above if above else None, high=1 / best if above else None)
     trials = tuple(trial for trial in result.trials if trial.qps == best)
@@ -179,7 +186,7 @@ def _require_alike(a: NamedScenario, b: NamedScenario) -> None:
 def _rate(result: ScenarioResult) -> str:
     if result.scenario != "server":
         return "none"
-    return "a search" if is_search(result) else f"{result.trials[0].qps:g} queries/s"
+    return "a search" if is_search(result) else f"{rate_text(result.trials[0].qps or 0.0)} queries/s"
 
 
 def _standing(each: NamedScenario, baseline: NamedScenario) -> ScenarioStanding:

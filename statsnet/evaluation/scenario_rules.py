@@ -164,7 +164,7 @@ def _over(rules: ScenarioRules, bound_s: float, answers: Answers, qps: float | N
     latency_s = sorted(answers.latency_s)[_place(count, rules.percentile)]
     if latency_s <= bound_s:
         return []
-    lower = f"a --qps below {qps:.4g}" if qps else "a lower --qps"
+    lower = f"a --qps below {rate_text(qps)}" if qps else "a lower --qps"
     text = f"{at} is {format_duration(latency_s)}, over the bound of {format_duration(bound_s)}"
     return [Reason(text=text, hint=f"{lower}, or a longer --latency-bound")]
 
@@ -200,3 +200,8 @@ def figure_s(scenario: ScenarioName, trial: Trial, share: float) -> float | None
     """What stands for a trial in a factor, in seconds: the latency at percentile `share`, None where too few queries
     were answered for it; offline the time of a sample, so that less is better there too."""
     return 1 / samples_per_s(trial) if scenario == "offline" else percentile(trial.latency_s, share).latency_s
+
+
+def rate_text(per_s: float) -> str:
+    """A rate to four digits, and large ones as they are counted: 12.35, 50000."""
+    return f"{per_s:.4g}" if per_s < 9999.5 else f"{per_s:.0f}"

@@ -12,7 +12,7 @@ from typing import Any
 from statsnet.environment.record import usable_cores
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
-from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, judge, option_time, queries_needed
+from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, judge, option_time, queries_needed, rate_text
 from statsnet.measure.control import Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.rounds import measuring_failed
@@ -42,6 +42,9 @@ BEYOND, MOST_BEYOND, MOST_BELOW = 1.25, 4, 2
 CLOSE, MOST_BISECTIONS = 1.05, 4
 """Rates that are tried, as shares of what a step alone would allow, up to the first INVALID one. Then the interval
 between the highest VALID rate and that one is halved, until they are CLOSE."""
+
+SEARCH_LOADS, MOST_IN_SEARCH = 8.0, 4_000_000
+"""The loads of a usual search together, and the queries that fit into a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ def check_rate(qps: float, min_time_s: float) -> None:
         )
     if qps * min_time_s > MOST_QUERIES:
         raise UsageError(
-            f"{qps:.4g} queries a second for {format_duration(min_time_s)} are more than one run holds",
+            f"{rate_text(qps)} queries a second for {format_duration(min_time_s)} are more than one run holds",
             cause=f"a result keeps the latency of every query, {MOST_QUERIES:,} at most",
             hint=f"--min-time {max(1, int(0.5 * MOST_QUERIES / qps))}s",
         )
@@ -122,7 +125,7 @@ class Asking:
         """One run, or one of each of several instances at the same time."""
         job = self.job_of(load, setting)
         many = f", {instances} instances" if instances > 1 else ""
-        at = f" at {load.qps:.4g} queries/s" if load.qps is not None else ""
+        at = f" at {rate_text(load.qps)} queries/s" if load.qps is not None else ""
         self.report(Progress(stage=f"{job.label}: {load.scenario}{at}{many}, run {load.seed + 1}"))
         try:
             answered = run_together([job] * instances)
@@ -230,8 +233,15 @@ def _at_rates(
 
     if options.qps is not None:
         is_valid(options.qps)
-    else:
-        search_rates(1 / step_s, is_valid)
+        return rules, trials
+    expected = SEARCH_LOADS * options.min_time_s / step_s * options.processes
+    if expected > MOST_IN_SEARCH:
+        raise UsageError(
+            f"a search for the highest rate would hold about {expected:.2g} queries",
+            cause=f"a result keeps the latency of each, and a file holds about {MOST_IN_SEARCH:,}",
+            hint=f"--min-time {option_time(0.9 * options.min_time_s * MOST_IN_SEARCH / expected)}",
+        )
+    search_rates(1 / step_s, is_valid)
     return rules, trials
 
 

@@ -17,6 +17,7 @@ from statsnet.evaluation.scenario_rules import (
     percentile,
     percentile_name,
     queries_needed,
+    rate_text,
     samples_per_s,
 )
 from statsnet.reporting.standings import bounds
@@ -74,10 +75,12 @@ def _result_line(result: ScenarioResult) -> str:
     if isinstance(found, str):
         return f"none: {found}"
     if result.scenario == "offline":
-        return f"{1 / found.value.value:.4g} samples/s ({found.what.partition(', ')[2]})"
+        return f"{rate_text(1 / found.value.value)} samples/s ({found.what.partition(', ')[2]})"
     if is_search(result):
-        above = f", INVALID from {1 / found.value.low:.4g} on" if found.value.low else "; no INVALID rate was met"
-        return f"{1 / found.value.value:.4g} queries/s is the highest VALID rate{above}"
+        above = (
+            f", INVALID from {rate_text(1 / found.value.low)} on" if found.value.low else "; no INVALID rate was met"
+        )
+        return f"{rate_text(1 / found.value.value)} queries/s is the highest VALID rate{above}"
     return f"{found.what} {format_duration(found.value.value)}{_at_most(result)}"
 
 
@@ -110,7 +113,7 @@ def trials_table(title: str, scenario: ScenarioName, trials: Sequence[Trial], ve
                     str(t.threads or MISSING),
                     str(len(t.latency_s)),
                     format_duration(max(each.completed_s for each in t.answers)),
-                    f"{samples_per_s(t):.4g}",
+                    f"{rate_text(samples_per_s(t))}",
                     word,
                 )
                 for t, word in rows
@@ -125,7 +128,7 @@ def trials_table(title: str, scenario: ScenarioName, trials: Sequence[Trial], ve
             (*rate, "queries", *(percentile_name(share) for share in SHOWN), "longest", "verdict"),
             (
                 (
-                    *((f"{t.qps:.4g}",) if t.qps is not None and rate else ()),
+                    *((f"{rate_text(t.qps)}",) if t.qps is not None and rate else ()),
                     str(len(t.latency_s)),
                     *(format_duration(percentile(t.latency_s, share).latency_s) for share in SHOWN),
                     format_duration(max(t.latency_s)),

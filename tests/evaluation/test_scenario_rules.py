@@ -17,6 +17,7 @@ from statsnet.evaluation.scenario_rules import (
     percentile,
     percentile_name,
     queries_needed,
+    rate_text,
     samples_per_s,
 )
 from statsnet.signatures.scenarios import ScenarioRules, Trial
@@ -68,6 +69,7 @@ def test_order_does_not_matter_and_the_bound_is_above(latency_s: list[float]) ->
 
 def test_names() -> None:
     assert [percentile_name(share) for share in (0.5, 0.99, 0.999)] == ["p50", "p99", "p99.9"]
+    assert [rate_text(rate) for rate in (12.3456, 0.5, 50_000)] == ["12.35", "0.5", "50000"]
 
 
 class TestVerdicts:

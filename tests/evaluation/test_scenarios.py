@@ -34,7 +34,7 @@ from statsnet.signatures.storage import validate
 from statsnet.workloads.settings import parse_settings
 
 
-@given(st.floats(0.05, 1.9), st.floats(0.1, 1000))
+@given(st.floats(0.08, 1.9), st.floats(0.1, 1000))
 def test_the_search_ends_between_two_close_rates(limit: float, capacity: float) -> None:
     tried: list[float] = []
 
@@ -151,6 +151,13 @@ def test_a_bound_that_is_shorter_than_the_step(machine: Callable[..., Machine], 
     with pytest.raises(UsageError, match="bound of 2 ms is shorter than the step") as refused:
         run_scenario(proxy_folder, ScenarioOptions(scenario="server", latency_bound_s=0.002))
     assert refused.value.hint == "--latency-bound 50ms"
+
+
+def test_a_search_that_no_file_would_hold(machine: Callable[..., Machine], proxy_folder: Path) -> None:
+    machine(lambda *_: 1e-4)
+    with pytest.raises(UsageError, match=r"would hold about 4.8e\+06 queries") as refused:
+        run_scenario(proxy_folder, ScenarioOptions(scenario="server"))
+    assert refused.value.hint == "--min-time 45s"
 
 
 def test_offline_runs_instances_at_the_same_time(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from statsnet.evaluation.scenario_compare import ScenarioStandings
 from statsnet.evaluation.scenario_factors import ScenarioFactors, scenario_factors
-from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile_name, samples_per_s
+from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile_name, rate_text, samples_per_s
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_result import distribution
 from statsnet.reporting.html.pictures import Picture, Series, bars, cloud, intervals, line_trace
@@ -55,7 +55,7 @@ def _latency_against_load(result: ScenarioResult, where: str) -> Picture:
         word = percentile_name(share)
         x, y = [qps for qps, _, _ in known], [1e3 * latency_s for _, latency_s, _ in known]
         shown = [
-            f"{word} {format_duration(latency_s)} at {qps:.4g} queries/s: {verdict}\n{where}"
+            f"{word} {format_duration(latency_s)} at {rate_text(qps)} queries/s: {verdict}\n{where}"
             for qps, latency_s, verdict in known
         ]
         series.append(Series(name=word, x=x, y=y, shown=shown, sizes=[11 if v.is_valid else 7 for _, _, v in known]))
@@ -74,7 +74,7 @@ def _throughput(result: ScenarioResult, where: str) -> Picture:
     names = [f"{trial.instances} × {trial.threads or 'all'}" for trial in result.trials]
     rates = [samples_per_s(trial) for trial in result.trials]
     shown = [
-        f"{trial.instances} instances of {trial.threads or 'all'} threads: {rate:.4g} samples/s\n{where}"
+        f"{trial.instances} instances of {trial.threads or 'all'} threads: {rate_text(rate)} samples/s\n{where}"
         for trial, rate in zip(result.trials, rates, strict=True)
     ]
     return bars(
