@@ -8,7 +8,8 @@ from pathlib import Path
 
 from statsnet import workloads
 from statsnet.environment import differences
-from statsnet.errors import UsageError
+from statsnet.environment.memory import memory_at_hand_bytes
+from statsnet.errors import DeviceError, UsageError
 from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE
 from statsnet.evaluation.scenarios import (
     MIN_TIME_S,
@@ -36,6 +37,7 @@ from statsnet.signatures.scenarios import (
     Trial,
     UnderSetting,
 )
+from statsnet.units import format_bytes
 from statsnet.workloads.settings import BASELINE, Setting
 
 LOAD = 0.3
@@ -79,6 +81,8 @@ def validate_scenario(folder: str | Path, options: SuiteScenarioOptions, *, repo
         check_rate(options.qps, options.min_time_s)
     at_hand, absent = _at_hand(proxy.spec)
     members = suite_of(replace(proxy.spec, mix=at_hand), options.profiles)
+    if options.device == "cpu":
+        _check_memory(members, memory_at_hand_bytes())
     with runnable(proxy) as ready:
         return _measured(ready, members, absent, options, report)
 
@@ -94,6 +98,17 @@ def _at_hand(spec: ProxySpec) -> tuple[tuple[SpecMember, ...], list[SpecMember]]
             hint="install their models, or register them as workloads; statsnet run --scenario runs the proxy alone",
         )
     return at_hand, absent
+
+
+def _check_memory(members: Sequence[SuiteMember], at_hand_bytes: int) -> None:
+    """Raises DeviceError where the members, which are loaded in one process, need more than there is."""
+    needed_bytes = sum(member.peak_bytes or 0 for member in members)
+    if needed_bytes > at_hand_bytes:
+        raise DeviceError(
+            "the suite's models do not fit into memory together",
+            cause=f"they need up to {format_bytes(needed_bytes)}, and {format_bytes(at_hand_bytes)} are free",
+            hint="free memory; statsnet run --scenario runs the proxy alone",
+        )
 
 
 def query_shares(members: Sequence[SuiteMember]) -> tuple[float, ...]:

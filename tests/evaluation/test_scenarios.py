@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from measuring import member, write_proxy
 from scenario_results import ENVIRONMENT, answers
 
-from statsnet.errors import MeasurementError, UsageError
+from statsnet.errors import DeviceError, MeasurementError, UsageError
 from statsnet.evaluation import scenario_suite, scenarios, suite
 from statsnet.evaluation.scenario_factors import scenario_factors
 from statsnet.evaluation.scenario_suite import SuiteScenarioOptions, validate_scenario
@@ -195,6 +195,13 @@ def test_the_suite_is_asked_in_shares_of_time(machine: Callable[..., Machine], t
     slower = 3 * (1 - 0.3) / (1 - 0.9)
     assert [row.suite.value for row in rows] == pytest.approx([slower] * 3)
     assert [row.error.value for row in rows] == pytest.approx([0] * 3)
+
+
+def test_a_suite_that_does_not_fit_into_memory(machine: Callable[..., Machine], tmp_path: Path) -> None:
+    machine(lambda *_: 0.01)
+    folder = write_proxy(tmp_path / "p", member("recsys/ncf", 1.0, peak_bytes=1 << 60))
+    with pytest.raises(DeviceError, match="do not fit into memory together"):
+        validate_scenario(folder, SuiteScenarioOptions(scenario="single-stream"))
 
 
 def test_a_suite_without_models(machine: Callable[..., Machine], proxy_folder: Path) -> None:
