@@ -6,9 +6,10 @@ import difflib
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +17,7 @@ from statsnet.cli import json_option, output
 from statsnet.errors import StatsNetError, UsageError
 
 if TYPE_CHECKING:
-    from statsnet.evaluation.standings import Standings
+    from statsnet.reporting.tables import Report
 
 FORMATS = ("table", "markdown", "csv", "json", "html")
 _PER_HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0, "day": 1 / 24, "month": 1 / 730}
@@ -60,39 +61,95 @@ def compare(
         raise UsageError(f"--json and --format {form} both go to stdout", hint=f"--json=FILE --format {form}")
     _check_no_result(json_path)
     costs = _prices(prices, files)
+    if _are_scenarios(files):
+        _compare_scenarios(files, baselines, prices, form, json_path)
+        return
     from statsnet.evaluation.standings import NamedResult, standings
     from statsnet.signatures.storage import load_result
 
     results = [NamedResult(name=name, result=load_result(Path(name)), price_per_h=costs.get(name)) for name in files]
     found = standings(results, baselines)
-    if form == "table" or json_path == output.STDOUT:
-        from statsnet.reporting.standings import standings_report
-
-        output.deliver(found.to_dict(), json_path, lambda: standings_report(found))
-        return
-    if json_path is not None:
-        output.save(json_path, found.to_dict())
-    _print_as(form, found, files, baselines, prices)
-
-
-def _print_as(
-    form: str, found: Standings, files: Sequence[str], baselines: Sequence[str], prices: Sequence[str]
-) -> None:
-    from statsnet.reporting.html import markup, page
     from statsnet.reporting.standings import standings_csv, standings_report
 
+    shown = _Shown(found.to_dict(), lambda: standings_report(found), lambda: standings_csv(found))
+    _show(shown, form, json_path, _words(files, baselines, prices))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What was found, as JSON, tables and CSV."""
+
+    data: dict[str, Any]
+    report: Callable[[], Report]
+    csv: Callable[[], str]
+
+
+def _words(files: Sequence[str], baselines: Sequence[str], prices: Sequence[str]) -> list[str]:
+    """The command, without its format."""
+    words = ["statsnet", "compare", *files]
+    words += [word for each in baselines for word in ("--baseline", each)]
+    return words + [word for each in prices for word in ("--price", each)]
+
+
+def _show(shown: _Shown, form: str, json_path: str | None, words: Sequence[str]) -> None:
+    from statsnet.reporting.html import markup, page
+
+    if form == "table" or json_path == output.STDOUT:
+        output.deliver(shown.data, json_path, shown.report)
+        return
+    if json_path is not None:
+        output.save(json_path, shown.data)
     if form == "json":
-        output.print_json(found.to_dict())
+        output.print_json(shown.data)
     elif form == "csv":
-        click.echo(standings_csv(found), nl=False)
+        click.echo(shown.csv(), nl=False)
     elif form == "markdown":
-        click.echo(markup.markdown(standings_report(found)), nl=False)
+        click.echo(markup.markdown(shown.report()), nl=False)
     else:
-        words = ["statsnet", "compare", *files]
-        words += [word for each in baselines for word in ("--baseline", each)]
-        words += [word for each in prices for word in ("--price", each)]
-        body = page.command(shlex.join([*words, "--format", "html"])) + markup.html(standings_report(found))
+        body = page.command(shlex.join([*words, "--format", "html"])) + markup.html(shown.report())
         click.echo(page.page("Results compared", body), nl=False)
+
+
+def _are_scenarios(files: Sequence[str]) -> bool:
+    """Raises UsageError where some are results of scenarios and others are not."""
+    kinds = {name: _kind(Path(name)) for name in files}
+    of_scenarios = [name for name, kind in kinds.items() if kind == "statsnet.scenario"]
+    others = [name for name, kind in kinds.items() if kind == "statsnet.result"]
+    if of_scenarios and others:
+        raise UsageError(
+            "the results are not comparable",
+            cause=f"'{of_scenarios[0]}' was measured in a scenario, '{others[0]}' holds times of steps",
+            hint="compare runs in one scenario, or runs without",
+        )
+    return bool(of_scenarios)
+
+
+def _kind(path: Path) -> str:
+    """Empty for what is no file of StatsNet; whoever loads it says why."""
+    from statsnet.cli.show import kind_of
+
+    try:
+        return kind_of(path)
+    except StatsNetError:
+        return ""
+
+
+def _compare_scenarios(
+    files: Sequence[str], baselines: Sequence[str], prices: Sequence[str], form: str, json_path: str | None
+) -> None:
+    from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standings
+    from statsnet.reporting.scenarios import scenario_standings_csv, scenario_standings_report
+    from statsnet.signatures.storage import load_scenario
+
+    if prices or len(baselines) > 1:
+        raise UsageError(
+            f"{'--price' if prices else 'a second --baseline'} does not go with results of scenarios",
+            hint="leave it out",
+        )
+    named = [NamedScenario(name=name, result=load_scenario(Path(name))) for name in files]
+    found = scenario_standings(named, next(iter(baselines), None))
+    report, csv = (lambda: scenario_standings_report(found)), (lambda: scenario_standings_csv(found))
+    _show(_Shown(found.to_dict(), report, csv), form, json_path, _words(files, baselines, ()))
 
 
 def _prices(texts: Sequence[str], files: Sequence[str]) -> dict[str, float]:
@@ -122,11 +179,7 @@ def _check_no_result(path: str | None) -> None:
     """`compare --json a.json b.json c.json` would write over a.json, which is meant to be read."""
     if path is None or path == output.STDOUT or not Path(path).is_file():
         return
-    from statsnet.signatures.storage import load_result
-
-    try:
-        load_result(Path(path))
-    except StatsNetError:
+    if _kind(Path(path)) not in ("statsnet.result", "statsnet.scenario"):
         return
     raise UsageError(
         f"'{path}' is a result, and would be overwritten",

@@ -63,6 +63,10 @@ def report_of(path: Path, kind: str) -> Report:
         from statsnet.reporting.validation import validation_report
 
         return validation_report(storage.load_result(path))
+    if kind == "statsnet.scenario":
+        from statsnet.reporting.scenarios import scenario_report
+
+        return scenario_report(storage.load_scenario(path))
     from statsnet.reporting.proxy import fit_report, proxy_report
 
     if kind == "statsnet.fit":

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, options, output, scenario_options
 from statsnet.errors import UsageError
+
+if TYPE_CHECKING:
+    from statsnet.evaluation.scenario_suite import SuiteScenarioOptions
+    from statsnet.signatures.scenarios import ScenarioName
 
 
 @json_option.command(short_help="Compare a proxy with the workloads it stands for.")
@@ -31,8 +36,10 @@ from statsnet.errors import UsageError
 @click.option("--fit", is_flag=True, help="Measure the fit too, where --settings is given.")
 @options.profiles
 @options.device()
-@options.min_time("1s, under settings 5s")
+@options.min_time("1s, under settings 5s, of a scenario 60s")
 @options.max_time
+@scenario_options.scenario
+@scenario_options.qps
 @options.trust
 def validate(
     proxy: str,
@@ -45,6 +52,8 @@ def validate(
     device: str,
     min_time_s: float | None,
     max_time_s: float | None,
+    scenario: ScenarioName | None,
+    qps: float | None,
     trust: bool,
 ) -> None:
     """Measure the workloads that PROXY stands for and the proxy itself, in turn, and compare them.
@@ -54,8 +63,12 @@ def validate(
     suite's factor under each setting against the proxy's. A member whose model is not at hand is replayed
     from its signature.
 
+    With --scenario, MLPerf's load generator asks the workloads, each its share of the queries, and the proxy: does
+    its p99 change by the suite's factor?
+
     Example: statsnet validate my-proxy --settings threads=1,onednn=sse41
     """
+    scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
     from statsnet.evaluation.validate import ValidateOptions, validate_proxy
     from statsnet.measure.timing_tasks import Limits
     from statsnet.proxy.folder import open_proxy
@@ -70,6 +83,19 @@ def validate(
             "--resume keeps times under settings, and none are given",
             hint="give --settings, or leave out --resume",
         )
+    if scenario is not None:
+        from statsnet.evaluation.scenario_suite import SuiteScenarioOptions
+
+        asked = SuiteScenarioOptions(
+            scenario=scenario,
+            settings=parse_settings(settings) if settings is not None else (),
+            profiles=profiles,
+            device=device,
+            trust=trust,
+            **options.given(qps=qps, min_time_s=min_time_s, rounds=rounds),
+        )
+        _validate_scenario(proxy, asked, json_path)
+        return
     wanted = ValidateOptions(
         rounds=rounds,
         settings=parse_settings(settings) if settings is not None else (),
@@ -94,3 +120,14 @@ def validate(
     from statsnet.signatures.conversion import plain
 
     output.deliver(plain(result), json_path, lambda: validation_report(result))
+
+
+def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None) -> None:
+    from statsnet.evaluation.scenario_suite import validate_scenario
+    from statsnet.reporting.scenarios import scenario_report
+    from statsnet.signatures.conversion import plain
+
+    options.require_device(wanted.device)
+    with output.progress() as show:
+        result = validate_scenario(proxy, wanted, report=show)
+    output.deliver(plain(result), json_path, lambda: scenario_report(result))

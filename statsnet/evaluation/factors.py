@@ -31,6 +31,7 @@ from statsnet.signatures.intervals import (
     paired_suite_factor,
     process_median_s,
     ratio_with_ci,
+    relative_error,
     suite_factor,
 )
 from statsnet.signatures.timing import Timing
@@ -246,15 +247,6 @@ def _member_factors(
         MemberFactor(name=m.name, evidence=m.evidence, value=f.value, low=f.low, high=f.high)
         for m, f in zip(members, factors, strict=True)
     )
-
-
-def relative_error(suite: Interval, proxy: Interval) -> Interval:
-    """F_P / F_S - 1. The two intervals are independent, so their half-widths on the logarithm add in squares."""
-    value = proxy.value / suite.value
-    if suite.low is None or suite.high is None or proxy.low is None or proxy.high is None:
-        return Interval(value=value - 1, low=None, high=None)
-    half = math.hypot(math.log(suite.high / suite.low) / 2, math.log(proxy.high / proxy.low) / 2)
-    return Interval(value=value - 1, low=value * math.exp(-half) - 1, high=value * math.exp(half) - 1)
 
 
 def suite_noise(members: Sequence[SuiteMember], timings: Timings) -> float | None:

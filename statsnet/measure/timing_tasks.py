@@ -150,20 +150,36 @@ class TimeWorkload(TimingTask):
     model: Model
 
     def run(self, context: Context) -> TimedStep:
+        from statsnet.workloads import Successive
+
+        made = self._made(context)
+        if not isinstance(made, Successive):
+            return self.time(made, context)
+        clock = PausingClock()
+
+        def run() -> Any:
+            clock.pause(made.prepare)
+            return made()
+
+        return self.time(run, context, clock)
+
+    def step(self, context: Context) -> Callable[[], Any]:
+        """A step on the next input; making that ready is part of it."""
+        from statsnet.workloads import Successive
+
+        made = self._made(context)
+        return made.both if isinstance(made, Successive) else made
+
+    def _made(self, context: Context) -> Callable[[], Any]:
+        """Steps on the workload's inputs in turn (Successive), or the step of another runtime."""
         from statsnet.workloads import Successive, make_step
 
         built = self.model.build(self.device)
         convert_module(context.setting, built.model)
         if runtime := context.setting.in_process.get(RUNTIME):
-            return self.time(exported_workload(runtime, built), context)
-        step, clock = make_step(built, optimizer=self.model.optimizer), PausingClock()
-        turns = Successive(step, count(), step.prepare)
-
-        def run() -> Any:
-            clock.pause(turns.prepare)
-            return turns()
-
-        return self.time(run, context, clock)
+            return exported_workload(runtime, built)
+        step = make_step(built, optimizer=self.model.optimizer)
+        return Successive(step, count(), step.prepare)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,11 +190,14 @@ class TimeNetwork(TimingTask):
     network_sha256: str | None = None
 
     def run(self, context: Context) -> TimedStep:
+        return self.time(self.step(context), context)
+
+    def step(self, context: Context) -> Callable[[], Any]:
         network = load_network(self.folder, sha256=self.network_sha256)
         proxy = convert_module(context.setting, network.build(self.device))
         if runtime := context.setting.in_process.get(RUNTIME):
-            return self.time(exported_proxy(runtime, network, proxy, self.device), context)
-        return self.time(network.make_step(proxy, self.device), context)
+            return exported_proxy(runtime, network, proxy, self.device)
+        return network.make_step(proxy, self.device)
 
 
 class PausingClock:

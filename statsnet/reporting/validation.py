@@ -51,7 +51,7 @@ def _moved(moved: Moved) -> Report:
         _factor(moved.suite_factor),
         _factor(moved.proxy_factor),
         signed_percent(moved.error.value),
-        _interval(moved.error),
+        error_interval(moved.error),
         f"{min(factors):.3g}× to {max(factors):.3g}×",
     )
     return [
@@ -115,7 +115,7 @@ def _fidelity(fidelity: Fidelity) -> Report:
             _factor(row.suite_factor),
             _factor(row.proxy_factor),
             signed_percent(row.error.value),
-            _interval(row.error),
+            error_interval(row.error),
             percent(row.suite_noise),
         )
         for row in fidelity.settings
@@ -141,7 +141,8 @@ def _factor(interval: Interval) -> str:
     return f"{value:.3g}× ({low:.3g} to {high:.3g})"
 
 
-def _interval(interval: Interval) -> str:
+def error_interval(interval: Interval) -> str:
+    """Bounds of a relative error; one that is too wide says nothing."""
     if interval.low is None or interval.high is None:
         return MISSING
     if interval.high > TOO_WIDE:

@@ -20,7 +20,7 @@ Name = Annotated[str, Meta(max_length=60)]
 EffortName = Literal["quick", "normal", "thorough"]
 
 
-def check_environment(document: ProxySpec | Fit | Result) -> None:
+def check_environment(document: object) -> None:
     """Raises ValueError if the environment of a file is no environment record. An empty one says that none is known."""
     name = "reference_environment" if isinstance(document, ProxySpec) else "environment"
     environment = dict(getattr(document, name))

@@ -95,6 +95,15 @@ def suite_factor(members: Sequence[Member]) -> Interval:
     return _interval(value, terms)
 
 
+def relative_error(suite: Interval, proxy: Interval) -> Interval:
+    """F_P / F_S - 1. The two intervals are independent, so their half-widths on the logarithm add in squares."""
+    value = proxy.value / suite.value
+    if suite.low is None or suite.high is None or proxy.low is None or proxy.high is None:
+        return Interval(value=value - 1, low=None, high=None)
+    half = math.hypot(math.log(suite.high / suite.low) / 2, math.log(proxy.high / proxy.low) / 2)
+    return Interval(value=value - 1, low=value * math.exp(-half) - 1, high=value * math.exp(half) - 1)
+
+
 def paired_ratio(a: Sequence[Timing], b: Sequence[Timing]) -> Interval:
     """The factor T_b / T_a of processes that ran in pairs: the mean over pairs. If all pairs took turns, each gives the
     trimmed mean of its turns; else each gives the ratio of its medians."""

@@ -9,13 +9,14 @@ import msgspec
 
 from statsnet.signatures.documents import Fit, ProxySpec, Result
 from statsnet.signatures.model import SignatureFile
+from statsnet.signatures.scenarios import ScenarioResult
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
     """`title` is how messages call it, `anew` how to make a file that this StatsNet cannot read."""
 
-    type: type[SignatureFile | ProxySpec | Fit | Result]
+    type: type[SignatureFile | ProxySpec | Fit | Result | ScenarioResult]
     title: str
     anew: str
     max_bytes: int
@@ -33,6 +34,13 @@ KINDS: dict[str, FileKind] = {
         FileKind(ProxySpec, "a proxy's spec", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=True),
         FileKind(Fit, "a proxy's fit", "synthesize the proxy again", max_bytes=8 * 1024**2, has_id=False),
         FileKind(Result, "a result", "run or validate the proxy again", max_bytes=64 * 1024**2, has_id=False),
+        FileKind(
+            ScenarioResult,
+            "a scenario's result",
+            "run or validate the proxy again",
+            max_bytes=64 * 1024**2,
+            has_id=False,
+        ),
     )
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ from statsnet.signatures.model import KIND, Signature, SignatureFile
 from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument, listed_tensors
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.public_names import is_public_op
+from statsnet.signatures.scenarios import ScenarioResult
 
 Path = str | os.PathLike[str]
 
@@ -42,6 +43,11 @@ def load_fit(path: Path) -> Fit:
 def load_result(path: Path) -> Result:
     """A result of `run` or `validate`. Raises FileFormatError as `load_document` does."""
     return cast(Result, _load(path, "statsnet.result")[1])
+
+
+def load_scenario(path: Path) -> ScenarioResult:
+    """A result of `run --scenario` or `validate --scenario`. Raises FileFormatError as `load_document` does."""
+    return cast(ScenarioResult, _load(path, "statsnet.scenario")[1])
 
 
 def load_signature(path: Path) -> Signature:
@@ -96,7 +102,7 @@ def _load(path: Path, kind: str) -> tuple[dict[str, Any], Any]:
     return data, value
 
 
-def save(path: Path, document: ProxySpec | Fit | Result) -> None:
+def save(path: Path, document: ProxySpec | Fit | Result | ScenarioResult) -> None:
     """Write a spec, a fit or a result. Raises as `save_document` does."""
     save_document(path, plain(document))
 

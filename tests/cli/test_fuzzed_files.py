@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from cli_support import GOLDEN, read, write_proxy, write_result
 from rich.console import Console
+from scenario_results import scenario_result, trial
 
 from statsnet.cli.audit import _audited_file
 from statsnet.cli.show import kind_of, report_of
 from statsnet.errors import StatsNetError
 from statsnet.reporting.audit import audit_html, audit_report
 from statsnet.signatures.canonical import content_id, write_json_atomically
+from statsnet.signatures.storage import save
 
 HOSTILE = (
     [None, True, -1, 0, 1, 2**62, 2**63, 10**400, 1e-300, 1e300, "", "x", "\x1b]0;owned\x07", "a" * 500, [], {}, [None],
@@ -32,7 +34,10 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     write_proxy(here / "p")
     write_result(here / "r.json", 0.01, 0.02)
     shipped = next(Path(__file__).parents[2].glob("generated/*/fit.json"))
-    return [read(GOLDEN), read(here / "p" / "spec.json"), read(here / "r.json"), read(shipped)]
+    rates = [trial([0.01] * 12, qps=qps) for qps in (10.0, 20.0)]
+    save(here / "s.json", scenario_result("server", *rates, bound_s=0.05))
+    written = [read(here / name) for name in ("p/spec.json", "r.json", "s.json")]
+    return [read(GOLDEN), *written, read(shipped)]
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from statsnet.errors import WorkloadError
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import Context, CountableTask, Progress, Task
+from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
 from statsnet.workloads.loading import resolve
 
 VARIABLES = ("OMP_NUM_THREADS", "MALLOC_TOP_PAD_", "ONEDNN_MAX_CPU_ISA", "EXTRA")
@@ -213,3 +213,19 @@ class Hanging(Task[None]):
             json.dump([os.getpid(), helper.pid], file)
         context.report(Progress(stage="hanging"))
         time.sleep(600)
+
+
+@dataclass(frozen=True)
+class Meeting(Task[tuple[float, float]]):
+    """Says that it is ready and waits to be told; returns when it was ready and when it went on."""
+
+    refuses: bool = False
+
+    def run(self, context: Context) -> tuple[float, float]:
+        if self.refuses:
+            raise WorkloadError("it does not come")
+        ready_s = time.monotonic()
+        context.say(Event(ready=True))
+        if context.turns is not None:
+            next(iter(context.turns))
+        return ready_s, time.monotonic()

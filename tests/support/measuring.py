@@ -21,14 +21,14 @@ def member(name: str, weight: float, signature: str = "sha256:" + "0" * 64, **ch
     return {"name": name, "weight": weight, "signature": signature, "latency_s": 0.25, **changes}
 
 
-def write_proxy(folder: Path, *members: dict[str, Any]) -> Path:
+def write_proxy(folder: Path, *members: dict[str, Any], mode: str = "inference") -> Path:
     """A proxy's folder as the generator lays it out: network.py, run.py and spec.json."""
     spec = {
         "kind": "statsnet.proxy",
         "schema_version": 2,
         "title": "a mix",
         "notes": "",
-        "mode": "inference",
+        "mode": mode,
         "dtype": "float32",
         "seed": 0,
         "budget_s": 0.01,

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from statsnet.analysis.database import NamedSignature
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
+from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standings
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.reporting.front import load_search
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_profiles import mix_section, profiles_section
 from statsnet.reporting.html.of_proxy import proxy_section
 from statsnet.reporting.html.of_result import comparison_section, result_section
+from statsnet.reporting.html.of_scenario import scenario_comparison_section, scenario_section
 from statsnet.reporting.html.of_signature import signature_section
 from statsnet.signatures import storage
 from statsnet.signatures.canonical import read_json
@@ -27,6 +29,8 @@ MOST_ALONE = 12
 """More signatures of one folder are shown side by side, and no longer each by itself."""
 
 MOST_DEPTH = 3
+
+Named = NamedResult | NamedScenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,7 @@ def read_inputs(names: Sequence[str]) -> Inputs:
     sections: list[Section] = []
     paths: list[Path] = []
     notes: list[str] = []
-    results: list[NamedResult] = []
+    results: list[Named] = []
     for name in dict.fromkeys(names):
         path = Path(name)
         if not path.exists():
@@ -60,8 +64,7 @@ def read_inputs(names: Sequence[str]) -> Inputs:
         sections.append(section)
         paths.append(path)
         results += [result] if result else []
-    if compared := _compared(results, notes):
-        sections.insert(0, compared)
+    sections[:0] = _compared(results, notes)
     return Inputs(sections=tuple(sections), paths=tuple(paths), notes=tuple(dict.fromkeys(notes)))
 
 
@@ -70,10 +73,10 @@ class _Folder:
     sections: list[Section]
     paths: list[Path]
     notes: list[str]
-    results: list[NamedResult]
+    results: list[Named]
 
 
-def _of_file(path: Path) -> tuple[Section, NamedResult | None]:
+def _of_file(path: Path) -> tuple[Section, Named | None]:
     """A file, or a proxy's folder."""
     command = shlex.join(["statsnet", "show", str(path)])
     if path.is_dir():
@@ -91,6 +94,9 @@ def _of_file(path: Path) -> tuple[Section, NamedResult | None]:
     if kind == "statsnet.result":
         result = storage.load_result(path)
         return result_section(path.name, result, command), NamedResult(name=str(path), result=result)
+    if kind == "statsnet.scenario":
+        scenario = storage.load_scenario(path)
+        return scenario_section(path.name, scenario, command), NamedScenario(name=str(path), result=scenario)
     return _proxy(path.with_name("spec.json"), path.parent.resolve().name, command), None
 
 
@@ -187,12 +193,25 @@ def _files(folder: Path) -> list[Path]:
     ]
 
 
-def _compared(results: Sequence[NamedResult], notes: list[str]) -> Section | None:
-    if len(results) < 2:
-        return None
+def _compared(results: Sequence[Named], notes: list[str]) -> list[Section]:
+    """Results with results, and those of each scenario with their like."""
+    steps = [each for each in results if isinstance(each, NamedResult)]
+    asked = [each for each in results if isinstance(each, NamedScenario)]
+    sections = []
     try:
-        found = standings(results)
+        if len(steps) > 1:
+            sections.append(comparison_section(standings(steps), _command(steps)))
     except StatsNetError as error:
         notes.append(f"the results are not compared: {error.message}")
-        return None
-    return comparison_section(found, shlex.join(["statsnet", "compare", *(each.name for each in results)]))
+    for scenario in dict.fromkeys(each.result.scenario for each in asked):
+        alike = [each for each in asked if each.result.scenario == scenario]
+        try:
+            if len(alike) > 1:
+                sections.append(scenario_comparison_section(scenario_standings(alike), _command(alike)))
+        except StatsNetError as error:
+            notes.append(f"the {scenario} results are not compared: {error.cause or error.message}")
+    return sections
+
+
+def _command(results: Sequence[Named]) -> str:
+    return shlex.join(["statsnet", "compare", *(each.name for each in results)])

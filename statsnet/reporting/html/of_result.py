@@ -34,12 +34,12 @@ def result_section(name: str, result: Result, command: str = "") -> Section:
     tables: Report = validation_report(result)
     if result.members is None:
         processes = result.of_subject
-        pictures += [_distribution(processes, where), _in_order(processes, where)]
+        pictures += [distribution(processes, where), _in_order(processes, where)]
         speeds = speeds_of(processes)
         said = [note.text for note in speeds.notes] + ([speeds.clock] if speeds.clock else [])
         tables = [*tables, *notes("noticed:", said)]
     elif result.proxy is not None:
-        pictures.append(_distribution(result.proxy.processes, f"the proxy beside its suite, {where}"))
+        pictures.append(distribution(result.proxy.processes, f"the proxy beside its suite, {where}"))
     if result.validation is not None and result.validation.fidelity is not None:
         pictures += _fidelity(result.validation.fidelity, where)
     title = f"{name}: a result, {result.subject.mode}"
@@ -73,7 +73,7 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     return Section(title="Results compared", pictures=[picture], tables=tables, command=command, is_open=True)
 
 
-def _distribution(processes: Sequence[Timing], where: str) -> Picture:
+def distribution(processes: Sequence[Timing], where: str) -> Picture:
     """A violin of the samples of each process, with its median."""
     shown = processes[:MOST_PROCESSES]
     traces = []
