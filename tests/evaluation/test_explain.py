@@ -52,7 +52,10 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[Job[Any]]:
     def outcome(job: Job[Any]) -> Replayed | NetworkTrace:
         setting = job.control.setting.name
         if isinstance(job.task, ReplayOperators):
-            return Replayed(measurement=SUITE[setting], failures=(("custom.gone.default", "not known"),))
+            longer = 2.0 if job.task.signature.batch else 1.0
+            return Replayed(
+                measurement=SUITE[setting].scale_times(longer), failures=(("custom.gone.default", "not known"),)
+            )
         signature: Signature = small_signature(measurements=(PROXY[setting],))
         gemm_s = PROXY[setting].cluster_time_s[0] or 0.0
         return NetworkTrace(signature=signature, build_s=1.0, blocks=((part(GEMM, gemm_s),),))
@@ -90,6 +93,18 @@ def test_classes_and_blocks_of_a_replayed_suite(folder: Path, tasks: list[Job[An
     assert block.error == pytest.approx(gemm.error.by_factor)
     (row,) = found.members
     assert (row.evidence, row.pace, row.factors) == ("replay", 1.0, {"threads=1": pytest.approx(1.6)})
+
+
+def test_a_member_at_another_pace_is_named(folder: Path, tasks: list[Job[Any]]) -> None:
+    """Both took 0.25 s where the proxy was made. The second takes twice as long as the first now."""
+    other = small_signature(measurements=(), batch=4)
+    save_signature(folder.parent / "db" / "other.json", other)
+    own = small_signature(measurements=()).id
+    write_proxy(folder, member("signature-1", 0.5, own), member("signature-2", 0.5, other.id))
+    found = explained(folder)
+    assert [m.share for m in found.members] == pytest.approx([1 / 3, 2 / 3])
+    assert [m.pace for m in found.members] == pytest.approx([2 / 3, 4 / 3])
+    assert found.settings[0].suite_factor.value == pytest.approx(1.6)  # both follow the setting alike
 
 
 def test_what_was_not_measured_is_said(folder: Path, tasks: list[Job[Any]]) -> None:
