@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_support import Cli, member, read, write_proxy
+from cli_support import member, read, write_proxy
 from synthesis_builders import small_signature
 
 from statsnet.cli import main
@@ -15,12 +15,17 @@ NCF = member("recsys/ncf", 0.5, preset="tiny", batch=8)
 QUICK = ("--rounds", "1", "--min-time", "20ms", "--json", "e.json")
 
 
-def test_a_model_and_a_replay(cli: Cli, here: Path) -> None:
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_model_and_a_replay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = small_signature(measurements=())
     save_signature(here / "db" / "own.json", own)
     write_proxy(here / "p", NCF, member("signature-12345678", 0.5, own.id))
-    done = cli("explain", "p", "--profiles", "db", "--settings", "mkldnn=off", *QUICK)
-    assert done.returncode == 0, done.stderr
+    assert main(["explain", "p", "--profiles", "db", "--settings", "mkldnn=off", *QUICK]) == 0, capsys.readouterr().err
     data = read(here / "e.json")
     (setting,) = data["settings"]
     assert sum(row["error"] for row in setting["classes"]) == pytest.approx(setting["error"]["value"], abs=1e-6)
@@ -29,14 +34,14 @@ def test_a_model_and_a_replay(cli: Cli, here: Path) -> None:
     assert convolution["suite"]["here"] == 0 < convolution["proxy"]["here"]
     assert [m["evidence"] for m in sorted(data["members"], key=lambda m: m["name"])] == ["model", "replay"]
     assert setting["blocks"][0]["block"]["kind"] == "conv"
+    said = capsys.readouterr().out
     for text in ("By kernel class", "weaker evidence", "made in another environment"):
-        assert text in done.stdout
+        assert text in said
 
 
-def test_a_dtype_changes_the_operators_but_not_their_classes(cli: Cli, here: Path) -> None:
+def test_a_dtype_changes_the_operators_but_not_their_classes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_proxy(here / "p", {**NCF, "weight": 1.0})
-    done = cli("explain", "p", "--settings", "dtype=bfloat16", *QUICK)
-    assert done.returncode == 0, done.stderr
+    assert main(["explain", "p", "--settings", "dtype=bfloat16", *QUICK]) == 0, capsys.readouterr().err
     rows = {row["name"]: row for row in read(here / "e.json")["settings"][0]["classes"]}
     casts = rows["added by the setting: _to_copy"]
     assert casts["suite"]["here"] == casts["proxy"]["here"] == 0
@@ -59,14 +64,12 @@ def test_a_dtype_changes_the_operators_but_not_their_classes(cli: Cli, here: Pat
     ],
 )
 def test_what_can_not_be_explained(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    here: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     text: str,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_proxy(tmp_path / "p")
+    write_proxy(here / "p")
     assert main(["explain", *arguments]) == 2
     said = capsys.readouterr()
     assert said.out == ""
