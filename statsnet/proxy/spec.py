@@ -24,7 +24,7 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
-from statsnet.signatures.coverage import Coverage
+from statsnet.signatures.coverage import KernelClassCoverage
 from statsnet.signatures.documents import (
     EffortName,
     Fit,
@@ -57,7 +57,7 @@ class Proxy:
     rounds: tuple[Round, ...]
     build_s: float
     effort: EffortName
-    coverage: Coverage
+    coverage: KernelClassCoverage
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
 
