@@ -11,6 +11,7 @@ from typing import Any
 
 from statsnet.environment import record
 from statsnet.environment.identity import differences, fingerprint, slug
+from statsnet.environment.record import _text as file_text
 from statsnet.environment.record import (
     ALLOCATOR_ENV,
     ALLOCATOR_LIBRARIES,
@@ -31,6 +32,7 @@ __all__ = [
     "cache_dir",
     "describe",
     "differences",
+    "file_text",
     "fingerprint",
     "quota_env",
     "select",

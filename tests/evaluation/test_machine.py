@@ -45,7 +45,7 @@ def test_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("governor", "state"), [("performance", "ok"), ("powersave", "change"), ("", "unknown")])
 def test_the_governor(governor: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_text", lambda path: governor if str(path).endswith("scaling_governor") else "")
+    monkeypatch.setattr(machine, "file_text", lambda path: governor if str(path).endswith("scaling_governor") else "")
     monkeypatch.setattr(machine.Path, "glob", lambda *_: [Path("cpu0/cpufreq/scaling_governor")])
     assert by_name(tuple(machine._clock_speed()))["governor"].state == state
 
