@@ -41,6 +41,10 @@ class FileFormatError(StatsNetError):
     """A file is truncated, newer than this program, or of another kind."""
 
 
+class OtherFileError(FileFormatError):
+    """A file is whole, but of another program."""
+
+
 class WorkloadError(StatsNetError):
     """A user's factory or model failed."""
 
