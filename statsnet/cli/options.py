@@ -8,7 +8,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from statsnet.errors import DeviceError, UsageError
 from statsnet.signatures.database import MODES
 from statsnet.signatures.gpu import COUNTING
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS
@@ -64,16 +63,6 @@ counters = click.option(
 )
 
 
-def check_counters(counters: str, device: str) -> None:
-    """Raises UsageError where counters are demanded of what has none."""
-    if counters == "ncu" and not device.startswith("cuda"):
-        raise UsageError(
-            f"hardware counters were asked for of '{device}'",
-            cause="Nsight Compute reads those of an NVIDIA GPU",
-            hint="give --device cuda, or leave out --counters",
-        )
-
-
 def min_time(default: str) -> Callable[[Any], Any]:
     return click.option(
         "--min-time",
@@ -106,28 +95,3 @@ def given_mode(mode: str) -> str | None:
 def given(**values: Any) -> dict[str, Any]:
     """Those that were given on the command line."""
     return {key: value for key, value in values.items() if value is not None}
-
-
-def require_device(name: str, *, meta: bool = False) -> None:
-    """Find out before the work. Raises UsageError for another word, DeviceError where the device is not."""
-    kind, _, index = name.partition(":")
-    if name == "cpu" or (meta and name == "meta"):
-        return
-    if name.startswith("recorded:"):
-        raise UsageError(
-            f"'{name}' is not a device to run on", hint="statsnet synthesize --device takes recorded devices"
-        )
-    if kind != "cuda" or (":" in name and not index.isdigit()):
-        raise UsageError(
-            f"'{name}' is not a device", hint=f"use cpu, cuda{', cuda:N or meta' if meta else ' or cuda:N'}"
-        )
-    import torch
-
-    if not torch.cuda.is_available():
-        raise DeviceError(
-            "there is no CUDA device here",
-            cause="torch finds no usable GPU" if torch.version.cuda else "torch was built without CUDA",
-            hint="use --device cpu" + (", or --device meta to count without a device" if meta else ""),
-        )
-    if int(index or 0) >= torch.cuda.device_count():
-        raise DeviceError(f"there is no {name}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices")

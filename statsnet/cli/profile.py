@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output
+from statsnet.environment.at_hand import check_counters
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _check_counting(counters: str, device: str, setting: str | None) -> None:
             cause="counting makes a step in one process alone, and this one's processes wait for each other",
             hint="leave out --counters",
         )
-    options.check_counters(counters, device)
+    check_counters(counters, device)
     if setting is not None and device == "meta":
         raise UsageError(
             f"the setting '{setting}' was given for counting",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import options, output
+from statsnet.environment.at_hand import require_device
 from statsnet.errors import StatsNetError, UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def profile_mix(
     if is_mix_file(mix) and not options.was_given("mode"):
         mode = load_mix_file(mix).mode or mode
     output.check_folder(Path(folder))
-    options.require_device(device)
+    require_device(device)
     from statsnet.measure.process import measuring_environment
     from statsnet.profiling.costs import cost_of
     from statsnet.profiling.members import members_of, profile_members, profiled_signature

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output, scenario_options
+from statsnet.environment.at_hand import require_device
 
 if TYPE_CHECKING:
     from statsnet.evaluation.scenarios import ScenarioOptions
@@ -92,7 +93,7 @@ def run(
     fit = None if trust else opened.fit()
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
-    options.require_device(device)
+    require_device(device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)
     from statsnet.reporting.results import result_report

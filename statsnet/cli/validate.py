@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output, scenario_options
+from statsnet.environment.at_hand import require_device
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def validate(
     )
     note = open_proxy(proxy, trust=trust).note
     output.print_notes([note] if note else [])
-    options.require_device(device)
+    require_device(device)
     try:
         with output.progress() as show:
             result = validate_proxy(proxy, wanted, report=show)
