@@ -14,7 +14,6 @@ from statsnet.errors import UsageError
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import Model
     from statsnet.signatures.model import Level, Signature
-    from statsnet.workloads.settings import Setting
 
 
 @json_option.command(short_help="Measure a workload and write its signature.")
@@ -86,13 +85,13 @@ def profile(
         )
     if mix is None:
         output.check_file(path)
-    _check_counting(counters, device, setting)
+    _check_counting(counters, device)
     if mix is not None:
         from statsnet.cli.profile_mix import profile_mix
 
         profile_mix(
             mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
-            min_time_s=min_time_s, notes_of=_throttling,
+            min_time_s=min_time_s,
         )  # fmt: skip
         return
     assert workload is not None
@@ -103,7 +102,7 @@ def profile(
         get(workload)  # so a mistyped name is reported before a process is started
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
-    from statsnet.profiling.members import profiled_signature
+    from statsnet.profiling.members import profiled_signature, setting_of_profile
     from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.synthesis.machine_speed import beside_reference
 
@@ -116,14 +115,14 @@ def profile(
     if path is None and json_path is None:
         return
     task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
-    control = Control(**options.given(setting=None if setting is None else _setting(setting)))
+    control = Control(**options.given(setting=None if setting is None else setting_of_profile(setting, device)))
     # Under torchrun one process cannot make a step alone, which is what counting takes.
     counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
     with beside_reference(task) as task, output.progress() as show:
         signature, notes = profiled_signature(task, counting, control=control, report=show)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
         return
-    output.print_notes([*notes, *_throttling(signature)])
+    output.print_notes(notes)
     write_signature(signature, path, json_path, level=level)
 
 
@@ -169,7 +168,7 @@ def _check_arguments(workload: str | None, mix: str | None) -> None:
         )
 
 
-def _check_counting(counters: str, device: str, setting: str | None) -> None:
+def _check_counting(counters: str, device: str) -> None:
     if counters == "ncu" and "TORCHELASTIC_RUN_ID" in os.environ:
         raise UsageError(
             "hardware counters were asked for under torchrun",
@@ -177,35 +176,6 @@ def _check_counting(counters: str, device: str, setting: str | None) -> None:
             hint="leave out --counters",
         )
     check_counters(counters, device)
-    if setting is not None and device == "meta":
-        raise UsageError(
-            f"the setting '{setting}' was given for counting",
-            cause="settings change times alone",
-            hint="leave out --setting or --device meta",
-        )
-
-
-def _throttling(signature: Signature) -> list[str]:
-    """Notes on a GPU that was too hot in every attempt, or held at its power cap."""
-    return [
-        f"the GPU was throttled ({', '.join(m.gpu.power.throttled)}): cool it, raise its power limit, or lock its "
-        "clocks lower, and profile again"
-        for m in signature.measurements
-        if m.gpu is not None and m.gpu.power.throttled
-    ]
-
-
-def _setting(text: str) -> Setting:
-    from statsnet.workloads.settings import RUNTIME, parse_setting
-
-    parsed = parse_setting(text)
-    if RUNTIME in parsed.in_process:
-        raise UsageError(
-            f"'{text}' was given for a profile",
-            cause="a signature holds torch's operators, and another runtime has its own",
-            hint=f"time the model there: statsnet validate PROXY --settings {RUNTIME}=NAME",
-        )
-    return parsed
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,6 @@ _OF_ONE_WORKLOAD = {
 
 def profile_mix(
     mix: str, *, mode: str, folder: str, device: str, counters: str, level: Level, seed: int, min_time_s: float | None,
-    notes_of: Callable[[Signature], list[str]],
 ) -> None:  # fmt: skip
     """Profile the members that are missing in the folder, a line each; those that fail are named at the end."""
     _check_options(device)
@@ -49,7 +47,7 @@ def profile_mix(
         task = ProfileWorkload(model=replace(model, seed=seed), device=device, **options.given(min_time_s=min_time_s))
         with beside_reference(task) as task, output.progress() as show:
             signature, notes = profiled_signature(task, counters, report=show)
-        output.print_notes([*notes, *notes_of(signature)])
+        output.print_notes(notes)
         return coarsen(signature, level, cost_of)
 
     members, failed = members_of(requests), []
