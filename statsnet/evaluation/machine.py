@@ -23,6 +23,7 @@ EXTRAS = {
     "demo": ("transformers",),
     "models": ("transformers", "diffusers", "torch_geometric", "monai"),
     "onnx": ("onnx",),
+    "pandas": ("pandas",),
     "pictures": ("matplotlib",),
     "report": ("plotly",),
     "runtimes": ("onnx", "onnxscript", "onnxruntime", "openvino"),

@@ -48,8 +48,7 @@ def profiled_signature(
     """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters, whether
     the GPU was slowed down."""
     profile = process.run(task, control, report=report)
-    signature: Signature = profile.signature
-    why: str | None = None
+    signature, why = profile.signature, ""
     if profile.launches is not None and counters != "off":
         signature, why = counted_signature(signature, profile.launches, task, counters, control=control, report=report)
     return signature, (*profile.notes, *([why] if why else []), *_throttling(signature))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
@@ -292,8 +293,8 @@ class Validation:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result(Displayed):
     """What `run` (processes) or `validate` (members) measured."""
 
     kind: Literal["statsnet.result"] = "statsnet.result"

@@ -8,10 +8,11 @@ import math
 import os
 import re
 from collections.abc import Container, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from statsnet.display import Displayed
 from statsnet.errors import UsageError
 from statsnet.signatures.database import MODES, ProfileEntry, ProfilesDB
 from statsnet.signatures.mix_file import FileMember, is_mix_file, load_mix_file
@@ -86,13 +87,17 @@ class MixMember:
         return asked or next(iter(self.signature.measurements), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mix:
-    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Mix(Displayed):
+    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path. `text`
+    is what was asked for with all paths, and `profiles` the folder in which names were looked up; neither is written
+    anywhere."""
 
     members: tuple[MixMember, ...]
     mode: str
     title: str = "a mix"
+    text: str = field(default="", compare=False)
+    profiles: Path | None = field(default=None, compare=False)
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -216,7 +221,8 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
         called[request.name] = member.name
         add_member(members, member)
     title = ",".join(f"{called.get(r.name, r.name)}:{r.weight:.3g}" for r in requests)
-    return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode, title=title)
+    members.sort(key=lambda m: m.name)
+    return Mix(members=tuple(members), mode=mode, title=title, text=text, profiles=db.path)
 
 
 def signature_path(request: MixRequest, workloads: Container[str]) -> Path | None:

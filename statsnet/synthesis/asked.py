@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from statsnet.errors import UsageError
@@ -25,14 +26,16 @@ class Asked:
 def asked_of(
     mix: str, *, mode: str | None = None, budget_s: float | None = None, compression: float | None = None
 ) -> Asked:
-    """What is None comes from the mix's file, if it is one. Raises UsageError if budget and compression are both given,
-    and as load_mix_file does."""
+    """What is None comes from the mix's file, if it is one. Raises UsageError if budget and compression are both given or
+    the compression is below 1, and as load_mix_file does."""
     if budget_s is not None and compression is not None:
         raise UsageError(
             "--budget and --compression were both given",
             cause="each says how long a step is to be",
             hint="give one of them",
         )
+    if compression is not None and not 1 <= compression < math.inf:
+        raise UsageError(f"{compression} is no compression", cause="a number from 1 on is expected", hint="for example 50")
     file = load_mix_file(mix) if is_mix_file(mix) else None
     if file is None:
         return Asked(mix=mix, mode=mode or MODES[0], budget_s=budget_s, compression=compression)

@@ -70,9 +70,11 @@ BASELINE = Setting(name="baseline")
 
 
 def with_threads(setting: Setting, threads: int | None) -> Setting:
-    """The setting with this number of threads, unless it names one itself."""
+    """The setting with this number of threads, unless it names one itself. Raises UsageError for a number of threads that
+    there can not be."""
     if threads is None or setting.threads is not None:
         return setting
+    threads = _thread_count(str(threads))
     return replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
 
 
