@@ -11,7 +11,7 @@ from statsnet.errors import UsageError
 
 def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
     if value not in allowed:
-        raise UsageError(f"'{value}' is not a {name}", hint=f"one of {', '.join(allowed)}")
+        raise UsageError(f"'{value}' is no value for {name}", hint=f"one of {', '.join(allowed)}")
 
 
 def check_positive(**values: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statsnet.api.checks import check_positive
 from statsnet.errors import UsageError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from statsnet.evaluation.standings import Standings
 
 FilePath = str | os.PathLike[str]
-MixLike = Mapping[str, float] | FilePath
-"""Shares of device time by name, or `recsys:0.5,cv:0.5`, or the path of a mix's file."""
+MixLike = Mapping[Any, float] | FilePath
+"""Shares of device time by name (text or a path), or `recsys:0.5,cv:0.5`, or the path of a mix's file."""
 
 
 def load(path: FilePath) -> Signature | Mix | SavedProxy | Result | DeviceRecord:

@@ -15,6 +15,7 @@ from cli_support import GOLDEN, read, write_proxy, write_result
 from rich.console import Console
 from scenario_results import scenario_result, trial
 
+import statsnet
 from statsnet.analysis.audit_files import audit_file
 from statsnet.cli.show import report_of
 from statsnet.errors import StatsNetError
@@ -75,6 +76,9 @@ def check(document: dict[str, Any], path: Path) -> None:
         report, out = report_of(path, kind_of(path)), io.StringIO()
         Console(file=out, width=200, markup=False).print(*report)
         assert "\x1b]0;" not in out.getvalue()
+    with contextlib.suppress(StatsNetError):
+        value = statsnet.load(path)
+        assert "\x1b]0;" not in repr(value) + value._repr_html_()
     with contextlib.suppress(StatsNetError):
         files = [audit_file(path, "changed.json")]
         audit_html(files)
