@@ -55,8 +55,8 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedFile:
-    """One file: its kind and level, its fields by what they reveal, and what is not allowed in it. One that could not be
-    audited has no rows, and its problems say why."""
+    """One file: its kind and level, its fields by what they reveal, and what is not allowed in it. One that could not
+    be audited has no rows, and its problems say why."""
 
     name: str
     kind: str

@@ -1,5 +1,5 @@
-"""What measures: workloads profiled, proxies made and run. Each measurement runs in a process of its own, so a notebook's
-own objects are not seen there: a model is named by its file."""
+"""What measures: workloads profiled, proxies made and run. Each measurement runs in a process of its own, so a
+notebook's own objects are not seen there: a model is named by its file."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def synthesize(
 ) -> SavedProxy:
     """Make a proxy for a mix, as `statsnet synthesize` does, and write it to the folder `output`.
 
-    A step takes `budget_s`, or the suite's time ÷ `compression`. It ends after about `within_s` with the best network so
-    far; `effort` is quick, normal or thorough. Members are measured on `device` where the mix has no measurement of it;
-    `recorded:NAME` is a device that is not here, for which members can be counted in `dtype`. With `fresh`, what earlier
-    runs measured does not count. Raises UsageError for a bad mix or request, DeviceError where the device is not,
-    MeasurementError if measuring fails.
+    A step takes `budget_s`, or the suite's time ÷ `compression`. It ends after about `within_s` with the best network
+    so far; `effort` is quick, normal or thorough. Members are measured on `device` where the mix has no measurement of
+    it; `recorded:NAME` is a device that is not here, for which members can be counted in `dtype`. With `fresh`, what
+    earlier runs measured does not count. Raises UsageError for a bad mix or request, DeviceError where the device is
+    not, MeasurementError if measuring fails.
     """
     if isinstance(mix, Mix):
         if not mix.text:
@@ -163,9 +163,9 @@ def run(
     """Time a proxy on this machine, as `statsnet run` does: the network that spec.json describes, or with `trust` the
     folder's network.py, whatever that holds.
 
-    `processes` are fresh ones, each a sample; `setting` is one of `statsnet validate --settings`. Raises UsageError for a
-    folder that is no proxy's or a bad request, FileFormatError for a damaged file, DeviceError where the device is not,
-    MeasurementError if the network fails.
+    `processes` are fresh ones, each a sample; `setting` is one of `statsnet validate --settings`. Raises UsageError for
+    a folder that is no proxy's or a bad request, FileFormatError for a damaged file, DeviceError where the device is
+    not, MeasurementError if the network fails.
     """
     check_positive(min_time_s=min_time_s, max_time_s=max_time_s)
     folder = proxy.path if isinstance(proxy, SavedProxy) else Path(proxy)

@@ -17,6 +17,7 @@ from statsnet.signatures.mix_file import is_mix_file
 from statsnet.signatures.model import KIND, Signature
 from statsnet.signatures.saved_proxy import SavedProxy, load_proxy
 from statsnet.synthesis.asked import asked_of
+from statsnet.units import plural
 
 if TYPE_CHECKING:
     from statsnet.devices.device_record import DeviceRecord
@@ -51,7 +52,8 @@ def load(path: FilePath) -> Signature | Mix | SavedProxy | Result | DeviceRecord
     if kind == Result.kind:
         return storage.load_result(place)
     if place.name not in ("spec.json", "fit.json"):
-        raise UsageError(f"'{path}' is a part of a proxy", cause="its parts are loaded together", hint="name its folder")
+        hint = "name the folder that it is from"
+        raise UsageError(f"'{path}' is a part of a proxy", cause="its parts are loaded together", hint=hint)
     return load_proxy(place.parent)
 
 
@@ -98,7 +100,8 @@ def compare(
     prices = dict(prices_per_h or {})
     named = _named(results)
     if len(named) < 2:
-        raise UsageError("there is nothing to compare", cause=f"{len(named)} results were given", hint="give two or more")
+        cause = f"{plural(len(named), 'result')} given"
+        raise UsageError("there is nothing to compare", cause=cause, hint="give two or more")
     if unknown := [name for name in prices if name not in named]:
         raise UsageError(f"there is a price for '{unknown[0]}', which is none of the results")
     check_positive(**{f"price of {name}": price for name, price in prices.items()})
@@ -116,7 +119,8 @@ def _named(results: Iterable[Result | FilePath | Mapping[str, Result | FilePath]
             pairs = given.items() if isinstance(given, Mapping) else [(os.fspath(given), given)]
         for name, result in pairs:
             if name in named:
-                raise UsageError(f"two results are called '{name}'", hint="give them names: compare({'a': ..., 'b': ...})")
+                hint = "give them names: compare({'a': ..., 'b': ...})"
+                raise UsageError(f"two results are called '{name}'", hint=hint)
             named[name] = result if isinstance(result, Result) else storage.load_result(os.path.expanduser(result))
     return named
 
@@ -127,5 +131,6 @@ def mix_text(members: MixLike) -> str:
         return os.fspath(members)
     for name in members:
         if "," in os.fspath(name):
-            raise UsageError(f"'{name}' can not stand in a mix", cause="a comma separates members", hint="rename the file")
+            cause = "a comma separates members"
+            raise UsageError(f"'{name}' can not stand in a mix", cause=cause, hint="rename the file")
     return ",".join(f"{os.fspath(name)}:{weight}" for name, weight in members.items())

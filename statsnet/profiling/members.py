@@ -45,8 +45,8 @@ class Outcome:
 def profiled_signature(
     task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
 ) -> tuple[Signature, tuple[str, ...]]:
-    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters, whether
-    the GPU was slowed down."""
+    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters,
+    whether the GPU was slowed down."""
     profile = process.run(task, control, report=report)
     signature, why = profile.signature, ""
     if profile.launches is not None and counters != "off":

@@ -89,9 +89,9 @@ class MixMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Mix(Displayed):
-    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path. `text`
-    is what was asked for with all paths, and `profiles` the folder in which names were looked up; neither is written
-    anywhere."""
+    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path.
+    `text` is what was asked for with all paths, and `profiles` the folder in which names were looked up; neither is
+    written anywhere."""
 
     members: tuple[MixMember, ...]
     mode: str

@@ -1,4 +1,4 @@
-"""What is asked of a synthesis: in the call itself, else in the mix's file, else what is usual. Nothing here needs torch."""
+"""What is asked of a synthesis: in the call itself, else in the mix's file, else the usual. No torch is needed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Asked:
 def asked_of(
     mix: str, *, mode: str | None = None, budget_s: float | None = None, compression: float | None = None
 ) -> Asked:
-    """What is None comes from the mix's file, if it is one. Raises UsageError if budget and compression are both given or
-    the compression is below 1, and as load_mix_file does."""
+    """What is None comes from the mix's file, if it is one. Raises UsageError if budget and compression are both given,
+    or the compression is below 1, and as load_mix_file does."""
     if budget_s is not None and compression is not None:
         raise UsageError(
             "--budget and --compression were both given",
@@ -35,7 +35,7 @@ def asked_of(
             hint="give one of them",
         )
     if compression is not None and not 1 <= compression < math.inf:
-        raise UsageError(f"{compression} is no compression", cause="a number from 1 on is expected", hint="for example 50")
+        raise UsageError(f"{compression} is no compression", cause="a number from 1 on is expected")
     file = load_mix_file(mix) if is_mix_file(mix) else None
     if file is None:
         return Asked(mix=mix, mode=mode or MODES[0], budget_s=budget_s, compression=compression)
