@@ -27,7 +27,7 @@ from statsnet.synthesis.problem import ProxyRequest
 
 PROXY = ROOT / "generated" / "recsys-cv-inference"
 DEVICE = ROOT / "profiles_db" / "devices" / "nvidia-titan-xp.json.gz"
-MIX = ROOT / "examples" / "recsys_cv.yaml"
+MIX = "mode: inference\nmembers: [{workload: recsys/ncf, weight: 1}, {workload: cv/resnet50, weight: 3}]\n"
 REFERENCE = (ROOT / "docs" / "reference" / "python.md").read_text()
 KINDS = ("Signature", "Mix", "SavedProxy", "Result", "Standings", "DeviceRecord")
 QUICK = {"min_time_s": 0.02, "max_time_s": 0.1}
@@ -41,7 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("STATSNET_CACHE", str(tmp_path / "cache"))
     shutil.copy(GOLDEN, "s.json")
-    shutil.copy(MIX, "m.yaml")
+    (folder / "m.yaml").write_text(MIX)
     write_proxy(folder / "p")
     write_result(folder / "r.json", 0.020, 0.0201, 0.0199)
     write_result(folder / "faster.json", 0.010, 0.0101, 0.0099, threads=2)
