@@ -11,7 +11,6 @@ from typing import Any
 
 from statsnet.environment import record
 from statsnet.environment.identity import differences, fingerprint, slug
-from statsnet.environment.record import _text as file_text
 from statsnet.environment.record import (
     ALLOCATOR_ENV,
     ALLOCATOR_LIBRARIES,
@@ -20,6 +19,7 @@ from statsnet.environment.record import (
     TORCH_SETTINGS,
     quota_env,
 )
+from statsnet.environment.record import _text as file_text
 from statsnet.errors import DeviceError
 
 __all__ = [
