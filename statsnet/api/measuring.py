@@ -107,7 +107,8 @@ def synthesize(
     if isinstance(mix, Mix):
         if not mix.text:
             raise UsageError("this mix can not be made again", hint="make it with statsnet.mix, or name its members")
-        mix, mode, profiles = mix.text, mode or mix.mode, profiles or mix.profiles
+        mode, profiles = mode or mix.mode, profiles or mix.profiles
+        mix = mix.text
     asked = asked_of(mix_text(mix), mode=mode, budget_s=budget_s, compression=compression)
     check_choice("effort", effort, EFFORTS)
     check_choice("counters", counters, COUNTING)

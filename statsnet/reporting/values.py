@@ -23,6 +23,7 @@ from statsnet.signatures.documents import Result
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.saved_proxy import SavedProxy
+from statsnet.signatures.timing import Timing
 from statsnet.units import format_compression, format_duration, format_quantity, plural
 
 Columns = Mapping[str, Sequence[Any]]
@@ -156,7 +157,8 @@ def _result_words(result: Result) -> str:
 
 def _result_columns(result: Result) -> Columns:
     """A row for each timed step. `name` is the workload's in a suite, else what was run."""
-    timed = [(result.subject.type, result.processes)] if result.processes is not None else []
+    timed: list[tuple[str, Sequence[Timing]]] = []
+    timed += [(result.subject.type, result.processes)] if result.processes is not None else []
     timed += [(member.name, member.processes) for member in result.members or ()]
     timed += [("proxy", result.proxy.processes)] if result.proxy is not None else []
     rows = (
