@@ -8,7 +8,7 @@ from typing import Any
 
 from statsnet.devices.device_record import DeviceRecord
 from statsnet.errors import StatsNetError, UsageError, shown
-from statsnet.evaluation.standings import Standings, step_time
+from statsnet.evaluation.standings import Standings
 from statsnet.proxy.fit_picture import fit_svg
 from statsnet.reporting import standings as of_standings
 from statsnet.reporting.html import markup, page
@@ -20,6 +20,7 @@ from statsnet.reporting.tables import Report
 from statsnet.reporting.tables import line as text_line
 from statsnet.reporting.validation import validation_report
 from statsnet.signatures.documents import Result
+from statsnet.signatures.intervals import latency_with_ci
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.saved_proxy import SavedProxy
@@ -43,6 +44,8 @@ class _Form:
     columns: Callable[[Any], Columns]
     picture: Callable[[Any], str] = _no_picture
     """SVG that is read on light and dark pages."""
+    in_view: int | None = None
+    """So many parts of the report are in view (None: all); the others are one click away."""
 
 
 def line(value: object) -> str:
@@ -59,7 +62,10 @@ def html(value: object) -> str:
     """The tables of a report, and a proxy's picture, as a part of any page. What can not be shown is said."""
     form = _FORMS[type(value)]
     try:
-        body = markup.html(form.report(value)) + form.picture(value)
+        report = form.report(value)
+        first, rest = report[: form.in_view], report[form.in_view or len(report) :]
+        more = f"<details><summary>all tables</summary>{markup.html(rest)}</details>" if rest else ""
+        body = markup.html(first) + form.picture(value) + more
     except StatsNetError as error:
         body = markup.html([text_line(f"{line(value)}: {error}")])
     return page.fragment(body)
@@ -152,7 +158,7 @@ def _result_words(result: Result) -> str:
         return f"{title}: {plural(len(result.members), 'workload')} on {device}"
     count = len(result.of_subject)
     processes = f"{count} process{'es' if count != 1 else ''}"
-    return f"{title}: {format_duration(step_time(result.of_subject).value)} a step in {processes} on {device}"
+    return f"{title}: {format_duration(latency_with_ci(result.of_subject).value)} a step in {processes} on {device}"
 
 
 def _result_columns(result: Result) -> Columns:
@@ -208,8 +214,9 @@ _FORMS: dict[type, _Form] = {
         report=lambda proxy: proxy_report(proxy.spec, proxy.fit),
         columns=_proxy_columns,
         picture=lambda proxy: fit_svg(proxy.fit) if proxy.fit else "",
+        in_view=1,
     ),
     Result: _Form(words=_result_words, report=validation_report, columns=_result_columns),
     Standings: _Form(words=_standings_words, report=of_standings.standings_report, columns=_standings_columns),
-    DeviceRecord: _Form(words=_device_words, report=_device_report, columns=_device_columns),
+    DeviceRecord: _Form(words=_device_words, report=_device_report, columns=_device_columns, in_view=1),
 }

@@ -53,7 +53,8 @@ FRAGMENT_STYLE = """
   border-bottom: 1px solid rgba(128, 128, 128, .35); color: inherit; }
 .statsnet th { font-weight: 500; opacity: .75; } .statsnet .n { text-align: right; white-space: nowrap; }
 .statsnet .pairs td { border: 0; } .statsnet .pairs td:first-child { opacity: .75; white-space: nowrap; }
-.statsnet .notes { font-weight: 600; margin-bottom: 0; } .statsnet svg { max-width: 100%; height: auto; }
+.statsnet .notes { font-weight: 600; margin-bottom: 0; } .statsnet summary { cursor: pointer; }
+.statsnet svg { max-width: 100%; height: auto; }
 """
 """Takes the colours of the page around it: a notebook's theme need not be that of the reader's system."""
 
