@@ -126,7 +126,7 @@ def _are_scenarios(files: Sequence[str]) -> bool:
 
 def _kind(path: Path) -> str:
     """Empty for what is no file of StatsNet; whoever loads it says why."""
-    from statsnet.cli.show import kind_of
+    from statsnet.signatures.storage import kind_of
 
     try:
         return kind_of(path)

@@ -113,7 +113,7 @@ def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) ->
     check_inference(opened.spec.mode)
     check_library()
     output.print_notes([opened.note] if opened.note else [])
-    options.require_device(wanted.device)
+    require_device(wanted.device)
     with output.progress() as show:
         result = run_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))

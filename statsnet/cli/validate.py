@@ -128,7 +128,7 @@ def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str 
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
 
-    options.require_device(wanted.device)
+    require_device(wanted.device)
     with output.progress() as show:
         result = validate_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))
