@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statsnet.signatures.mix import Mix
     from statsnet.signatures.model import Signature
     from statsnet.signatures.saved_proxy import SavedProxy
+    from statsnet.signatures.scenarios import ScenarioResult
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Mix",
     "Result",
     "SavedProxy",
+    "ScenarioResult",
     "Signature",
     "Standings",
     "StatsNetError",
@@ -46,6 +48,7 @@ _PLACES = {
     "Mix": "signatures.mix",
     "Result": "signatures.documents",
     "SavedProxy": "signatures.saved_proxy",
+    "ScenarioResult": "signatures.scenarios",
     "Signature": "signatures.model",
     "Standings": "evaluation.standings",
     "StatsNetError": "errors",

@@ -16,6 +16,7 @@ from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.signatures.mix_file import is_mix_file
 from statsnet.signatures.model import KIND, Signature
 from statsnet.signatures.saved_proxy import SavedProxy, load_proxy
+from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.synthesis.asked import asked_of
 from statsnet.units import plural
 
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
     from statsnet.devices.device_record import DeviceRecord
     from statsnet.evaluation.standings import Standings
 
+    Value = Signature | Mix | SavedProxy | Result | ScenarioResult | DeviceRecord
+
 FilePath = str | os.PathLike[str]
 MixLike = Mapping[Any, float] | FilePath
 """Shares of device time by name (text or a path), or `recsys:0.5,cv:0.5`, or the path of a mix's file."""
 
 
-def load(path: FilePath) -> Signature | Mix | SavedProxy | Result | DeviceRecord:
+def load(path: FilePath) -> Value:
     """Any file of StatsNet, checked: a signature, a mix (.yaml), a proxy's folder or a file in it, a result of `run` or
-    `validate`, or a device that `statsnet device import` recorded.
+    `validate`, in a scenario or without, or a device that `statsnet device import` recorded.
 
     Raises FileFormatError for a file that is missing, damaged or another program's, UsageError for a folder that is no
     proxy's.
@@ -51,17 +54,19 @@ def load(path: FilePath) -> Signature | Mix | SavedProxy | Result | DeviceRecord
         return storage.load_signature(place)
     if kind == Result.kind:
         return storage.load_result(place)
+    if kind == ScenarioResult.kind:
+        return storage.load_scenario(place)
     if place.name not in ("spec.json", "fit.json"):
         hint = "name the folder that it is from"
         raise UsageError(f"'{path}' is a part of a proxy", cause="its parts are loaded together", hint=hint)
     return load_proxy(place.parent)
 
 
-def save(value: Signature | Result, path: FilePath) -> None:
+def save(value: Signature | Result | ScenarioResult, path: FilePath) -> None:
     """Write a signature or a result, checked, as the commands do. Raises StatsNetError if it can not be written."""
     if isinstance(value, Signature):
         storage.save_signature(path, value)
-    elif isinstance(value, Result):
+    elif isinstance(value, Result | ScenarioResult):
         storage.save(path, value)
     else:
         raise UsageError(

@@ -9,6 +9,7 @@ import click
 
 from statsnet.cli import json_option, options, output
 from statsnet.deadline import Deadline
+from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
@@ -86,8 +87,8 @@ def update(
     device = device or _made_for(old)
     recorded = device.startswith("recorded:")
     if not recorded:
-        options.require_device(device)
-    options.check_counters(counters, device)
+        require_device(device)
+    check_counters(counters, device)
     path = Path(folder or proxy)
     output.check_folder(path.parent)
     check_output(path)

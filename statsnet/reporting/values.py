@@ -24,6 +24,7 @@ from statsnet.signatures.intervals import latency_with_ci
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.saved_proxy import SavedProxy
+from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_compression, format_duration, format_quantity, plural
 
@@ -176,6 +177,28 @@ def _result_columns(result: Result) -> Columns:
     return _columns(("name", "process", "step", "latency_s"), rows)
 
 
+def _scenario_words(result: ScenarioResult) -> str:
+    title, device = subject_title(result.subject), result.environment["device_name"]
+    return f"{title}, {result.scenario}: {plural(len(result.trials), 'trial')} on {device}"
+
+
+def _scenario_report(result: ScenarioResult) -> Report:
+    from statsnet.reporting.scenarios import scenario_report
+
+    return scenario_report(result)
+
+
+def _scenario_columns(result: ScenarioResult) -> Columns:
+    """A row for each query."""
+    rows = (
+        (number, instance, trial.qps, query, latency_s)
+        for number, trial in enumerate(result.trials)
+        for instance, answers in enumerate(trial.answers)
+        for query, latency_s in enumerate(answers.latency_s)
+    )
+    return _columns(("trial", "instance", "qps", "query", "latency_s"), rows)
+
+
 def _standings_words(found: Standings) -> str:
     told = [f"{row.name}: {row.verdict}" for row in found.rows[:SHOWN]]
     return "; ".join([*told, *([f"{len(found.rows) - SHOWN} more"] if len(found.rows) > SHOWN else [])])
@@ -216,6 +239,7 @@ _FORMS: dict[type, _Form] = {
         picture=lambda proxy: fit_svg(proxy.fit) if proxy.fit else "",
         in_view=1,
     ),
+    ScenarioResult: _Form(words=_scenario_words, report=_scenario_report, columns=_scenario_columns),
     Result: _Form(words=_result_words, report=validation_report, columns=_result_columns),
     Standings: _Form(words=_standings_words, report=of_standings.standings_report, columns=_standings_columns),
     DeviceRecord: _Form(words=_device_words, report=_device_report, columns=_device_columns, in_view=1),

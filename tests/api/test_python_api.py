@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from cli_support import GOLDEN, MODEL, ROOT, environment, read, write_proxy, write_result
+from scenario_results import scenario_result, trial
 
 import statsnet
 from statsnet.devices import make_proxy
@@ -29,7 +30,7 @@ PROXY = ROOT / "generated" / "recsys-cv-inference"
 DEVICE = ROOT / "profiles_db" / "devices" / "nvidia-titan-xp.json.gz"
 MIX = "mode: inference\nmembers: [{workload: recsys/ncf, weight: 1}, {workload: cv/resnet50, weight: 3}]\n"
 REFERENCE = (ROOT / "docs" / "reference" / "python.md").read_text()
-KINDS = ("Signature", "Mix", "SavedProxy", "Result", "Standings", "DeviceRecord")
+KINDS = ("Signature", "Mix", "SavedProxy", "Result", "ScenarioResult", "Standings", "DeviceRecord")
 QUICK = {"min_time_s": 0.02, "max_time_s": 0.1}
 
 
@@ -45,6 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_proxy(folder / "p")
     write_result(folder / "r.json", 0.020, 0.0201, 0.0199)
     write_result(folder / "faster.json", 0.010, 0.0101, 0.0099, threads=2)
+    statsnet.save(scenario_result("single-stream", trial([0.01] * 100)), folder / "scenario.json")
     return folder
 
 
@@ -53,7 +55,7 @@ def value_of(kind: str) -> Any:
     if kind == "Standings":
         return statsnet.compare("r.json", "faster.json")
     places = {"Signature": "s.json", "Mix": "m.yaml", "SavedProxy": PROXY, "Result": "r.json", "DeviceRecord": DEVICE}
-    return statsnet.load(places[kind])
+    return statsnet.load(places.get(kind, "scenario.json"))
 
 
 NO_TORCH = """
@@ -206,9 +208,9 @@ def test_what_can_not_be_loaded(here: Path, name: str, text: str | None, error: 
 
 
 def test_save_writes_what_load_reads(here: Path) -> None:
-    for name in ("s.json", "r.json"):
+    for name in ("s.json", "r.json", "scenario.json"):
         value = statsnet.load(name)
-        assert isinstance(value, statsnet.Signature | statsnet.Result)
+        assert isinstance(value, statsnet.Signature | statsnet.Result | statsnet.ScenarioResult)
         statsnet.save(value, here / "again.json")
         assert statsnet.load("again.json") == value
     with pytest.raises(UsageError, match="SavedProxy is not written"):
