@@ -22,7 +22,6 @@ from statsnet.cli import (
     cover,
     device,
     doctor,
-    explain,
     export,
     import_recording,
     listing,
@@ -32,7 +31,6 @@ from statsnet.cli import (
     run,
     show,
     synthesize,
-    update,
     validate,
 )
 from statsnet.errors import StatsNetError, shown
@@ -72,11 +70,9 @@ for command in (
     synthesize.synthesize,
     run.run,
     validate.validate,
-    explain.explain,
     compare.compare,
     report.report,
     cover.cover,
-    update.update,
     listing.list_,
     show.show,
     audit.audit,

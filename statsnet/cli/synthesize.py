@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, layers, options, output, simulators
 from statsnet.deadline import Deadline
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure.patience import PATIENCE
@@ -74,6 +74,13 @@ if TYPE_CHECKING:
     help="With a device that tables recorded: count the members in this dtype.",
 )
 @options.counters
+@click.option(
+    "--macs",
+    metavar="N",
+    help="A proxy for simulators: scaled layers of so many multiply-adds in all. Nothing is measured.",
+)
+@layers.scaling("With --macs")
+@layers.reference
 @options.profiles
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
@@ -91,6 +98,10 @@ def synthesize(
     device: str,
     dtype: str | None,
     counters: str,
+    macs: str | None,
+    quantum: int | None,
+    signed: bool,
+    reference: str,
     profiles: str | None,
     seed: int,
     folder: str | None,
@@ -109,18 +120,26 @@ def synthesize(
     deadline = Deadline.after(within)
     searching = trials is not None or time_limit is not None
     _check_together(budget, compression, searching, resume, fresh)
+    simulators.check_options(macs)
     file = load_mix_file(mix) if is_mix_file(mix) else None
     if file is not None:
         mode = mode if options.was_given("mode") else file.mode or mode
         if budget is None and compression is None:
             budget, compression = file.budget_s, file.compression
+    path = Path(folder or f"proxy-{default_name(mix, file)}{'-training' if mode == 'training' else ''}")
+    if macs is not None:
+        json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, False)])
+        simulators.synthesize_for_simulators(
+            mix, mode, macs, quantum=quantum, signed=signed, reference=reference, profiles=profiles, seed=seed,
+            path=path, title=(file.name if file else None) or "", notes=file.notes if file else "", json_path=json_path,
+        )  # fmt: skip
+        return
     recorded = device.startswith("recorded:")
     _check_recorded(recorded, searching, fresh, dtype)
     json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, recorded)])
     options.check_counters(counters, device)
     if not recorded:
         options.require_device(device)
-    path = Path(folder or f"proxy-{default_name(mix, file)}{'-training' if mode == 'training' else ''}")
     output.check_folder(path.parent)
     from statsnet.devices.make_proxy import MakeOptions, search_proxy
     from statsnet.devices.make_proxy import synthesize as make
@@ -130,8 +149,7 @@ def synthesize(
     from statsnet.synthesis.search import SearchLimits
 
     check_output(path)
-    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(path.resolve()):
-        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{path}'")
+    json_option.check_not_within(json_path, path)
     notes: list[str] = []
     request = ProxyRequest(
         mix_text=mix,

@@ -11,7 +11,7 @@ from typing import Any
 from statsnet.environment import differences, fingerprint
 from statsnet.errors import UsageError
 from statsnet.evaluation.factors import Rounds, measure_fidelity, moved_row
-from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, replay_notes, suite_of, suite_result
+from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, suite_of, suite_result
 from statsnet.measure.control import Control, Job
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
@@ -35,7 +35,7 @@ from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Mode, Signature
 from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.synthesis.tasks import TraceNetwork
-from statsnet.workloads.settings import Setting
+from statsnet.workloads.settings import RUNTIME, Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +64,21 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
     """
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
-    with runnable(open_proxy(folder, trust=options.trust)) as proxy:
+    opened = open_proxy(folder, trust=options.trust)
+    if opened.spec.simulation is not None:
+        raise UsageError(
+            f"'{folder}' is a proxy for simulators",
+            cause="each of its layers runs once, however often it counts, so its time says nothing of the mix's",
+            hint="statsnet export writes its layers with their repeats",
+        )
+    with runnable(opened) as proxy:
         return _validated(proxy, options, report)
 
 
 def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> Result:
     members = suite_of(proxy.spec, options.profiles)
     log = RoundsLog(options.log_path, here=fingerprint(measuring_environment(options.device)))
-    notes = [*([proxy.note] if proxy.note else []), *replay_notes(members)]
+    notes = [*([proxy.note] if proxy.note else []), *_notes(members)]
     fit, fidelity, moved = None, None, None
     if options.fit or not options.settings:
         result, fit, fit_notes = _measure_fit(proxy, members, options, report)
@@ -89,7 +96,9 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
             log=log,
             report=report,
         )
-        notes += [f"{f.name} is left out: {f.cause}" for f in fidelity.failed]
+        other = "; a proxy of the workloads that run there can be compared with them"
+        runtimes = {e.name for e in options.settings if RUNTIME in e.in_process}
+        notes += [f"{f.name} is left out: {f.cause}{other if f.name in runtimes else ''}" for f in fidelity.failed]
     if changed := differences(proxy.spec.reference_environment, result.environment):
         notes.append(f"the proxy was made in another environment ({'; '.join(changed)})")
         moved = _moved(proxy, members, result)
@@ -105,6 +114,15 @@ def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result) -
     assert result.members is not None and result.proxy is not None
     here = [*(m.processes for m in result.members), result.proxy.processes]
     return moved_row(members, here, fit.summary.step_latency_s)
+
+
+def _notes(members: Sequence[SuiteMember]) -> list[str]:
+    replayed = [m for m in members if m.evidence == "replay"]
+    if not replayed:
+        return []
+    share = sum(m.weight for m in replayed)
+    names = ", ".join(m.name for m in replayed)
+    return [f"{share:.0%} of the suite is a replay of operators, weaker evidence than its models: {names}"]
 
 
 def _measure_fit(
