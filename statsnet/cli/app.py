@@ -22,6 +22,7 @@ from statsnet.cli import (
     cover,
     device,
     doctor,
+    explain,
     export,
     import_recording,
     listing,
@@ -31,6 +32,7 @@ from statsnet.cli import (
     run,
     show,
     synthesize,
+    update,
     validate,
 )
 from statsnet.errors import StatsNetError, shown
@@ -70,9 +72,11 @@ for command in (
     synthesize.synthesize,
     run.run,
     validate.validate,
+    explain.explain,
     compare.compare,
     report.report,
     cover.cover,
+    update.update,
     listing.list_,
     show.show,
     audit.audit,

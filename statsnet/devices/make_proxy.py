@@ -9,7 +9,7 @@ from pathlib import Path
 from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
 from statsnet.devices.other_devices import other_devices
-from statsnet.devices.recorded_bench import PREFIX, RecordedBench, is_recorded, recorded_device
+from statsnet.devices.recorded_bench import PREFIX, RecordedBench, RecordedDevice, is_recorded, recorded_device
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
 from statsnet.measure.cache import MeasurementCache
@@ -18,6 +18,7 @@ from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.database import CountsDB, ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.signatures.model import Environment
 from statsnet.synthesis.bench import Bench, BenchSetup
 from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.live_bench import LiveBench
@@ -47,43 +48,73 @@ class MakeOptions:
     stages: Stages = field(default_factory=Stages)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetDevice:
+    """The device that a proxy is made for, with its record if it is not here, and the database."""
+
+    options: MakeOptions
+    db: ProfilesDB
+    environment: Environment
+    recorded: RecordedDevice | None
+
+    @classmethod
+    def open(cls, options: MakeOptions) -> TargetDevice:
+        """Raises UsageError for a bad device, DeviceError if it is not there."""
+        db = ProfilesDB(options.profiles)
+        recorded = None
+        if is_recorded(options.device):
+            recorded = recorded_device(options.device.removeprefix(PREFIX), db, options.mode)
+        here = recorded.environment if recorded else measuring_environment(options.device)
+        return cls(options=options, db=db, environment=here, recorded=recorded)
+
+    def mix_of(self, text: str) -> Mix:
+        """The mix's signatures. Raises UsageError for a bad mix."""
+        here = fingerprint(self.environment)
+        if self.recorded and self.recorded.counted:
+            return counted_mix(text, self.db, here, self.options)
+        return resolve_mix(text, self.options.mode, self.db, environment=here)
+
+    def bench(self, mix: Mix) -> Bench:
+        """What measures blocks and networks for this mix."""
+        options, recorded, here = self.options, self.recorded, self.environment
+        setup = BenchSetup(
+            environment=here,
+            mode=options.mode,
+            dtype=common_dtype(mix),
+            device="cpu" if recorded else options.device,
+            cache=options.cache,
+            counters=options.counters,
+            elsewhere=other_devices(recorded, mix, self.db.path, options.without_devices) if recorded else None,
+            own_sizes=here["device"] == "cuda",
+            report=options.stages.report,
+            note=options.note,
+            effort=options.effort,
+            deadline=options.deadline,
+            stages=options.stages,
+        )
+        return RecordedBench(setup, recorded) if recorded else LiveBench(setup)
+
+
 def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:
     """The mix's signatures, and the device's bench. Raises UsageError for a bad mix or device, DeviceError if the
     device is not there."""
-    db = ProfilesDB(options.profiles)
-    recorded = None
-    if is_recorded(options.device):
-        recorded = recorded_device(options.device.removeprefix(PREFIX), db, options.mode)
-    here = recorded.environment if recorded else measuring_environment(options.device)
-    if recorded and recorded.counted:
-        mix = counted_mix(mix_text, db, fingerprint(here), options)
-    else:
-        mix = resolve_mix(mix_text, options.mode, db, environment=fingerprint(here))
-    setup = BenchSetup(
-        environment=here,
-        mode=options.mode,
-        dtype=common_dtype(mix),
-        device="cpu" if recorded else options.device,
-        cache=options.cache,
-        counters=options.counters,
-        elsewhere=other_devices(recorded, mix, db.path, options.without_devices) if recorded else None,
-        own_sizes=here["device"] == "cuda",
-        report=options.stages.report,
-        note=options.note,
-        effort=options.effort,
-        deadline=options.deadline,
-        stages=options.stages,
-    )
-    return mix, RecordedBench(setup, recorded) if recorded else LiveBench(setup)
+    device = TargetDevice.open(options)
+    mix = device.mix_of(mix_text)
+    return mix, device.bench(mix)
+
+
+def counts_in(dtype: str | None, db: ProfilesDB, options: MakeOptions) -> CountsDB:
+    """The database's sizes for accelerators, counted in this dtype."""
+    if dtype in (None, USUAL):
+        return CountsDB(db.path)
+    return CountsInDtype(db.path, str(dtype), options.cache, options.stages.report)
 
 
 def counted_mix(text: str, db: ProfilesDB, environment: str, options: MakeOptions) -> Mix:
     """The mix's signatures in the sizes for accelerators, in the dtype that is asked for, where the database has them
     all; else those that were measured. Raises UsageError for a bad mix or one of several dtypes."""
     dtype = dtype_asked(text, options.dtype)
-    counts = CountsDB(db.path)
-    if dtype not in (None, USUAL):
-        counts = CountsInDtype(db.path, str(dtype), options.cache, options.stages.report)
+    counts = counts_in(dtype, db, options)
     try:
         mix = resolve_mix(text, options.mode, counts, environment=environment)
     except UsageError:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from statsnet import workloads
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import UsageError
 from statsnet.evaluation.run_proxy import common_environment
 from statsnet.measure.control import Control, Job
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
-from statsnet.signatures import packed
-from statsnet.signatures.canonical import read_json
-from statsnet.signatures.database import default_profiles_dir
+from statsnet.signatures.database import default_profiles_dir, find_signatures
 from statsnet.signatures.documents import (
     Evidence,
     ProxySpec,
@@ -27,8 +24,7 @@ from statsnet.signatures.documents import (
     SpecMember,
     Subject,
 )
-from statsnet.signatures.model import KIND, Signature
-from statsnet.signatures.storage import load_signature
+from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import RUNTIME, Setting
 
@@ -79,6 +75,15 @@ class SuiteMember:
 
         Raises UsageError for a setting that a replay cannot follow.
         """
+        self.require_to_follow(setting)
+        label = f"{self.name} ({setting.name})"
+        control = Control(setting=setting, label=label, peak_bytes=self.peak_bytes)
+        if self.target is None:
+            return Job(self._replay(device), control)
+        return Job(TimeWorkload(model=self.model(spec), device=device, limits=limits), control)
+
+    def require_to_follow(self, setting: Setting) -> None:
+        """Raises UsageError for a setting that a replay cannot follow."""
         changed = [key for key in MODEL_SETTINGS if key in setting.in_process]
         if self.target is None and changed:
             raise UsageError(
@@ -86,11 +91,6 @@ class SuiteMember:
                 cause=f"its model is not at hand, and a replay does not follow '{changed[0]}'",
                 hint="leave that setting out, or register the model as a workload",
             )
-        label = f"{self.name} ({setting.name})"
-        control = Control(setting=setting, label=label, peak_bytes=self.peak_bytes)
-        if self.target is None:
-            return Job(self._replay(device), control)
-        return Job(TimeWorkload(model=self.model(spec), device=device, limits=limits), control)
 
     def _replay(self, device: str) -> ReplayOperators:
         assert self.signature is not None
@@ -122,32 +122,14 @@ def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteM
     return [_member(entry, signatures.get(entry.signature)) for entry in spec.mix]
 
 
-def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
-    """Signatures with these ids, in any file below the folders, packed or not; other files are passed over."""
-    signatures: dict[str, Signature] = {}
-    for folder in folders:
-        for path in _files(folder):
-            if len(signatures) == len(ids):
-                return signatures
-            try:
-                data = read_json(path)
-                wanted = data.get("kind") == KIND and data.get("id") in ids and data["id"] not in signatures
-                if wanted:
-                    signatures[data["id"]] = load_signature(path)
-            except FileFormatError:
-                continue
-    return signatures
-
-
-def _files(folder: Path) -> list[Path]:
-    """JSON files below a folder, packed or not; a file stands for itself."""
-    if not folder.is_dir():
-        return [folder]
-    paths = set(folder.rglob("*.json"))
-    for archive in folder.rglob(f"*{packed.ENDING}"):
-        with contextlib.suppress(FileFormatError):
-            paths.update(packed.files(archive))
-    return sorted(paths)
+def replay_notes(members: Sequence[SuiteMember]) -> list[str]:
+    """A note if any of the members is replayed."""
+    replayed = [m for m in members if m.evidence == "replay"]
+    if not replayed:
+        return []
+    share = sum(m.weight for m in replayed)
+    names = ", ".join(m.name for m in replayed)
+    return [f"{share:.0%} of the suite is a replay of operators, weaker evidence than its models: {names}"]
 
 
 def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:

@@ -11,7 +11,7 @@ from typing import Any
 from statsnet.environment import differences, fingerprint
 from statsnet.errors import UsageError
 from statsnet.evaluation.factors import Rounds, measure_fidelity, moved_row
-from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, suite_of, suite_result
+from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, replay_notes, suite_of, suite_result
 from statsnet.measure.control import Control, Job
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
@@ -78,7 +78,7 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
 def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> Result:
     members = suite_of(proxy.spec, options.profiles)
     log = RoundsLog(options.log_path, here=fingerprint(measuring_environment(options.device)))
-    notes = [*([proxy.note] if proxy.note else []), *_notes(members)]
+    notes = [*([proxy.note] if proxy.note else []), *replay_notes(members)]
     fit, fidelity, moved = None, None, None
     if options.fit or not options.settings:
         result, fit, fit_notes = _measure_fit(proxy, members, options, report)
@@ -114,15 +114,6 @@ def _moved(proxy: ProxyFolder, members: Sequence[SuiteMember], result: Result) -
     assert result.members is not None and result.proxy is not None
     here = [*(m.processes for m in result.members), result.proxy.processes]
     return moved_row(members, here, fit.summary.step_latency_s)
-
-
-def _notes(members: Sequence[SuiteMember]) -> list[str]:
-    replayed = [m for m in members if m.evidence == "replay"]
-    if not replayed:
-        return []
-    share = sum(m.weight for m in replayed)
-    names = ", ".join(m.name for m in replayed)
-    return [f"{share:.0%} of the suite is a replay of operators, weaker evidence than its models: {names}"]
 
 
 def _measure_fit(

@@ -48,8 +48,8 @@ def _moved(moved: Moved) -> Report:
     factors = [member.value for member in moved.members]
     columns = ("suite's factor", "proxy's factor", "error", "95 % interval", "single workloads")
     row = (
-        _factor(moved.suite_factor),
-        _factor(moved.proxy_factor),
+        factor_text(moved.suite_factor),
+        factor_text(moved.proxy_factor),
         signed_percent(moved.error.value),
         error_interval(moved.error),
         f"{min(factors):.3g}× to {max(factors):.3g}×",
@@ -112,8 +112,8 @@ def _fidelity(fidelity: Fidelity) -> Report:
     rows = [
         (
             row.name,
-            _factor(row.suite_factor),
-            _factor(row.proxy_factor),
+            factor_text(row.suite_factor),
+            factor_text(row.proxy_factor),
             signed_percent(row.error.value),
             error_interval(row.error),
             percent(row.suite_noise),
@@ -134,7 +134,7 @@ def _certainty(rounds: int, half_width: float | None) -> str:
     return f"{times}: the least certain factor is known to ±{percent(half_width)}."
 
 
-def _factor(interval: Interval) -> str:
+def factor_text(interval: Interval) -> str:
     value, low, high = interval.value, interval.low, interval.high
     if low is None or high is None or high > TOO_WIDE * value:
         return f"{value:.3g}×"

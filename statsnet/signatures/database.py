@@ -5,8 +5,10 @@ The folder of a domain may be packed: `<environment>/<domain>.zip` (packed.py).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -14,7 +16,7 @@ from typing import get_args
 import statsnet
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures import packed
-from statsnet.signatures.canonical import read_text, write_bytes_atomically
+from statsnet.signatures.canonical import read_json, read_text, write_bytes_atomically
 from statsnet.signatures.kinds import KINDS
 from statsnet.signatures.model import KIND, Mode, Signature
 from statsnet.signatures.storage import load_signature
@@ -146,3 +148,31 @@ class CountsDB(ProfilesDB):
     @property
     def entries(self) -> tuple[ProfileEntry, ...]:
         return self.counts
+
+
+def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
+    """Signatures with these ids, in any file below the folders, packed or not; other files are passed over."""
+    signatures: dict[str, Signature] = {}
+    for folder in folders:
+        for path in _files(folder):
+            if len(signatures) == len(ids):
+                return signatures
+            try:
+                data = read_json(path)
+                wanted = data.get("kind") == KIND and data.get("id") in ids and data["id"] not in signatures
+                if wanted:
+                    signatures[data["id"]] = load_signature(path)
+            except FileFormatError:
+                continue
+    return signatures
+
+
+def _files(folder: Path) -> list[Path]:
+    """JSON files below a folder, packed or not; a file stands for itself."""
+    if not folder.is_dir():
+        return [folder]
+    paths = set(folder.rglob("*.json"))
+    for archive in folder.rglob(f"*{packed.ENDING}"):
+        with contextlib.suppress(FileFormatError):
+            paths.update(packed.files(archive))
+    return sorted(paths)

@@ -209,12 +209,12 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
             path=entry.path,
             environment=environment,
         )
-        _add(members, member)
+        add_member(members, member)
     called: dict[str, str] = {}
     for request, path in files:
         member = _member_of_file(path, request.weight, mode, environment)
         called[request.name] = member.name
-        _add(members, member)
+        add_member(members, member)
     title = ",".join(f"{called.get(r.name, r.name)}:{r.weight:.3g}" for r in requests)
     return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode, title=title)
 
@@ -309,7 +309,7 @@ def _member_of_file(path: Path, weight: float, mode: str, environment: str | Non
     return MixMember(name=name, weight=weight, signature=signature, source="file", path=path, environment=environment)
 
 
-def _add(members: list[MixMember], new: MixMember) -> None:
+def add_member(members: list[MixMember], new: MixMember) -> None:
     """Another size of a workload that is there has its id in its name; the weights of one signature are added up."""
     for i, member in enumerate(members):
         if member.signature == new.signature:

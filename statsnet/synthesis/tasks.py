@@ -40,6 +40,7 @@ from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
 from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock, single_block
+from statsnet.workloads.settings import convert_module, record, wrap_step
 
 NOTHING = BlockPart(operators=(), framework_s=0.0)
 """Of a block that does not run: nothing can be made of it."""
@@ -198,8 +199,8 @@ class NetworkTrace(WithSignature):
 
 @dataclass(frozen=True, kw_only=True)
 class TraceNetwork(CountableTask[NetworkTrace]):
-    """Measures the network in a folder in the same way as workloads; if a reference network's folder is given, beside
-    that network. With `network_sha256`, it refuses any other source."""
+    """Measures the network in a folder in the same way as workloads, operator by operator; if a reference network's
+    folder is given, beside that network. With `network_sha256`, it refuses any other source."""
 
     folder: str
     dtype: str
@@ -212,8 +213,8 @@ class TraceNetwork(CountableTask[NetworkTrace]):
         device = environment.select(self.device)
         begin = time.perf_counter()
         network = load_network(self.folder, sha256=self.network_sha256)
-        proxy = network.build(device)
-        step = network.make_step(proxy, device)
+        proxy = convert_module(context.setting, network.build(device))
+        step = wrap_step(context.setting, network.make_step(proxy, device), device)
         build_s = time.perf_counter() - begin
         reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
         trace = trace_step(
@@ -228,12 +229,14 @@ class TraceNetwork(CountableTask[NetworkTrace]):
         )
         if reference:
             reference.look()
+        described = environment.describe(self.device)
+        described["settings"] |= record(context.setting)
         signature = build_signature(
             [trace],
             mode=network.MODE,
             dtype=self.dtype,
             memory=memory_record(proxy, [], step, device=device),
-            environment=environment.describe(self.device),
+            environment=described,
             power=drawn_by(step, self.device) if device == "cuda" else None,
         )
         launches = launches_of([trace], [1.0])

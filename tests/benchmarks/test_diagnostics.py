@@ -9,24 +9,12 @@ import torch
 from torch.nn.functional import conv2d
 
 from benchmarks.diagnostics.block_size import BlockRow, families_of, print_motifs
-from benchmarks.diagnostics.error_by_kernel import _print, merge_times
 from benchmarks.diagnostics.forked_processes import ForkedRow, spread
 from benchmarks.diagnostics.forked_processes import summed_up as forked_against_fresh
 from benchmarks.diagnostics.onednn_primitives import primitives_s, step_times_s
 from benchmarks.diagnostics.repeatability import differences, summed_up
 from statsnet.measure.rounds_log import Logged, RoundsLog
 from statsnet.signatures.timing import Timing
-
-
-def test_shares_and_own_factors_add_up_to_the_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """The suite's factor is 1.6, the proxy's 2.0: for its shares alone it would be 1.5."""
-    suite = merge_times([{"a": (1.0, 2.0)}, {"b": (1.0, 1.0)}], [0.6, 0.4])
-    _print(suite, {"a": (0.5, 1.5), "c": (0.5, 0.5)})
-    title, _, *rows, total = capsys.readouterr().out.splitlines()
-    assert title == "suite 1.600, proxy 2.000, error +25.0%"
-    assert [row.split()[0] for row in rows] == ["c", "b", "a"]
-    assert total.split()[-2:] == ["-0.100", "+0.500"]
-
 
 LOG = """onednn_verbose,v1,info,oneDNN v3.7.1 (commit 1)
 onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::a,,,16x64x3x3,0.25

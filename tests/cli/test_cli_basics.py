@@ -18,7 +18,10 @@ from statsnet.cli import app, main, output
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
 
-COMMANDS = ("profile", "synthesize", "run", "validate", "compare", "list", "show", "cache", "doctor", "report", "cover")
+COMMANDS = (
+    "profile", "synthesize", "run", "validate", "explain", "compare", "list", "show", "cache", "doctor", "report",
+    "cover", "update",
+)  # fmt: skip
 
 
 def test_version_and_help_come_without_torch(cli: Cli) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from statsnet.errors import FileFormatError
-from statsnet.evaluation.suite import find_signatures
 from statsnet.signatures import packed
 from statsnet.signatures.canonical import read_json
-from statsnet.signatures.database import ProfilesDB, default_profiles_dir, pack
+from statsnet.signatures.database import ProfilesDB, default_profiles_dir, find_signatures, pack
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature, save_signature

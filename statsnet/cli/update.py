@@ -1,0 +1,128 @@
+"""`statsnet update`: a proxy made anew, with members added or removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from statsnet.cli import json_option, options, output
+from statsnet.deadline import Deadline
+from statsnet.errors import UsageError
+from statsnet.progress import Stages
+from statsnet.synthesis.effort import EFFORTS, NORMAL
+
+if TYPE_CHECKING:
+    from statsnet.proxy.folder import ProxyFolder
+
+
+@json_option.command(short_help="Make a proxy anew with workloads added or removed.")
+@click.argument("proxy")
+@click.option(
+    "--add", "added", multiple=True, metavar="NAME:SHARE",
+    help="A signature file, workload or domain, and its share of the new mix: new.json:0.1; may be repeated.",
+)  # fmt: skip
+@click.option("--remove", "removed", multiple=True, metavar="NAME", help="A member to leave out; may be repeated.")
+@click.option("--budget", type=options.Duration(), metavar="TIME", help="Step time of the new one (as before).")
+@click.option(
+    "--effort",
+    type=click.Choice(tuple(EFFORTS)),
+    default=NORMAL.name,
+    show_default=True,
+    help="How much is measured, as in synthesize.",
+)
+@click.option("--within", type=options.Duration(), metavar="TIME", help="End after about this time.")
+@click.option(
+    "--device", metavar="NAME", help="cpu, cuda, cuda:N or recorded:NAME (default: the kind that it was made for)."
+)
+@options.counters
+@options.profiles
+@click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the new one (default: PROXY is replaced).")
+def update(
+    proxy: str,
+    added: tuple[str, ...],
+    removed: tuple[str, ...],
+    budget: float | None,
+    effort: str,
+    within: float | None,
+    device: str | None,
+    counters: str,
+    profiles: str | None,
+    folder: str | None,
+    json_path: str | None,
+) -> None:
+    """Make PROXY anew from the signatures of its members, with some added or removed.
+
+    The members are found by the ids in spec.json, among --profiles and the signatures that come with StatsNet.
+    Those that stay keep the proportions of their weights. What was measured before is not measured again.
+    Without --add and --remove the same mix is used, as after an upgrade or on another machine.
+
+    Example: statsnet update my-proxy --add new.json:0.1 -o my-new-proxy
+    """
+    from statsnet.signatures.mix_change import MixChange, parse_addition
+
+    deadline = Deadline.after(within)
+    change = MixChange(added=tuple(parse_addition(text) for text in added), removed=removed)
+    from statsnet.devices.counted_dtypes import USUAL
+    from statsnet.devices.make_proxy import MakeOptions, TargetDevice
+    from statsnet.devices.update_proxy import update_proxy
+    from statsnet.evaluation.updated import updated
+    from statsnet.measure.patience import PATIENCE
+    from statsnet.proxy.folder import open_proxy
+    from statsnet.proxy.spec import check_output, write_proxy
+
+    json_option.check_no_input(json_path, [proxy, *(a.name for a in change.added)])
+    old = open_proxy(proxy)
+    if old.note and folder is None:
+        raise UsageError(
+            f"'{proxy}' would be replaced, but its network.py was changed by hand",
+            hint="-o DIR writes the new proxy elsewhere",
+        )
+    change.staying(old.spec.mix)  # wrong names are reported before the device is looked at
+    if profiles is not None and not Path(profiles).is_dir():
+        raise UsageError(f"there is no folder '{profiles}'", hint="give the folder that holds the signatures")
+    before = old.fit()
+    device = device or _made_for(old)
+    recorded = device.startswith("recorded:")
+    if not recorded:
+        options.require_device(device)
+    options.check_counters(counters, device)
+    path = Path(folder or proxy)
+    output.check_folder(path.parent)
+    check_output(path)
+    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(path.resolve()):
+        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{path}'")
+    notes: list[str] = []
+    with output.progress() as show:
+        stages = Stages(show, deadline)
+        wanted = MakeOptions(
+            mode=old.spec.mode,
+            device=device,
+            dtype=old.spec.dtype if recorded and old.spec.dtype != USUAL else None,
+            profiles=Path(profiles) if profiles else None,
+            counters=counters,
+            note=notes.append,
+            effort=EFFORTS[effort],
+            deadline=deadline,
+            stages=stages,
+        )
+        made = update_proxy(old.spec, change, TargetDevice.open(wanted), budget)
+    write_proxy(made, path)
+    output.print_notes(notes)
+    from statsnet.reporting.stages import stages_table
+    from statsnet.reporting.updated import updated_report
+
+    found = updated(str(path), old.spec, before, made)
+    times = stages_table(stages.spent_s, stages.total_s, PATIENCE.spent_s)
+    output.deliver(found.to_dict(), json_path, lambda: [*updated_report(found), times])
+    if json_path != output.STDOUT:
+        output.print_written(path)
+
+
+def _made_for(proxy: ProxyFolder) -> str:
+    """The device that a proxy was made for: of this kind here, or a recorded one."""
+    environment, fit = proxy.spec.reference_environment, proxy.fit()
+    if fit is not None and fit.recorded is not None:
+        return f"recorded:{environment.get('device_name')}"
+    return str(environment.get("device") or "cpu")

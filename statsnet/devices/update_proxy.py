@@ -1,0 +1,131 @@
+"""A proxy made anew: from the signatures that its spec pins, less some members, plus others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from statsnet.devices.make_proxy import TargetDevice, counts_in
+from statsnet.environment import fingerprint, slug
+from statsnet.errors import UsageError
+from statsnet.proxy.spec import Proxy
+from statsnet.signatures.database import ProfilesDB, find_signatures
+from statsnet.signatures.documents import ProxySpec, SpecMember
+from statsnet.signatures.mix import Mix, MixMember, add_member
+from statsnet.signatures.mix_change import MixChange
+from statsnet.signatures.model import Signature
+from statsnet.synthesis.problem import Design, ProxyRequest, prepare
+from statsnet.synthesis.synthesize import finish
+from statsnet.workloads.dtypes import MIXED
+
+NAMED = 3
+"""Most members that a note or an error names."""
+
+
+def update_proxy(spec: ProxySpec, change: MixChange, device: TargetDevice, budget_s: float | None = None) -> Proxy:
+    """The proxy for the changed mix, with the seed, the notes and (by default) the budget of the old one. What the
+    cache holds is not measured again.
+
+    Raises UsageError as `changed_mix` does, else as `make_proxy.synthesize`.
+    """
+    mix = changed_mix(spec, change, device)
+    request = ProxyRequest(
+        mix_text="", title=mix.title, notes=spec.notes, seed=spec.seed, budget_s=budget_s or spec.budget_s
+    )
+    return finish(prepare(mix, device.bench(mix), request, Design(seed=spec.seed)))
+
+
+def changed_mix(spec: ProxySpec, change: MixChange, device: TargetDevice) -> Mix:
+    """The new mix. Members that stay have the signatures that the spec pins.
+
+    Raises UsageError as `MixChange.staying` and `resolve_mix` do, and for members whose signatures are not found;
+    FileFormatError for a damaged file.
+    """
+    stay = change.staying(spec.mix)
+    signatures = _signatures([m for m, _ in stay], spec, device)
+    members = [
+        MixMember(
+            name=m.name,
+            weight=weight,
+            signature=signature,
+            source="database",
+            path=Path(),
+            environment=fingerprint(device.environment),
+        )
+        for (m, weight), signature in zip(stay, signatures, strict=True)
+    ]
+    for added in change.added:
+        for member in device.mix_of(f"{added.name}:1").members:
+            add_member(members, replace(member, weight=added.share * member.weight))
+    title = _title(spec, change, members)
+    return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=spec.mode, title=title)
+
+
+def _title(spec: ProxySpec, change: MixChange, members: Sequence[MixMember]) -> str:
+    """What the old one was called, and what has changed; of files it names no path."""
+    old = {m.name for m in spec.mix}
+    new = [f"{m.name}:{m.weight:.3g}" for m in members if m.name not in old]
+    without = [f"without {', '.join(change.removed)}"] if change.removed else []
+    return ", ".join([spec.title, *without, *([f"with {', '.join(new)}"] if new else [])])
+
+
+def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDevice) -> list[Signature]:
+    """The signatures that are pinned: of any file in the folder of profiles, else of the database by name.
+
+    One that was measured while the proxy was made is in no file. The signature of that name and those sizes stands for
+    it: measured here, it is the same workload, and the cache may still hold that measurement.
+    """
+    found: dict[str, Signature] = {}
+    if (profiles := device.options.profiles) is not None:
+        found = find_signatures({m.signature for m in members}, [profiles])
+    chosen = [(m, found.get(m.signature) or _named(m, spec, device)) for m in members]
+    if missing := [m for m, signature in chosen if signature is None]:
+        raise UsageError(
+            f"there is no signature of {_listed([m.name for m in missing])}",
+            cause=f"no file has the id {missing[0].signature[:19]}..., nor its name and sizes",
+            hint=f"--profiles DIR names the folder that holds it; --remove {missing[0].name} leaves it out, and --add "
+            "FILE:SHARE takes another signature of it",
+        )
+    if others := [m.name for m, signature in chosen if signature is not None and signature.id != m.signature]:
+        device.options.note(
+            f"{_listed(others)}: what was measured when the proxy was made is in no file; a signature of the same name "
+            "and sizes takes its place"
+        )
+    return [signature for _, signature in chosen if signature is not None]
+
+
+def _named(member: SpecMember, spec: ProxySpec, device: TargetDevice) -> Signature | None:
+    """The pinned signature among those of the member's name, else one of the same sizes; None where there is none. Of
+    several, one that was measured in the device's environment is preferred."""
+    name, here = member.name.partition("@")[0], slug(device.environment)
+    like = None
+    for db in _databases(spec, device):
+        for entry in sorted(db.find(name, spec.mode), key=lambda e: e.environment != here):
+            signature = entry.load()
+            if signature.id == member.signature:
+                return signature
+            if like is None and _is_like(signature, member, spec):
+                like = signature
+    return like
+
+
+def _databases(spec: ProxySpec, device: TargetDevice) -> list[ProfilesDB]:
+    """Where signatures are looked for by name, in this order."""
+    dbs = [device.db, *([ProfilesDB()] if device.options.profiles is not None else [])]
+    if device.recorded and device.recorded.counted:
+        return [*(counts_in(spec.dtype, db, device.options) for db in dbs), *dbs]
+    return dbs
+
+
+def _is_like(signature: Signature, member: SpecMember, spec: ProxySpec) -> bool:
+    if signature.dtype not in (spec.dtype, MIXED):
+        return False
+    preset = signature.workload.preset if signature.workload else None
+    pairs = (signature.batch, member.batch), (preset, member.preset), (signature.optimizer, member.optimizer)
+    return all(ours == theirs for ours, theirs in pairs if theirs is not None)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *more])
