@@ -37,7 +37,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
      "times and rates"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
     (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
-    (r"towers", "the network, which is derived from the mix"),
+    (r"towers|(.*\.)?simulation(\.|$)", "the network, which is derived from the mix"),
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, layers, options, output, simulators
 from statsnet.deadline import Deadline
 from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import StatsNetError, UsageError
@@ -75,6 +75,13 @@ if TYPE_CHECKING:
     help="With a device that tables recorded: count the members in this dtype.",
 )
 @options.counters
+@click.option(
+    "--macs",
+    metavar="N",
+    help="A proxy for simulators: scaled layers of so many multiply-adds in all. Nothing is measured.",
+)
+@layers.scaling("With --macs")
+@layers.reference
 @options.profiles
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
@@ -92,6 +99,10 @@ def synthesize(
     device: str,
     dtype: str | None,
     counters: str,
+    macs: str | None,
+    quantum: int | None,
+    signed: bool,
+    reference: str,
     profiles: str | None,
     seed: int,
     folder: str | None,
@@ -110,15 +121,23 @@ def synthesize(
     deadline = Deadline.after(within)
     searching = trials is not None or time_limit is not None
     _check_together(searching, resume, fresh)
+    simulators.check_options(macs)
     asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
     mode = asked.mode
+    path = Path(folder or f"proxy-{default_name(asked)}{'-training' if mode == 'training' else ''}")
+    if macs is not None:
+        json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, False)])
+        simulators.synthesize_for_simulators(
+            mix, mode, macs, quantum=quantum, signed=signed, reference=reference, profiles=profiles, seed=seed,
+            path=path, title=asked.name, notes=asked.notes, json_path=json_path,
+        )  # fmt: skip
+        return
     recorded = device.startswith("recorded:")
     check_recorded(recorded, dtype=dtype, searching=searching, fresh=fresh)
     json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, recorded)])
     check_counters(counters, device)
     if not recorded:
         require_device(device)
-    path = Path(folder or f"proxy-{default_name(asked)}{'-training' if mode == 'training' else ''}")
     output.check_folder(path.parent)
     from statsnet.devices.make_proxy import MakeOptions, search_proxy
     from statsnet.devices.make_proxy import synthesize as make
@@ -128,8 +147,7 @@ def synthesize(
     from statsnet.synthesis.search import SearchLimits
 
     check_output(path)
-    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(path.resolve()):
-        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{path}'")
+    json_option.check_not_within(json_path, path)
     notes: list[str] = []
     request = ProxyRequest(
         mix_text=mix,

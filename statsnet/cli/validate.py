@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     metavar="S,...",
     help="Compare time factors under these, a comma between two and a + within one: threads=1, onednn=sse41, "
     "mkl=compatible, aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium, compile=inductor, "
-    "runtime=onnxruntime, runtime=openvino; on a GPU also graphs=cuda.",
+    "runtime=onnxruntime, runtime=openvino, runtime=iree; on a GPU also graphs=cuda.",
 )
 @click.option(
     "--resume", "log_path", metavar="FILE",

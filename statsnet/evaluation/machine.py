@@ -27,6 +27,7 @@ EXTRAS = {
     "pictures": ("matplotlib",),
     "report": ("plotly",),
     "runtimes": ("onnx", "onnxscript", "onnxruntime", "openvino"),
+    "iree": ("iree",),
     "scenarios": ("mlcommons_loadgen", "mlperf_loadgen"),
 }
 """The modules that each extra of the package brings."""

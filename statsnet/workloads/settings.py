@@ -39,7 +39,7 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "layout": {"channels_last": "channels_last"},
     "compile": {"inductor": "inductor"},
     "graphs": {"cuda": "cuda"},
-    RUNTIME: {name: name for name in ("onnxruntime", "openvino", "openvino-bf16")},
+    RUNTIME: {name: name for name in ("onnxruntime", "openvino", "openvino-bf16", "iree")},
 }
 """Key -> value for each word. These are switched inside the process."""
 
