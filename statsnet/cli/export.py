@@ -26,7 +26,7 @@ _MACS, _QUANTUM = "50M", 32
 )  # fmt: skip
 @click.option("-o", "--output", "folder", required=True, metavar="DIR", help="Folder for the files.")
 @click.option(
-    "--layers", type=click.Choice(("distinct", "scaled")), default="distinct", show_default=True,
+    "--layers", type=options.Choice(("distinct", "scaled")), default="distinct", show_default=True,
     help="Each distinct layer at full size, or a few that were made smaller.",
 )  # fmt: skip
 @click.option("--macs", metavar="N", help=f"With scaled layers: multiply-adds of all of them (default {_MACS}).")
@@ -35,7 +35,7 @@ _MACS, _QUANTUM = "50M", 32
     help=f"With scaled layers: dims are multiples of this (default {_QUANTUM}).",
 )  # fmt: skip
 @click.option(
-    "--reference", type=click.Choice(("roofline", "measured")), default="roofline", show_default=True,
+    "--reference", type=options.Choice(("roofline", "measured")), default="roofline", show_default=True,
     help="Whose time the weights of a mix share: of 100 TFLOP/s and 1 TB/s, or of where the members were measured.",
 )  # fmt: skip
 @click.option("--bit-widths", is_flag=True, help="With onnx-shapes: give products their elements' bits, for ZigZag.")
