@@ -66,8 +66,11 @@ def first_line(error: BaseException) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "", most: int = 2) -> str:
-    """A hint: the known words that are nearest to a mistyped one, at most so many; `otherwise` where none is near."""
-    near = difflib.get_close_matches(word, dict.fromkeys(known), n=most, cutoff=0.55)
+    """A hint: the known words that are nearest to a mistyped one, or begin with it, at most so many; `otherwise` where
+    there is none."""
+    words = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word, words, n=most, cutoff=0.55)
+    near += [each for each in words if len(word) > 1 and each.startswith(word) and each not in near][: most - len(near)]
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 

@@ -28,7 +28,8 @@ _DEVICES = {0: "CPU", 1: "GPU"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSteps:
-    """How many steps a trace holds, the median of their seconds, and the operators and kernels of all of them."""
+    """How many steps a trace holds, the median of their seconds, and the events of operators and the kernels
+    of all of them."""
 
     count: int
     step_s: float

@@ -21,6 +21,8 @@ from statsnet.reporting.pictures import COLOURS
 LONGEST_LABEL = 44
 """Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
 ROW_PX, ROOM_PX = 26, 110
+NARROW = 0.01
+"""Stretches of a smaller part of a timeline are drawn without an edge."""
 MOST_POINTS = 400
 """Of a cloud of points; the table behind it has the first SHOWN_ROWS."""
 SHOWN_ROWS = 40
@@ -189,6 +191,11 @@ def timeline(
     by_name: dict[str, list[Stretch]] = {}
     for each in stretches:
         by_name.setdefault(each.name, []).append(each)
+    narrow = NARROW * max((each.start + each.length for each in stretches), default=0.0)
+    # An edge would hide what is narrow.
+    edges_px = {
+        name: [0.5 if each.length > narrow else 0 for each in of_one] for name, of_one in by_name.items()
+    }
     traces = [
         {
             "type": "bar",
@@ -197,7 +204,7 @@ def timeline(
             "base": [each.start for each in of_one],
             "x": [each.length for each in of_one],
             "y": [each.row for each in of_one],
-            "marker": {"color": COLOURS[number % len(COLOURS)], "line": {"width": 0.5, "color": "#ffffff"}},
+            "marker": {"color": COLOURS[number % len(COLOURS)], "line": {"color": "#ffffff", "width": edges_px[name]}},
             **_hover([each.shown for each in of_one]),
         }
         for number, (name, of_one) in enumerate(by_name.items())
