@@ -70,4 +70,6 @@ def _described(recorded: Recorded) -> str:
     if recorded.python_share is not None:
         return f"{took}, {recorded.python_share:.0%} of it in Python: open it at https://www.speedscope.app"
     kernels = f" and {steps.kernels / steps.count:.4g} kernels" if steps.kernels else ""
-    return f"{took}, {steps.operators / steps.count:.4g} operator events{kernels} each: open it at https://ui.perfetto.dev"
+    return (
+        f"{took}, {steps.operators / steps.count:.4g} operator events{kernels} each: open it at https://ui.perfetto.dev"
+    )

@@ -84,6 +84,7 @@ PROFILE = ("profile", "model.py:make", "--trace")
         ((*PROFILE, "t.json", "--device", "meta"), "--trace was given for counting"),
         ((*PROFILE, "t.json", "--setting", "runtime=openvino"), "was given for a profile"),
         (("profile", "--mix", "cv:1", "-o", "db", "--trace", "t.json"), "--trace and --mix were both given"),
+        (("run", "p", "--scenario", "offline", "--trace", "t.json"), "--trace does not go with --scenario"),
         (("run", "p", "--trace", "p/spec.json"), "would be overwritten"),
         (("run", "p", "--trace", "t.json", "--json", "t.json"), "was given twice"),
         (("run", "p", "--trace", "t.json", "--setting", "runtime=onnxruntime"), "sees nothing of another runtime"),

@@ -193,9 +193,7 @@ def timeline(
         by_name.setdefault(each.name, []).append(each)
     narrow = NARROW * max((each.start + each.length for each in stretches), default=0.0)
     # An edge would hide what is narrow.
-    edges_px = {
-        name: [0.5 if each.length > narrow else 0 for each in of_one] for name, of_one in by_name.items()
-    }
+    edges_px = {name: [0.5 if each.length > narrow else 0 for each in of_one] for name, of_one in by_name.items()}
     traces = [
         {
             "type": "bar",
