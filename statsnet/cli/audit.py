@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from statsnet.cli import json_option, output
+from statsnet.cli import json_option, options, output
 from statsnet.signatures.levels import LEVELS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def audit(
 
 @json_option.command(short_help="Make a signature tell less.")
 @click.argument("file")
-@click.option("--level", type=click.Choice(LEVELS[1:]), required=True, help="How much the new file tells.")
+@click.option("--level", type=options.Choice(LEVELS[1:]), required=True, help="How much the new file tells.")
 @click.option("-o", "--output", "path", metavar="FILE", required=True, help="Where to write the new signature.")
 def coarsen(file: str, level: str, path: str, json_path: str | None) -> None:
     """Write the signature in FILE at a level that tells less. There is no way back.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("-o", "--output", "folder", required=True, metavar="DIR", help="Folder for the files.")
 @click.option(
-    "--layers", "layer_mode", type=click.Choice(("distinct", "sampled", "scaled")), default="distinct",
+    "--layers", "layer_mode", type=options.Choice(("distinct", "sampled", "scaled")), default="distinct",
     show_default=True,
     help="Each distinct layer at full size, some of them, or a few that were made smaller.",
 )  # fmt: skip

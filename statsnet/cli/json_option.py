@@ -38,7 +38,8 @@ class JsonCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = self._parsed(ctx, args)
-        output.check_file(ctx.params["json_path"], or_stdout=True)
+        if not ctx.resilient_parsing:  # as a shell's completion does
+            output.check_file(ctx.params["json_path"], or_stdout=True)
         return rest
 
     def _parsed(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -8,14 +8,26 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.database import MODES
 from statsnet.signatures.gpu import COUNTING
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS
 from statsnet.units import parse_duration_s
 
-mode = click.option(
-    "--mode", type=click.Choice(MODES), default="inference", show_default=True, help="What a step does."
-)
+
+class Choice(click.Choice[str]):
+    """One of some words; a mistyped one is told the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if not (hint := did_you_mean(str(value), self.choices)):
+                raise
+            raise UsageError(error.format_message().rstrip("."), hint=hint) from error
+
+
+mode = click.option("--mode", type=Choice(MODES), default="inference", show_default=True, help="What a step does.")
 MIX = "NAME:WEIGHT,...|FILE"
 MIX_HELP = "Domains, workloads or signature files; or a YAML file that lists them."
 profiles = click.option(
@@ -28,7 +40,7 @@ seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )
 level = click.option(
-    "--level", type=click.Choice(LEVELS), default=DEFAULT_LEVEL, show_default=True,
+    "--level", type=Choice(LEVELS), default=DEFAULT_LEVEL, show_default=True,
     help="How much the file tells: full is for use inside; coarse hides exact sizes.",
 )  # fmt: skip
 trust = click.option(
@@ -56,7 +68,7 @@ class Duration(click.ParamType[float]):
 
 counters = click.option(
     "--counters",
-    type=click.Choice(COUNTING),
+    type=Choice(COUNTING),
     default="auto",
     show_default=True,
     help="Hardware counters of a GPU: where Nsight Compute gives them, or an error, or none.",

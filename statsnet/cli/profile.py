@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, options, output, trace
 from statsnet.environment.at_hand import check_counters
 from statsnet.errors import UsageError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--preset", metavar="NAME", help="A named size of the workload (default: small).")
 @click.option("--optimizer", metavar="NAME", help="In training, instead of the workload's own.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="An argument of the factory.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="An argument of the factory.")
 @click.option(
     "--setting", metavar="S+...",
     help="How the step is to be run, as in run --setting: threads=1, dtype=bfloat16, compile=inductor, "
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     "--check", is_flag=True,
     help="Compare a step's counts with torch's FlopCounterMode and profiler; exit code 1 if they do not agree.",
 )  # fmt: skip
+@trace.option
 @click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
 def profile(
     workload: str | None,
@@ -52,13 +53,14 @@ def profile(
     dtype: str | None,
     preset: str | None,
     optimizer: str | None,
-    settings: tuple[str, ...],
+    assignments: tuple[str, ...],
     setting: str | None,
     counters: str,
     level: Level,
     seed: int,
     min_time_s: float | None,
     check: bool,
+    trace_path: str | None,
     path: str | None,
     json_path: str | None,
 ) -> None:
@@ -70,13 +72,22 @@ def profile(
     With --mix its members are profiled that have no signature of this machine yet, into a folder that
     `statsnet synthesize --profiles DIR` reads. Each member's sizes stand in the mix's file.
 
+    --trace records three steps more, apart from the measuring: Perfetto shows operators, kernels, phases and modules in
+    time. Such a file is not for sharing.
+
     Under torchrun all processes run the step together, and the first one's signature is written.
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
     _check_arguments(workload, mix)
-    if not check or path is not None or json_path is not None:
+    if not (check or trace_path) or path is not None or json_path is not None:
         output.check_signature_output(path, json_path)
+    if trace_path is not None and device == "meta":
+        raise UsageError(
+            "--trace was given for counting",
+            cause="nothing runs on fake tensors",
+            hint="leave out --trace or --device meta",
+        )
     if check and (mix is not None or device == "meta"):
         raise UsageError(
             f"--check was given with {'--mix' if mix else '--device meta'}",
@@ -85,6 +96,7 @@ def profile(
         )
     if mix is None:
         output.check_file(path)
+    trace.check(trace_path, path, json_path)
     _check_counting(counters, device)
     if mix is not None:
         from statsnet.cli.profile_mix import profile_mix
@@ -95,7 +107,7 @@ def profile(
         )  # fmt: skip
         return
     assert workload is not None
-    overrides = dict(_assignment(text) for text in settings)
+    overrides = dict(_assignment(text) for text in assignments)
     if ":" not in workload and not workload.endswith(".py"):
         from statsnet.workloads import get
 
@@ -112,18 +124,21 @@ def profile(
     )  # fmt: skip
     if check and not _check_counts(model, device):
         raise SystemExit(1)
-    if path is None and json_path is None:
-        return
-    task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
     control = Control(**options.given(setting=None if setting is None else setting_of_profile(setting, device)))
-    # Under torchrun one process cannot make a step alone, which is what counting takes.
-    counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
-    with beside_reference(task) as task, output.progress() as show:
-        signature, notes = profiled_signature(task, counting, control=control, report=show)
-    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
-        return
-    output.print_notes(notes)
-    write_signature(signature, path, json_path, level=level)
+    if path is not None or json_path is not None:
+        task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
+        # Under torchrun one process cannot make a step alone, which is what counting takes.
+        counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
+        with beside_reference(task) as task, output.progress() as show:
+            signature, notes = profiled_signature(task, counting, control=control, report=show)
+        if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
+            return
+        output.print_notes(notes)
+        write_signature(signature, path, json_path, level=level)
+    if trace_path is not None:
+        from statsnet.profiling.step_recording import RecordWorkload
+
+        trace.write(trace_path, RecordWorkload(model=model, device=device), control, trace.OF_A_MODEL)
 
 
 def write_signature(signature: Signature, path: str | None, json_path: str | None, *, level: Level) -> None:

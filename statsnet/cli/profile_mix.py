@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from statsnet.signatures.model import Level, Signature
 
 _OF_ONE_WORKLOAD = {
-    "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "settings": "--set",
-    "setting": "--setting", "json_path": "--json",
+    "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "assignments": "--set",
+    "setting": "--setting", "json_path": "--json", "trace_path": "--trace",
 }  # fmt: skip
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long.")
 @click.option(
     "--effort",
-    type=click.Choice(tuple(EFFORTS)),
+    type=options.Choice(tuple(EFFORTS)),
     default=NORMAL.name,
     show_default=True,
     help="How much is measured: quick one network, once; normal until it is good or rounds gain nothing; thorough six.",
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 @options.device(recorded=True)
 @click.option(
     "--dtype",
-    type=click.Choice(("float32", "bfloat16", "float16")),
+    type=options.Choice(("float32", "bfloat16", "float16")),
     help="With a device that tables recorded: count the members in this dtype.",
 )
 @options.counters

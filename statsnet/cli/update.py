@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--budget", type=options.Duration(), metavar="TIME", help="Step time of the new one (as before).")
 @click.option(
     "--effort",
-    type=click.Choice(tuple(EFFORTS)),
+    type=options.Choice(tuple(EFFORTS)),
     default=NORMAL.name,
     show_default=True,
     help="How much is measured, as in synthesize.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import os
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from statsnet.display import Displayed
-from statsnet.errors import UsageError
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.database import MODES, ProfileEntry, ProfilesDB
 from statsnet.signatures.mix_file import FileMember, is_mix_file, load_mix_file
 from statsnet.signatures.model import Measurement, Signature
@@ -276,8 +275,7 @@ def _unknown(name: str, db: ProfilesDB) -> UsageError:
     if not known:
         hint = "profile a workload first, or give the path of a signature file"
         return UsageError(f"'{name}' is not known", cause=f"there are no profiles in '{db.path}'", hint=hint)
-    near = difflib.get_close_matches(name, dict.fromkeys(known), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known domains: {', '.join(db.domains)}"
+    hint = did_you_mean(name, known, otherwise=f"known domains: {', '.join(db.domains)}", most=3)
     return UsageError(f"'{name}' is no domain, workload or signature file", hint=hint)
 
 
