@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from statsnet.signatures.documents import Characteristic, Fit, FitSummary
+from statsnet.signatures.documents import Characteristic, Fit, FitSummary, Uncovered
 from statsnet.signatures.rounding import PRIVATE_DIGITS, in_steps, rounded
 
 OF_THE_PROXY = frozenset(
@@ -30,8 +30,13 @@ def without_fingerprints(fit: Fit) -> Fit:
             figures[f"{name}_error"] = _ratio(found[name]) - 1.0
     if "launches_per_s_ratio" in figures:
         figures["launches_per_s_ratio"] = _ratio(found["launches_per_s"])
-    uncovered = fit.uncovered and tuple(replace(u, share=rounded(u.share, PRIVATE_DIGITS)) for u in fit.uncovered)
+    uncovered = fit.uncovered and tuple(map(_rounded_cover, fit.uncovered))
     return replace(fit, characteristics=rows, summary=replace(fit.summary, **figures), uncovered=uncovered)
+
+
+def _rounded_cover(cover: Uncovered) -> Uncovered:
+    fits = cover.fits_from_s and rounded(cover.fits_from_s, PRIVATE_DIGITS)
+    return replace(cover, share=rounded(cover.share, PRIVATE_DIGITS), fits_from_s=fits)
 
 
 def _rounded(row: Characteristic) -> Characteristic:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel, Histogram, Power
-from statsnet.signatures.model import Measurement
+from statsnet.signatures.model import Measurement, ReferenceTime
 
 SOURCES = ("profile", "replay", "recording")
 """From the best evidence; a sum is as good as its worst part."""
@@ -56,7 +56,18 @@ def summed_measurement(parts: Sequence[Measurement], begins: Sequence[int]) -> M
         gpu=_summed_gpu(parts, begins, mean),
         unmatched_calls=_sum_of_known([m.unmatched_calls for m in parts]),
         recording_s=_sum_of_known([m.recording_s for m in parts]),
+        reference=_reference([m.reference for m in parts], [m.latency_s / total_s for m in parts]),
     )
+
+
+def _reference(parts: Sequence[ReferenceTime | None], shares: Sequence[float]) -> ReferenceTime | None:
+    """One speed for all: brought to another by it, the sum is what the parts are together, each brought there by its
+    own. `shares` are of the time. None if they were not timed beside one network."""
+    known = [part for part in parts if part is not None and part.latency_s > 0]
+    if len(known) < len(parts) or len({part.network for part in known}) > 1:
+        return None
+    paces = math.fsum(share / part.latency_s for part, share in zip(known, shares, strict=True))
+    return ReferenceTime(network=known[0].network, latency_s=1 / paces)
 
 
 def _times(factor: float, value: float | None) -> float | None:

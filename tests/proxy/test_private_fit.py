@@ -34,7 +34,7 @@ def exact_fit() -> Fit:
         **asdict(summary(WANTED, ACHIEVED)), suite_latency_s=0.0123456789, step_latency_s=0.00123456789,
         proxy_coverage=0.987654321,
     )  # fmt: skip
-    uncovered = (Uncovered(kernel_class="x", share=0.0123456789, has_candidate=False),)
+    uncovered = (Uncovered(kernel_class="x", share=0.0123456789, has_candidate=True, fits_from_s=0.0123456789),)
     rows = tuple(characteristics(WANTED, ACHIEVED))
     return Fit(spec=KEYED, environment={}, characteristics=rows, summary=figures, uncovered=uncovered)
 
@@ -56,7 +56,7 @@ def test_what_was_asked_for_has_three_digits() -> None:
     assert memory.target == 2**27
     assert (told.summary.suite_latency_s, told.summary.proxy_coverage) == (0.0123, 0.988)
     assert told.summary.step_latency_s == 0.00123456789
-    assert told.uncovered == (Uncovered(kernel_class="x", share=0.0123, has_candidate=False),)
+    assert told.uncovered == (Uncovered(kernel_class="x", share=0.0123, has_candidate=True, fits_from_s=0.0123),)
 
 
 @pytest.mark.parametrize("name", ["flops_per_s", "bytes_per_s"])

@@ -21,7 +21,7 @@ from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.mix import Mix, MixMember
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew
+from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, ReferenceTime, Signature, Skew
 from statsnet.signatures.storage import load_signature, save_signature
 from statsnet.signatures.target import target_of, target_of_mix
 
@@ -112,6 +112,7 @@ def contents(signature: Signature) -> dict[str, Any]:
         found |= {f"{number} {name}": value for name, value in rest.items() if isinstance(value, float)}
         found[f"{number} latency"], found[f"{number} where"] = measurement.latency_s, measurement.fingerprint
         found |= flat(f"{number} gpu", plain(measurement.gpu))
+        found |= flat(f"{number} reference", plain(measurement.reference))
     return found | plain(signature.memory) | {
         name: getattr(signature, name)
         for name in ("mode", "dtype", "batch", "optimizer", "level", "aggregated", "shape_variants")
@@ -168,6 +169,31 @@ def test_elsewhere_it_takes_as_much_longer_as_the_suite_does(members: list[tuple
     here, there = added(*members).measurements
     wanted = sum(w * s.measurements[1].latency_s / s.measurements[0].latency_s for s, w in members)
     assert there.latency_s / here.latency_s == pytest.approx(wanted / sum(w for _, w in members))
+
+
+@settings(max_examples=20, deadline=None)
+@given(MEMBERS, st.lists(st.floats(0.5, 2.0), min_size=4, max_size=4), st.floats(0.5, 2.0))
+def test_one_speed_stands_for_the_members_speeds(
+    members: list[tuple[Signature, float]], speeds: list[float], now: float
+) -> None:
+    """Brought to another speed by the aggregate's reference network, it takes what the members take there."""
+    beside = [(with_reference(s, r), w) for (s, w), r in zip(members, speeds, strict=False)]
+    here = added(*beside).measurements[0]
+    assert here.reference is not None
+    steps = [w / s.measurements[0].latency_s for s, w in members]
+    times = [s.measurements[0].latency_s * now / r for (s, _), r in zip(members, speeds, strict=False)]
+    wanted = sum(k * t for k, t in zip(steps, times, strict=True)) / sum(steps)
+    assert here.latency_s * now / here.reference.latency_s == pytest.approx(wanted)
+    first = sum(w for _, w in members[:2])
+    assert_equal(added((added(*beside[:2]), first), *beside[2:]), added(*beside))
+    assert added(*beside[1:], members[0]).measurements[0].reference is None
+
+
+def with_reference(signature: Signature, latency_s: float) -> Signature:
+    reference = ReferenceTime(network="sha256:" + "0" * 64, latency_s=latency_s)
+    return dataclasses.replace(
+        signature, measurements=tuple(dataclasses.replace(m, reference=reference) for m in signature.measurements)
+    )
 
 
 A = signature_of((4.0, 0.0, 2.0, 1.0), (0.006, 0.0, 0.002, 0.001), 0.001)
