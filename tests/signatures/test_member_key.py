@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from statsnet.errors import FileFormatError
-from statsnet.evaluation.suite import find_signatures
-from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.database import ProfilesDB, find_signatures
 from statsnet.signatures.member_key import KEY_BYTES, key_beside, key_file, key_of, keyed
 from statsnet.signatures.mix import MixMember, resolve_mix, shared_names
 from statsnet.signatures.model import Signature
