@@ -27,8 +27,8 @@ _HINT = "name a signature, a result or a proxy's folder"
 
 
 def audit_path(path: Path) -> list[AuditedFile]:
-    """Audit a file, or all JSON files of a folder, packed ones too, and the keys there. In a folder, a file that can not
-    be checked is named as a problem, and the others are audited all the same.
+    """Audit a file, or all JSON files of a folder, packed ones too, and the keys there. In a folder, a file that can
+    not be checked is named as a problem, and the others are audited all the same.
 
     Raises UsageError for a folder that holds no file of StatsNet, FileFormatError for a file that can not be read or is
     none of ours.
