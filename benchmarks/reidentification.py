@@ -72,7 +72,7 @@ def _all_trials(chosen: argparse.Namespace) -> list[TrialRow]:
     batches = [int(text) for text in chosen.batches.split(",")]
     rows: list[TrialRow] = []
     for family in chosen.families.split(","):
-        counted = {batch: _family(family, batch, held_out=chosen.held_out) for batch in {LIBRARY_BATCH, *batches}}
+        counted = {batch: family_of(family, batch, held_out=chosen.held_out) for batch in {LIBRARY_BATCH, *batches}}
         for level in LEVELS:
             library = {name: coarsen(s, level, cost_of) for name, s in counted[LIBRARY_BATCH].items()}
             for batch in batches:
@@ -81,7 +81,7 @@ def _all_trials(chosen: argparse.Namespace) -> list[TrialRow]:
     return rows
 
 
-def _family(family: str, batch: int, *, held_out: bool = False) -> dict[str, Signature]:
+def family_of(family: str, batch: int, *, held_out: bool = False) -> dict[str, Signature]:
     depths, widths = (look_alikes.HELD_OUT if held_out else look_alikes.FAMILIES)[family]
     signatures = {}
     for depth in depths:

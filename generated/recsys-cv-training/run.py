@@ -28,6 +28,11 @@ ALLOCATOR_ENV = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 ALLOCATOR_LIBRARIES = ("tcmalloc", "jemalloc", "mimalloc")
+# What glibc reads (mallopt(3)). Anybody may set others, whose names can say anything.
+ALLOCATOR_VARIABLES = (
+    "MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST", "MALLOC_CHECK_", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_PERTURB_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_",
+)
 # Environment variables that change speed; only those that are set enter a record.
 SETTINGS = (
     "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
@@ -107,7 +112,7 @@ def describe_machine() -> dict[str, Any]:
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     variables = sorted(os.environ.items())
-    allocator = {k: v for k, v in variables if re.fullmatch(r"MALLOC_[A-Z_]+=\d+", f"{k}={v}")}
+    allocator = {k: v for k, v in variables if k in ALLOCATOR_VARIABLES and re.fullmatch(r"[0-9]+", v)}
     for library in ALLOCATOR_LIBRARIES:
         if library in os.environ.get("LD_PRELOAD", ""):
             allocator["library"] = library

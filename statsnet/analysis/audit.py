@@ -12,7 +12,8 @@ from typing import Any
 from statsnet.errors import StatsNetError
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.coarse import FEWEST_IN_A_MOTIF, MEMORY_STEP
-from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.data_counts import has_exact_count
+from statsnet.signatures.model import Cluster, Signature, Skew
 from statsnet.signatures.order import canonical_order
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, is_binned_count, rounded, without_order
@@ -21,7 +22,7 @@ Arguments = Callable[[str, Sequence[Any]], list[Any]]
 """The arguments of an operator with its values made coarse (profiling.coarse_scalars)."""
 
 _REVEALS: tuple[tuple[str, str], ...] = (
-    (r"(kind|schema_version|level|counts\.flops_per_multiply_add)$", "what kind of file it is"),
+    (r"(kind|schema_version|level|aggregated|counts\.flops_per_multiply_add)$", "what kind of file it is"),
     (r"(id|.*\.signature|spec|subject\.id|network_sha256)$", "which file it is, as a hash of its content"),
     (r"(.*\.)?(environment|reference_environment)(\.|$)", "device, software and settings"),
     (r"workload\.|(.*\.)?members?(\[\])?$|.*members\[\]$|(mix|members)\[\]\.(name|preset)$|title$|notes$", "names"),
@@ -77,6 +78,12 @@ def audited(name: str, data: Mapping[str, Any], problems: Sequence[str] = ()) ->
     )
 
 
+def audited_key(name: str) -> AuditedFile:
+    """The key of a private signature, which has no place in what is shared."""
+    problem = "with it, this signature's ids in proxies can be computed: keep it to yourself"
+    return AuditedFile(name=name, kind="the key of a signature", level=None, rows=(), problems=(problem,))
+
+
 def problems_of_signature(signature: Signature, coarse: Arguments | None = None) -> list[str]:
     """What a signature tells that its level does not allow. `coarse` is how operators' arguments ought to look."""
     try:
@@ -90,6 +97,10 @@ def problems_of_signature(signature: Signature, coarse: Arguments | None = None)
         ought = coarse(cluster.op, cluster.args)
         if list(cluster.args) != (list(map(binned_argument, ought)) if signature.level == "coarse" else ought):
             found.append(f"counts.clusters[{i}].args: a value is exact that may only be told roughly ({cluster.op})")
+    digits = 1 if signature.level == "coarse" else 2
+    for i, cluster in enumerate(clusters):
+        if cluster.skew is not None and not _is_rounded(cluster.skew, digits):
+            found.append(f"counts.clusters[{i}].skew: it has more than {digits} digits")
     if signature.level == "full":
         return found
     if canonical_order(clusters) != list(range(len(clusters))):
@@ -97,16 +108,25 @@ def problems_of_signature(signature: Signature, coarse: Arguments | None = None)
     for i, cluster in enumerate(clusters):
         if any(without_order(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
             found.append(f"counts.clusters[{i}]: a list of tensors stands in an order that may be that of layers")
+        if has_exact_count(cluster):
+            found.append(f"counts.clusters[{i}]: a count that data decided is exact ({cluster.op})")
     return [*found, *(_not_coarse(signature) if signature.level == "coarse" else ())]
 
 
+def _is_rounded(skew: Skew, digits: int) -> bool:
+    shares = (skew.distinct_share, skew.top1pct_share)
+    return all(share == rounded(share, digits) for share in shares) and skew.zipf == round(skew.zipf, 1)
+
+
 def _not_coarse(signature: Signature) -> Iterator[str]:
-    """Where a coarse signature has more digits than its level allows."""
+    """Where a coarse signature has more digits than its level allows. An aggregate's counts and times are weighted sums
+    of its members', which have no more."""
+    is_sum = signature.aggregated is not None
     for i, cluster in enumerate(signature.clusters):
         place = f"counts.clusters[{i}]"
         if any(binned_argument(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
             yield f"{place}: a size is exact"
-        if not is_binned_count(cluster.calls):
+        if not (is_sum or is_binned_count(cluster.calls)):
             yield f"{place}.calls: a count is exact"
         if not _follows_from_sizes(cluster):
             yield f"{place}: its work is told more exactly than its sizes are"
@@ -115,15 +135,15 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         yield "counts.memory: a size is exact"
     if any(n is not None and n != in_steps(n, 2) for n in (signature.batch, signature.shape_variants)):
         yield "batch or counts.shape_variants: a size is exact"
-    for i, motif in enumerate(signature.motifs):
+    for i, motif in enumerate(() if is_sum else signature.motifs):
         if not is_binned_count(motif.count) or (motif.count < FEWEST_IN_A_MOTIF and len(motif.clusters) > 1):
             yield f"counts.motifs[{i}]: it is rare, or counted exactly"
     for i, measurement in enumerate(signature.measurements):
         times = (*measurement.step_latency_s, *measurement.cluster_time_s, measurement.framework_time_s)
-        if any(map(_has_more_digits, times)) or measurement.warmup_latency_s:
+        if (not is_sum and any(map(_has_more_digits, times))) or measurement.warmup_latency_s:
             yield f"measurements[{i}]: times have more than two digits"
         kernels = measurement.gpu.kernels if measurement.gpu else ()
-        if any(k.grid or k.block or _has_more_digits(k.time_s) for k in kernels):
+        if any(k.grid or k.block or (not is_sum and _has_more_digits(k.time_s)) for k in kernels):
             yield f"measurements[{i}].gpu.kernels: grids, blocks or exact times"
 
 

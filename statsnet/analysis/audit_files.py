@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from statsnet.analysis.audit import Arguments, AuditedFile, audited, problems_of_signature, problems_of_texts
+from statsnet.analysis.audit import (
+    Arguments,
+    AuditedFile,
+    audited,
+    audited_key,
+    problems_of_signature,
+    problems_of_texts,
+)
 from statsnet.errors import FileFormatError, OtherFileError, UsageError
+from statsnet.signatures import member_key, packed
 from statsnet.signatures.canonical import read_json
+from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.kinds import FILES, KINDS, MAX_BYTES, SEARCH_FILES
 from statsnet.signatures.model import KIND
 from statsnet.signatures.storage import load_document, load_fit, load_signature, load_spec
@@ -16,8 +27,8 @@ _HINT = "name a signature, a result or a proxy's folder"
 
 
 def audit_path(path: Path) -> list[AuditedFile]:
-    """Audit a file, or all JSON files of a folder. In a folder, a file that can not be checked is named as a problem,
-    and the others are audited all the same.
+    """Audit a file, or all JSON files of a folder, packed ones too, and the keys there. In a folder, a file that can
+    not be checked is named as a problem, and the others are audited all the same.
 
     Raises UsageError for a folder that holds no file of StatsNet, FileFormatError for a file that can not be read or is
     none of ours.
@@ -26,17 +37,30 @@ def audit_path(path: Path) -> list[AuditedFile]:
         return [audit_file(path, str(path))]
     if (path / "spec.json").is_file():
         return _audit_proxy(path)
-    paths = sorted(p for p in path.rglob("*.json") if p.is_file())
-    files = [_audited_or_why_not(p, str(p.relative_to(path))) for p in paths]
+    files = [_audited_or_why_not(p, str(p.relative_to(path))) for p in sorted(_files(path))]
     if not any(file.rows for file in files):
         found = "; ".join(problem for file in files[:2] for problem in file.problems)
         raise UsageError(f"'{path}' holds no files of StatsNet", cause=found, hint=_HINT)
     return files
 
 
+def _files(folder: Path) -> set[Path]:
+    """JSON files below a folder, packed ones and keys; an archive that is none of ours stands for itself."""
+    endings = (".json", ".json.gz", member_key.ENDING)
+    found = {p for ending in endings for p in folder.rglob(f"*{ending}") if p.is_file()}
+    for archive in folder.rglob(f"*{packed.ENDING}"):
+        try:
+            found.update(p for p in packed.files(archive) if p.name.endswith(endings))
+        except FileFormatError:
+            found.add(archive)
+    return found
+
+
 def audit_file(path: Path, name: str) -> AuditedFile:
     """Audit one file, which reports call `name`. Raises FileFormatError if it is damaged or none of ours."""
-    data = read_json(path, max_bytes=MAX_BYTES)
+    if path.name.endswith(member_key.ENDING):
+        return audited_key(name)
+    data = _unpacked(path) if path.suffix == ".gz" else read_json(path, max_bytes=MAX_BYTES)
     kind = str(data.get("kind"))
     if kind == KIND:
         signature = load_signature(path)
@@ -46,6 +70,18 @@ def audit_file(path: Path, name: str) -> AuditedFile:
     elif not kind.startswith("statsnet."):
         raise OtherFileError(f"'{path}' is no file of StatsNet", hint=_HINT)
     return audited(name, data, problems_of_texts(data))
+
+
+def _unpacked(path: Path) -> dict[str, Any]:
+    """The object in a packed JSON file, as devices are. Raises FileFormatError."""
+    try:
+        data = json.loads(read_unpacked(path, most=MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise FileFormatError(f"'{path}' is not valid JSON", cause=cause) from error
+    if not isinstance(data, dict):
+        raise FileFormatError(f"'{path}' does not hold an object", cause=f"it holds a {type(data).__name__}")
+    return data
 
 
 def _audited_or_why_not(path: Path, name: str) -> AuditedFile:

@@ -14,6 +14,7 @@ import click
 
 from statsnet import __version__
 from statsnet.cli import (
+    aggregate,
     audit,
     cache,
     characterize,
@@ -81,6 +82,7 @@ for command in (
     show.show,
     audit.audit,
     audit.coarsen,
+    aggregate.aggregate,
     characterize.characterize,
     map.map_,
     device.device,

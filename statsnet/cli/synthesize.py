@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -124,7 +125,7 @@ def synthesize(
     simulators.check_options(macs)
     asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
     mode = asked.mode
-    path = Path(folder or f"proxy-{default_name(asked)}{'-training' if mode == 'training' else ''}")
+    path = Path(folder or _default_folder(asked, profiles))
     if macs is not None:
         json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, False)])
         simulators.synthesize_for_simulators(
@@ -196,14 +197,26 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
         output.print_written(path)
 
 
-def default_name(asked: Asked) -> str:
-    """What the default folder is called by: the short form, or the name in a mix's file."""
-    from statsnet.signatures.mix import mix_slug
+def default_name(asked: Asked, shared: Mapping[str, str] = MappingProxyType({})) -> str:
+    """What the default folder is called by: the short form, or the name in a mix's file. `shared` are the names of
+    signature files' members: a folder that is passed on must not say what its owner calls them."""
+    from statsnet.signatures.mix import mix_requests, mix_slug
     from statsnet.signatures.mix_file import is_mix_file
 
-    if not is_mix_file(asked.mix):
-        return mix_slug(asked.mix)
-    return mix_slug(asked.name.replace("/", "-")) or mix_slug(Path(asked.mix).stem) or "mix"
+    in_file = is_mix_file(asked.mix)
+    if in_file and (named := mix_slug(asked.name.replace("/", "-"))):
+        return named
+    if shared:
+        return mix_slug(",".join(f"{shared.get(r.name, r.name)}:{r.weight:.3g}" for r in mix_requests(asked.mix)))
+    return mix_slug(Path(asked.mix).stem if in_file else asked.mix) or "mix"
+
+
+def _default_folder(asked: Asked, profiles: str | None) -> str:
+    from statsnet.signatures.database import ProfilesDB
+    from statsnet.signatures.mix import shared_names
+
+    name = default_name(asked, shared_names(asked.mix, asked.mode, ProfilesDB(profiles)))
+    return f"proxy-{name}{'-training' if asked.mode == 'training' else ''}"
 
 
 def _check_together(searching: bool, resume: bool, fresh: bool) -> None:

@@ -52,6 +52,7 @@ def changed_mix(spec: ProxySpec, change: MixChange, device: TargetDevice) -> Mix
             source="database",
             path=Path(),
             environment=fingerprint(device.environment),
+            keyed_id=m.signature if signature.is_private else None,
         )
         for (m, weight), signature in zip(stay, signatures, strict=True)
     ]
@@ -84,10 +85,11 @@ def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDe
         raise UsageError(
             f"there is no signature of {_listed([m.name for m in missing])}",
             cause=f"no file has the id {missing[0].signature[:19]}..., nor its name and sizes",
-            hint=f"--profiles DIR names the folder that holds it; --remove {missing[0].name} leaves it out, and --add "
-            "FILE:SHARE takes another signature of it",
+            hint=f"--profiles DIR names the folder that holds it (a private one with its key, FILE.key); --remove "
+            f"{missing[0].name} leaves it out, and --add FILE:SHARE takes another signature of it",
         )
-    if others := [m.name for m, signature in chosen if signature is not None and signature.id != m.signature]:
+    known = {m.signature for m, signature in chosen if signature is not None and signature.id == m.signature}
+    if others := [m.name for m, _ in chosen if m.signature not in known | found.keys()]:
         device.options.note(
             f"{_listed(others)}: what was measured when the proxy was made is in no file; a signature of the same name "
             "and sizes takes its place"

@@ -14,6 +14,7 @@ from statsnet.environment.identity import differences, fingerprint, slug
 from statsnet.environment.record import (
     ALLOCATOR_ENV,
     ALLOCATOR_LIBRARIES,
+    ALLOCATOR_VARIABLES,
     ISA_FLAGS,
     SETTINGS,
     TORCH_SETTINGS,
@@ -25,6 +26,7 @@ from statsnet.errors import DeviceError
 __all__ = [
     "ALLOCATOR_ENV",
     "ALLOCATOR_LIBRARIES",
+    "ALLOCATOR_VARIABLES",
     "ISA_FLAGS",
     "SETTINGS",
     "STEP_SETTINGS",

@@ -139,7 +139,7 @@ def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
         raise UsageError(
             f"the member '{entry.name}' can not be measured",
             cause=f"no such workload is registered, and no profile has the id {entry.signature[:19]}...",
-            hint="name the folder that holds its signature with --profiles, or install its model",
+            hint="name the folder of its signature and its key (FILE.key) with --profiles, or install its model",
         )
     # A spec may lack these two.
     optimizer = entry.optimizer or (signature.optimizer if signature else None)

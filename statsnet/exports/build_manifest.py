@@ -38,6 +38,7 @@ class _Part:
     steps: float
     cluster_time_s: tuple[float | None, ...]
     environment: str | None = None
+    keyed_id: str | None = None
 
 
 def manifest_of_signature(
@@ -57,7 +58,10 @@ def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE, clock: Clock |
             cause=f"{len(mix.environments)} environments cannot share one device's time",
             hint="--reference roofline needs no measurements; --environment or --profiles chooses others",
         )
-    parts = [_part(m.name, m.weight, m.signature, m.measurement, reference, clock) for m in mix.members]
+    parts = [
+        replace(_part(m.name, m.weight, m.signature, m.measurement, reference, clock), keyed_id=m.keyed_id)
+        for m in mix.members
+    ]
     return _manifest(parts, mix.title, "one second of the mix on the reference device", reference)
 
 
@@ -192,5 +196,6 @@ def _layer(found: _Found) -> Layer:
 
 def _member(part: _Part) -> ManifestMember:
     signature = part.signature
-    return ManifestMember(name=part.name, weight=part.weight, signature=signature.id, mode=signature.mode,
-                          batch=signature.batch, latency_s=part.latency_s, steps=part.steps)  # fmt: skip
+    return ManifestMember(name=part.name, weight=part.weight, signature=part.keyed_id or signature.id,
+                          mode=signature.mode, batch=signature.batch, latency_s=part.latency_s,
+                          steps=part.steps)  # fmt: skip

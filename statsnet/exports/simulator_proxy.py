@@ -55,7 +55,7 @@ def simulator_proxy(
         seed=seed,
         budget_s=None,
         reference_environment=environment or {},
-        mix=tuple(spec_member(m.name, m.weight, times[m.name] or 0.0, m.signature) for m in mix.members),
+        mix=tuple(spec_member(m.name, m.weight, times[m.name] or 0.0, m.signature, m.keyed_id) for m in mix.members),
         towers=tuple(SpecTower(blocks=(_block(layer.products[0]),)) for layer in scaled.layers),
         level=level_of([m.signature for m in mix.members]),
         simulation=Simulation(

@@ -18,6 +18,7 @@ from statsnet.blocks.base import with_tuples
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
+from statsnet.proxy.private_fit import without_fingerprints
 from statsnet.proxy.readme import proxy_readme
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.simulator_readme import simulator_readme
@@ -39,7 +40,7 @@ from statsnet.signatures.documents import (
 from statsnet.signatures.kinds import FILES, SEARCH_FILES
 from statsnet.signatures.levels import finest
 from statsnet.signatures.model import Level, Signature
-from statsnet.signatures.rounding import rounded
+from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.storage import load_fit, load_spec, save
 from statsnet.signatures.target import Target
 from statsnet.units import plural
@@ -79,7 +80,7 @@ class Proxy:
         """Content of fit.json."""
         measurement, spec = self.signature.measurements[0], self.spec
         assert spec.budget_s is not None
-        return Fit(
+        fit = Fit(
             spec=spec.id,
             network_sha256=sha256_of(source_of(spec)),
             environment=spec.reference_environment,
@@ -104,6 +105,7 @@ class Proxy:
             recorded=self.evidence,
             uncovered=self.coverage.uncovered,
         )
+        return without_fingerprints(fit) if self.target.is_private else fit
 
 
 def make_spec(
@@ -130,7 +132,7 @@ def make_spec(
         seed=seed,
         budget_s=budget_s,
         reference_environment=environment,
-        mix=tuple(spec_member(m.name, m.weight, m.latency_s, m.signature) for m in target.members),
+        mix=tuple(spec_member(m.name, m.weight, m.latency_s, m.signature, m.keyed_id) for m in target.members),
         level=level_of([m.signature for m in target.members]),
         towers=tuple(
             SpecTower(
@@ -176,14 +178,18 @@ def source_of(spec: ProxySpec) -> str:
 
 def level_of(signatures: Sequence[Signature]) -> Level | None:
     """Of those that do not ship with StatsNet, the level of the one that tells most; None if all of them ship."""
-    private = [s.level for s in signatures if s.workload is None]
+    private = [s.level for s in signatures if s.is_private]
     return finest(private) if private else None
 
 
-def spec_member(name: str, weight: float, latency_s: float, signature: Signature) -> SpecMember:
-    """What pins a member. Of one that does not ship with StatsNet, its signature alone says what it is."""
+def spec_member(
+    name: str, weight: float, latency_s: float, signature: Signature, keyed_id: str | None = None
+) -> SpecMember:
+    """What pins a member. Of one that does not ship with StatsNet, its keyed id alone says what it is."""
     if signature.workload is None:
-        return SpecMember(name=name, weight=weight, signature=signature.id, latency_s=rounded(latency_s, 3))
+        return SpecMember(
+            name=name, weight=weight, signature=keyed_id or signature.id, latency_s=rounded(latency_s, PRIVATE_DIGITS)
+        )
     return SpecMember(
         name=name,
         weight=weight,

@@ -64,7 +64,12 @@ def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str
 def title_of(signature: Signature) -> str:
     """`cv/resnet50, inference, float32, preset small, batch 4`"""
     preset = signature.workload.preset if signature.workload else None
-    parts = [signature.name or "a workload without a public name", signature.mode, signature.dtype]
+    unnamed = (
+        f"a mean step of {signature.aggregated} signatures"
+        if signature.aggregated
+        else "a workload without a public name"
+    )
+    parts = [signature.name or unnamed, signature.mode, signature.dtype]
     if preset:
         parts.append(f"preset {preset}")
     if signature.batch is not None:

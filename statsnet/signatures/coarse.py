@@ -53,7 +53,7 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
     binned = replace(signature, clusters=tuple(map(_binned_sizes, signature.clusters)))
     binned = merge(binned, folded(binned, 0.0))
     counts = _Counts.of([c.calls for c in binned.clusters])
-    clusters = (_with_work(replace(c, calls=counts.binned(c.calls)), cost_of) for c in binned.clusters)
+    clusters = (with_work(replace(c, calls=counts.binned(c.calls)), cost_of) for c in binned.clusters)
     binned = replace(binned, clusters=tuple(clusters))
     groups = folded(binned, rare)
     few = merge(binned, groups)
@@ -121,25 +121,28 @@ def _binned_skew(skew: Skew) -> Skew:
     )
 
 
-def _with_work(cluster: Cluster, cost_of: CostOf) -> Cluster:
+def with_work(cluster: Cluster, cost_of: CostOf) -> Cluster:
     """The work that follows from the cluster's sizes. Where no formula fits, that which was known, in steps."""
     if cluster.flops is None and cluster.bytes_moved is None:
         return cluster
     work = cost_of(cluster.op, cluster.args, cluster.outputs)
     if work is None:
-        return _binned_mean(cluster)
+        return _binned_work(cluster)
     return replace(cluster, flops=work.flops, bytes_read=work.bytes_read, bytes_written=work.bytes_written)
 
 
 def _binned_mean(cluster: Cluster) -> Cluster:
     """Calls and work of a cluster that stands for several."""
+    calls = float(in_steps(cluster.calls, 2)) if cluster.calls >= 1 else rounded(cluster.calls, 1)
+    return replace(_binned_work(cluster), calls=calls)
 
+
+def _binned_work(cluster: Cluster) -> Cluster:
     def binned(value: float | None) -> float | None:
         return None if value is None else half_octave(round(value))
 
     return replace(
         cluster,
-        calls=float(in_steps(cluster.calls, 2)) if cluster.calls >= 1 else rounded(cluster.calls, 1),
         flops=binned(cluster.flops),
         bytes_read=binned(cluster.bytes_read),
         bytes_written=binned(cluster.bytes_written),

@@ -18,6 +18,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures import packed
 from statsnet.signatures.canonical import read_json, read_text, write_bytes_atomically
 from statsnet.signatures.kinds import KINDS
+from statsnet.signatures.member_key import key_beside, keyed
 from statsnet.signatures.model import KIND, Mode, Signature
 from statsnet.signatures.storage import load_signature
 
@@ -151,20 +152,29 @@ class CountsDB(ProfilesDB):
 
 
 def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
-    """Signatures with these ids, in any file below the folders, packed or not; other files are passed over."""
+    """Signatures with these ids, or keyed ids, in any file below the folders, packed or not; other files are passed
+    over."""
     signatures: dict[str, Signature] = {}
     for folder in folders:
         for path in _files(folder):
             if len(signatures) == len(ids):
                 return signatures
             try:
-                data = read_json(path)
-                wanted = data.get("kind") == KIND and data.get("id") in ids and data["id"] not in signatures
-                if wanted:
-                    signatures[data["id"]] = load_signature(path)
+                for known in (ids & _ids_in(path)) - signatures.keys():
+                    signatures[known] = load_signature(path)
             except FileFormatError:
                 continue
     return signatures
+
+
+def _ids_in(path: Path) -> set[str]:
+    """The id of the signature in a file and, if its key stands beside it, its keyed id. Raises FileFormatError for a
+    file that is damaged."""
+    data = read_json(path)
+    if data.get("kind") != KIND or not isinstance(data.get("id"), str):
+        return set()
+    key = key_beside(path)
+    return {data["id"], keyed(data["id"], key)} if key is not None else {data["id"]}
 
 
 def _files(folder: Path) -> list[Path]:

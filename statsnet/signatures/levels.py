@@ -1,7 +1,8 @@
 """How much a signature tells: `full`, `statistical`, `coarse`. A file can be made to tell less, never more.
 
 full         every cluster with its exact sizes, and motifs
-statistical  exact sizes; no order but that within motifs; rare clusters folded into others
+statistical  exact sizes, but for counts that data decide (data_counts.py); no order but that within motifs; rare
+             clusters folded into others
 coarse       sizes in half octaves, counts in steps, and work, times and memory of these (coarse.py)
 """
 
@@ -13,6 +14,7 @@ from typing import get_args
 
 from statsnet.errors import UsageError
 from statsnet.signatures.coarse import CostOf, as_coarse
+from statsnet.signatures.data_counts import with_told_counts
 from statsnet.signatures.merging import folded, merge
 from statsnet.signatures.model import Cluster, Level, Signature
 from statsnet.signatures.order import in_canonical_order
@@ -32,6 +34,11 @@ def finest(levels: Sequence[Level]) -> Level:
     return min(levels, key=LEVELS.index, default="full")
 
 
+def coarsest(levels: Sequence[Level]) -> Level:
+    """The level of the one that tells least; `full` for none."""
+    return max(levels, key=LEVELS.index, default="full")
+
+
 def coarsen(signature: Signature, level: Level, cost_of: CostOf) -> Signature:
     """The signature at a level. `cost_of` gives the work of an operator's call (profiling.costs), from which that of
     coarse sizes follows. Raises UsageError for a level that tells more than the signature's."""
@@ -43,7 +50,9 @@ def coarsen(signature: Signature, level: Level, cost_of: CostOf) -> Signature:
         )
     if level == signature.level:
         return signature
-    told = replace(signature, level=level, clusters=tuple(map(_without_order, signature.clusters)))
+    told = replace(
+        signature, level=level, clusters=tuple(map(_without_order, with_told_counts(signature.clusters, cost_of)))
+    )
     if level == "coarse":
         return in_canonical_order(as_coarse(told, RARE[level], cost_of))
     return in_canonical_order(merge(told, folded(told, RARE[level])))

@@ -34,6 +34,8 @@ def _merged(clusters: Sequence[Cluster]) -> Cluster:
 
     def per_call(of: Callable[[Cluster], float | None]) -> float | None:
         values = [(c.calls, of(c)) for c in clusters]
+        if len({value for _, value in values}) == 1:
+            return values[0][1]
         known = [n * value for n, value in values if value is not None]
         return math.fsum(known) / calls if len(known) == len(values) else None
 

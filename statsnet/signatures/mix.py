@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 from statsnet.display import Displayed
 from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.database import MODES, ProfileEntry, ProfilesDB
+from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix_file import FileMember, is_mix_file, load_mix_file
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.storage import load_signature
@@ -68,8 +69,9 @@ class MixRequest:
 class MixMember:
     """A signature and its share of device time; `source` tells where it came from.
 
-    A user's file is named by its workload if that ships with StatsNet, else by its id, never by its path.
-    `environment` is the fingerprint of the environment that was asked for.
+    A user's file is named by its workload if that ships with StatsNet, else by its keyed id (member_key.py), never by
+    its path. `environment` is the fingerprint of the environment that was asked for. `keyed_id` is what a proxy's
+    folder calls a private signature by.
     """
 
     name: str
@@ -78,6 +80,7 @@ class MixMember:
     source: Literal["database", "file"]
     path: Path
     environment: str | None = None
+    keyed_id: str | None = None
 
     @property
     def measurement(self) -> Measurement | None:
@@ -120,17 +123,24 @@ def parse_mix(text: str) -> list[MixRequest]:
 
     Raises UsageError for an empty mix, a name given twice, a weight that is missing or not a positive number.
     """
+    if not text.strip(" ,"):
+        raise UsageError("the mix is empty", hint=_EXAMPLE)
+    return parse_members(text.split(","))
+
+
+def parse_members(parts: Iterable[str], example: str = _EXAMPLE) -> list[MixRequest]:
+    """Each `NAME:WEIGHT` of a mix; errors quote the `example`. Raises as `parse_mix` does."""
     parsed: list[MixRequest] = []
-    for part in text.split(","):
+    for part in parts:
         name, colon, weight = (piece.strip() for piece in part.rpartition(":"))
         if not part.strip():
-            raise UsageError("the mix is empty" if not text.strip(" ,") else "the mix has an empty part", hint=_EXAMPLE)
+            raise UsageError("the mix has an empty part", hint=example)
         if not colon or not name:
             missing = "weight" if not colon else "name"
-            raise UsageError(f"'{part.strip()}' has no {missing}", cause="NAME:WEIGHT is expected", hint=_EXAMPLE)
+            raise UsageError(f"'{part.strip()}' has no {missing}", cause="NAME:WEIGHT is expected", hint=example)
         if name in (known.name for known in parsed):
             raise UsageError(f"'{name}' stands twice in the mix", hint="give it once, with the sum of its weights")
-        parsed.append(MixRequest(name=name, weight=_weight(name, weight)))
+        parsed.append(MixRequest(name=name, weight=_weight(name, weight, example)))
     return _normalised(parsed)
 
 
@@ -162,13 +172,13 @@ def mix_slug(mix: str) -> str:
     return re.sub(r"[^a-z0-9._]+", "-", "-".join(parts).lower()).strip("-.")[:80]
 
 
-def _weight(name: str, text: str) -> float:
+def _weight(name: str, text: str, example: str) -> float:
     try:
         value = float(text) if "_" not in text else math.nan
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"'{text}' is not a weight for '{name}'", cause="a positive number is expected", hint=_EXAMPLE)
+        raise UsageError(f"'{text}' is not a weight for '{name}'", cause="a positive number is expected", hint=example)
     return value
 
 
@@ -222,6 +232,12 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
     title = ",".join(f"{called.get(r.name, r.name)}:{r.weight:.3g}" for r in requests)
     members.sort(key=lambda m: m.name)
     return Mix(members=tuple(members), mode=mode, title=title, text=text, profiles=db.path)
+
+
+def shared_names(text: str, mode: str, db: ProfilesDB) -> dict[str, str]:
+    """What a proxy's folder calls the signature files that a mix names. Raises as `resolve_mix` does."""
+    paths = ((request, signature_path(request, db.names)) for request in mix_requests(text))
+    return {r.name: _member_of_file(path, r.weight, mode, None).name for r, path in paths if path is not None}
 
 
 def signature_path(request: MixRequest, workloads: Container[str]) -> Path | None:
@@ -309,8 +325,16 @@ def load_in_mode(path: Path, mode: str) -> Signature:
 
 def _member_of_file(path: Path, weight: float, mode: str, environment: str | None) -> MixMember:
     signature = load_in_mode(path, mode)
-    name = signature.name or f"signature-{_short_id(signature)}"
-    return MixMember(name=name, weight=weight, signature=signature, source="file", path=path, environment=environment)
+    keyed_id = keyed(signature.id, key_of(path)) if signature.is_private else None
+    return MixMember(
+        name=signature.name or f"signature-{_short(keyed_id or signature.id)}",
+        weight=weight,
+        signature=signature,
+        source="file",
+        path=path,
+        environment=environment,
+        keyed_id=keyed_id,
+    )
 
 
 def add_member(members: list[MixMember], new: MixMember) -> None:
@@ -320,9 +344,9 @@ def add_member(members: list[MixMember], new: MixMember) -> None:
             members[i] = dataclasses.replace(member, weight=member.weight + new.weight)
             return
     if new.name in (m.name for m in members):
-        new = dataclasses.replace(new, name=f"{new.name}@{_short_id(new.signature)}")
+        new = dataclasses.replace(new, name=f"{new.name}@{_short(new.keyed_id or new.signature.id)}")
     members.append(new)
 
 
-def _short_id(signature: Signature) -> str:
-    return signature.id.removeprefix("sha256:")[:8]
+def _short(signature_id: str) -> str:
+    return signature_id.removeprefix("sha256:")[:8]

@@ -251,7 +251,8 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class _Head:
-    """What a signature holds apart from its counts."""
+    """What a signature holds apart from its counts. `aggregated` is the number of signatures that were added up
+    to this one (aggregation.py); None: it is of one workload."""
 
     mode: Mode
     dtype: Word
@@ -260,6 +261,7 @@ class _Head:
     workload: WorkloadName | None = None
     measurements: Annotated[tuple[Measurement, ...], Meta(max_length=1000)] = ()
     level: Level = "full"
+    aggregated: Annotated[int, Meta(ge=2, le=1_000_000_000)] | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +294,11 @@ class Signature(Displayed, _Counts, _Head):
     def name(self) -> str | None:
         """`cv/resnet50`, or None for a workload that does not ship with StatsNet."""
         return f"{self.workload.domain}/{self.workload.name}" if self.workload else None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is of a workload that does not ship with StatsNet, or of several together."""
+        return self.workload is None
 
     @property
     def id(self) -> str:

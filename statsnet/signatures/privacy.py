@@ -14,7 +14,14 @@ from typing import Any, get_args
 
 import msgspec
 
-from statsnet.environment import ALLOCATOR_LIBRARIES, ISA_FLAGS, SETTINGS, STEP_SETTINGS, TORCH_SETTINGS
+from statsnet.environment import (
+    ALLOCATOR_LIBRARIES,
+    ALLOCATOR_VARIABLES,
+    ISA_FLAGS,
+    SETTINGS,
+    STEP_SETTINGS,
+    TORCH_SETTINGS,
+)
 from statsnet.environment.record import is_known_value, public_torch_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.categories import CATEGORIES
@@ -74,7 +81,7 @@ def _known_keys() -> frozenset[str]:
 
 
 def _is_setting(key: str) -> bool:
-    return key in (*SETTINGS, *TORCH_SETTINGS, *STEP_SETTINGS, "library") or _matches(r"MALLOC_[A-Z_]{1,30}")(key)
+    return key in (*SETTINGS, *TORCH_SETTINGS, *STEP_SETTINGS, *ALLOCATOR_VARIABLES, "library")
 
 
 def _argument_rule(names: list[str]) -> Rule:

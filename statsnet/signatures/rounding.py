@@ -10,6 +10,9 @@ from typing import Any
 SMALL = 16
 """Integers among an operator's arguments up to this size are windows, steps, axes and choices. They stay."""
 
+PRIVATE_DIGITS = 3
+"""Of times and rates of private members, in a proxy's folder."""
+
 
 def half_octave(value: int) -> int:
     """The nearest of 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 …, by ratio: a size within 20 % that many sizes share. The sign is
@@ -71,11 +74,12 @@ def binned_tensor(tensor: dict[str, Any]) -> dict[str, Any]:
         if name in out:
             out[name] = binned_size(out[name])
     if "strides" in tensor:
-        out["strides"] = _dense(out["shape"], tensor["strides"])
+        out["strides"] = dense_strides(out["shape"], tensor["strides"])
     return out
 
 
-def _dense(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+def dense_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Strides of a tensor of another shape: the same order of axes, the same broadcast ones, no gaps."""
     new, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
         if strides[axis]:

@@ -149,7 +149,7 @@ def save_signature(path: Path, signature: Signature) -> str:
         raise StatsNetError(
             f"the signature is too large to be written: {size} bytes",
             cause=f"the limit is {SIGNATURE_MAX_WRITTEN_BYTES}; it has {len(signature.clusters)} clusters",
-            hint="profile with fewer distinct input shapes",
+            hint="profile with fewer distinct input shapes, or write a coarser level",
         )
     document = save_document(path, data)
     return str(document["id"])

@@ -74,12 +74,13 @@ class TargetMotif:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetMember:
-    """What one member brings: its weight, its step time and the measurement that gave it."""
+    """What one member brings: its weight, its step time and the measurement that gave it. `keyed_id`: see MixMember."""
 
     name: str
     weight: float
     signature: Signature
     measurement: Measurement
+    keyed_id: str | None = None
 
     @property
     def latency_s(self) -> float:
@@ -103,6 +104,11 @@ class Target:
     def mode(self) -> Mode:
         """`training` if any member is trained."""
         return "training" if any(m.signature.mode == "training" for m in self.members) else "inference"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a member does not ship with StatsNet."""
+        return any(m.signature.is_private for m in self.members)
 
     def scale_times(self, factor: float) -> Target:
         """The same on a machine that takes `factor` times as long."""
@@ -254,7 +260,8 @@ def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = Non
                 cause="of a compiled step no operator's time is known, and a proxy is made of operators",
                 hint="profile it without --setting compile=..., and compile the proxy when you run it",
             )
-        members.append(_member(member.name, member.weight, member.signature, measurement))
+        brought = _member(member.name, member.weight, member.signature, measurement)
+        members.append(replace(brought, keyed_id=member.keyed_id))
     return _target(tuple(members))
 
 

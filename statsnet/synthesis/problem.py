@@ -16,6 +16,7 @@ from statsnet.proxy.towers import Placed
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import bytes_of, tensors_of
+from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
@@ -141,6 +142,8 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
             if request.compression is not None
             else usual_budget_of(target, own_sizes=setup.own_sizes)
         )
+        if target.is_private:  # it stands in spec.json, and follows from the members' step times
+            budget_s = rounded(budget_s, PRIVATE_DIGITS)
     else:
         budget_s = request.budget_s / _rounded(bench.drift(speed))
     with stages.stage(BLOCKS):

@@ -16,6 +16,7 @@ from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
+from benchmarks.membership import FleetRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.profile_references import SecondProfile
 from benchmarks.reidentification import TrialRow
@@ -29,6 +30,7 @@ ROWS = {
     "across_gpus.py": AcrossRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
+    "membership.py": FleetRow,
     "presilicon.py": PresiliconRow,
     "profile_references.py": SecondProfile,
     "reidentification.py": TrialRow,

@@ -20,13 +20,16 @@ from statsnet.errors import UsageError
 from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.member_key import key_file, keyed
 from statsnet.signatures.mix_change import Addition, MixChange
 from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.storage import load_spec, save_signature
 
 TINY = small_signature(workload=WorkloadName(domain="cv", name="tiny", preset="small"), measurements=(), batch=4)
 NEW = small_signature(clusters=(replace(GEMM, calls=1.0), replace(RELU, calls=30.0)), motifs=(), measurements=())
-NEW_NAME = f"signature-{NEW.id.removeprefix('sha256:')[:8]}"
+NEW_KEY = bytes(32)
+NEW_ID = keyed(NEW.id, NEW_KEY)
+NEW_NAME = f"signature-{NEW_ID.removeprefix('sha256:')[:8]}"
 QUICK = ("--profiles", "db", "--budget", "1ms", "--effort", "quick")
 
 
@@ -47,6 +50,7 @@ def there(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     (tmp_path / "db" / "devices").mkdir()
     shutil.copy(record, tmp_path / "db" / "devices")
     save_signature(tmp_path / "new.json", NEW)
+    key_file(tmp_path / "new.json").write_text(NEW_KEY.hex())
     write_proxy(tmp_path / "p", member("cv/tiny", 1.0, TINY.id, preset="small", batch=4))
     return tmp_path
 
@@ -59,7 +63,7 @@ def test_a_member_is_added_and_removed_again(there: Path, capsys: pytest.Capture
         {"name": "cv/tiny", "before": 1.0, "after": 0.75}, {"name": NEW_NAME, "before": None, "after": 0.25},
     ]  # fmt: skip
     spec = load_spec(there / "q" / "spec.json")
-    assert {m.signature: m.weight for m in spec.mix} == {TINY.id: 0.75, NEW.id: 0.25}
+    assert {m.signature: m.weight for m in spec.mix} == {TINY.id: 0.75, NEW_ID: 0.25}
     assert spec.title == f"a mix, with {NEW_NAME}:0.25"
     (added,) = data["added"]
     assert (added["name"], added["before"]) == (NEW_NAME, None)

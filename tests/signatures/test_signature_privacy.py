@@ -73,6 +73,7 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[st
         ((*PLACE, "isa"), ["avx2", "secret"]),
         ((*PLACE, "allocator"), {"library": "/home/user/liballoc.so"}),
         ((*PLACE, "allocator"), {"HOME": "1"}),
+        ((*PLACE, "allocator"), {"MALLOC_GPTFIVE_": "1"}),
         ((*PLACE, "settings"), {"USER": "x"}),
         ((*PLACE, "settings"), {"OMP_PLACES": "/home/user"}),
         ((*PLACE, "settings"), {"OMP_PLACES": "gpt5_cluster"}),

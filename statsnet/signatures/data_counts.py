@@ -1,0 +1,121 @@
+"""Counts that data decide: how many rows were found, kept or stored. Exact ones are a fingerprint of a batch.
+
+Told as powers of two: what sparse and nested tensors store, sizes that operators such as `nonzero` find in their input,
+and the same sizes where later operators take what was found. A size that stands in the forward pass behind a tensor's
+first axis, too, is a width of the model, and stays where it was not found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.coarse import CostOf, with_work
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.rounding import SMALL, dense_strides, in_steps
+
+FINDERS = frozenset(
+    {"nonzero", "argwhere", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive",
+     "unique_dim_consecutive", "bincount", "nms"}
+)  # fmt: skip
+FINDING_OVERLOADS = frozenset({"aten.where.default", "aten.repeat_interleave.Tensor"})
+"""Operators that return as many elements as they find. So does `index` with a mask."""
+
+
+def with_told_counts(clusters: Sequence[Cluster], cost_of: CostOf) -> tuple[Cluster, ...]:
+    """The clusters with such counts as powers of two, and with the work that follows."""
+    widths = set(_widths(clusters))
+    spread = {n for c in clusters for n in _found(c)} - widths
+    return tuple(_told(cluster, spread | _found(cluster), cost_of) for cluster in clusters)
+
+
+def has_exact_count(cluster: Cluster) -> bool:
+    """Whether a count that data decided is no power of two."""
+    tensors = _tensors((*cluster.args, *cluster.outputs))
+    stored = (tensor.get(name, 0) for tensor in tensors for name in ("sparse", "squares"))
+    return any(n != in_steps(n, 2) for n in (*_found(cluster), *stored))
+
+
+def _told(cluster: Cluster, sizes: Set[int], cost_of: CostOf) -> Cluster:
+    args, outputs = (tuple(_told_argument(a, sizes) for a in values) for values in (cluster.args, cluster.outputs))
+    if (args, outputs) == (cluster.args, cluster.outputs):
+        return cluster
+    return with_work(replace(cluster, args=args, outputs=outputs), cost_of)
+
+
+def _told_argument(arg: Any, sizes: Set[int]) -> Any:
+    if is_tensor(arg):
+        return _told_tensor(arg, sizes)
+    if isinstance(arg, dict) and "tensors" in arg:
+        return {"tensors": [None if entry is None else _told_tensor(entry, sizes) for entry in arg["tensors"]]}
+    if isinstance(arg, list):
+        return [_told_argument(a, sizes) for a in arg]
+    return in_steps(arg, 2) if isinstance(arg, int) and not isinstance(arg, bool) and arg in sizes else arg
+
+
+def _told_tensor(tensor: dict[str, Any], sizes: Set[int]) -> dict[str, Any]:
+    shape = [in_steps(n, 2) if n in sizes else n for n in tensor["shape"]]
+    out = tensor | {"shape": shape}
+    if "strides" in tensor and shape != tensor["shape"]:
+        out["strides"] = dense_strides(shape, tensor["strides"])
+    if "squares" in tensor:
+        wide = math.prod(tensor["shape"][2:]) or 1
+        return out | {
+            "elements": in_steps(tensor.get("elements", 0) // wide, 2) * wide,
+            "squares": in_steps(tensor["squares"], 2),
+        }
+    return out | _stored(tensor) if "sparse" in tensor else out
+
+
+def _stored(tensor: dict[str, Any]) -> dict[str, int]:
+    """What a sparse tensor stores: elements and bytes of indices as that many entries have."""
+    entries = tensor["sparse"]
+    told = {"sparse": in_steps(entries, 2)}
+    if "elements" in tensor:
+        told["elements"] = told["sparse"] * (tensor["elements"] // entries if entries else 1)
+    if "index_bytes" in tensor:
+        told["index_bytes"] = _index_bytes(tensor, told["sparse"])
+    return told
+
+
+def _index_bytes(tensor: dict[str, Any], told: int) -> int:
+    """Of coordinates (so many for each entry), or of compressed rows (one entry each, and where each row or row of
+    blocks begins); a power of two where they are neither."""
+    entries, given, shape = tensor["sparse"], tensor["index_bytes"], tensor["shape"]
+    if entries and given % (8 * entries) == 0 and given // (8 * entries) >= len(shape):
+        return int(given // entries * told)
+    for size in (8, 4):
+        begins = given // size - entries - 1
+        if given % size == 0 and begins > 0 and any(n % begins == 0 for n in shape if n):
+            return size * (told + int(begins) + 1)
+    return in_steps(given, 2)
+
+
+def _found(cluster: Cluster) -> set[int]:
+    """Sizes of results that are no size of what was read."""
+    base = base_name(cluster.op)
+    masked = base.rstrip("_") == "index" and any(t["dtype"] in ("bool", "uint8") for t in _tensors(cluster.args[1:]))
+    if not (base in FINDERS or cluster.op in FINDING_OVERLOADS or masked):
+        return set()
+    read = {n for tensor in _tensors(cluster.args) for n in tensor["shape"]}
+    return {n for tensor in _tensors(cluster.outputs) for n in tensor["shape"] if n > SMALL} - read
+
+
+def _widths(clusters: Iterable[Cluster]) -> Iterator[int]:
+    """Sizes in the forward pass behind the first axis that is longer than 1."""
+    for cluster in clusters:
+        if cluster.phase == "forward":
+            for tensor in _tensors((*cluster.args, *cluster.outputs)):
+                yield from [n for n in tensor["shape"] if n > 1][1:]
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    for arg in arguments:
+        if is_tensor(arg):
+            yield arg
+        elif isinstance(arg, dict) and "tensors" in arg:
+            yield from (entry for entry in arg["tensors"] if entry is not None)

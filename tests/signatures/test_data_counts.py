@@ -1,0 +1,147 @@
+"""Counts that data decide are told as powers of two, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statsnet.analysis.audit import problems_of_signature
+from statsnet.profiling.costs import cost_of
+from statsnet.signatures.data_counts import has_exact_count, with_told_counts
+from statsnet.signatures.levels import coarsen
+from statsnet.signatures.model import Cluster, Memory, Signature
+from statsnet.signatures.rounding import in_steps
+
+N = 777
+
+
+def tensor(*shape: int, **more: Any) -> dict[str, Any]:
+    return {"shape": list(shape), "dtype": "float32", **more}
+
+
+def cluster(op: str, args: Sequence[Any], *outputs: Any, phase: Any = "forward", category: str = "sort") -> Cluster:
+    cost = cost_of(op, args, outputs)
+    work = {} if cost is None else {
+        "flops": cost.flops, "bytes_read": cost.bytes_read, "bytes_written": cost.bytes_written
+    }  # fmt: skip
+    return Cluster(op=op, phase=phase, category=category, calls=1.0, args=tuple(args), outputs=outputs, **work)
+
+
+def told(*clusters: Cluster) -> tuple[Cluster, ...]:
+    return with_told_counts(clusters, cost_of)
+
+
+MASK = {"tensors": [{"shape": [4000], "dtype": "bool"}]}
+INTS = {"dtype": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "outputs"),
+    [
+        ("aten.nonzero.default", [tensor(4000)], [tensor(N, 1, **INTS)]),
+        ("aten.argwhere.default", [tensor(40, 100)], [tensor(N, 2, **INTS)]),
+        ("aten.masked_select.default", [tensor(4000), tensor(4000, dtype="bool")], [tensor(N)]),
+        ("aten._unique2.default", [tensor(4000), True, True, True],
+         [tensor(N), tensor(4000, **INTS), tensor(N, **INTS)]),
+        ("aten.unique_dim.default", [tensor(4000, 64), 0, True, True, True],
+         [tensor(N, 64), tensor(4000, **INTS), tensor(N, **INTS)]),
+        ("aten.unique_consecutive.default", [tensor(4000)], [tensor(N), tensor(0), tensor(0)]),
+        ("aten.index.Tensor", [tensor(4000, 64), MASK], [tensor(N, 64)]),
+        ("aten.repeat_interleave.Tensor", [tensor(100, **INTS)], [tensor(N, **INTS)]),
+        ("aten.where.default", [tensor(4000, dtype="bool")], [tensor(N, **INTS)]),
+        ("torchvision.nms.default", [tensor(4000, 4), tensor(4000), 0.5], [tensor(N, **INTS)]),
+    ],
+)  # fmt: skip
+def test_what_is_found_is_told_roughly(op: str, args: list[Any], outputs: list[Any]) -> None:
+    exact = cluster(op, args, *outputs)
+    (rough,) = told(exact)
+    assert has_exact_count(exact) and not has_exact_count(rough)
+    sizes = [n for out in rough.outputs for n in out["shape"]]
+    assert N not in sizes and 1024 in sizes
+    assert rough.args == exact.args, "what was searched is as large as it was"
+    cost = cost_of(op, rough.args, rough.outputs)
+    assert (rough.flops, rough.bytes_written) == ((cost.flops, cost.bytes_written) if cost else (None, None))
+    assert told(rough) == (rough,)
+
+
+FOUND = cluster("aten.masked_select.default", [tensor(4000), tensor(4000, dtype="bool")], tensor(N))
+
+
+def test_it_is_told_roughly_in_later_operators_too() -> None:
+    grow = cluster("aten.mm.default", [tensor(N, 64), tensor(64, 32)], tensor(N, 32), category="gemm")
+    back = cluster("aten.mm.default", [tensor(64, N, strides=[1, 64]), tensor(N, 32)], tensor(64, 32),
+                   phase="backward", category="gemm")  # fmt: skip
+    made = cluster("aten.new_zeros.default", [tensor(8), [N, 64]], tensor(N, 64), category="data_arrangement")
+    rough = told(FOUND, grow, back, made)
+    assert [t["shape"] for c in rough for t in (*c.args[:1], *c.outputs)] == [
+        [4000], [1024], [1024, 64], [1024, 32], [64, 1024], [64, 32], [8], [1024, 64],
+    ]  # fmt: skip
+    assert rough[2].args[0]["strides"] == [1, 64]
+    assert rough[3].args[1] == [1024, 64]
+    assert str(N) not in str(rough)
+
+
+def test_a_width_stays_even_if_as_many_were_found() -> None:
+    layer = cluster("aten.mm.default", [tensor(4, N), tensor(N, N)], tensor(4, N), category="gemm")
+    rough = told(FOUND, layer)
+    assert rough[1] == layer
+    assert rough[0].outputs[0]["shape"] == [1024], "but not where it was found"
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        ("aten.index.Tensor", [tensor(4000, 64), {"tensors": [tensor(N, **INTS)]}]),
+        ("aten.index_select.default", [tensor(4000, 64), 0, tensor(N, **INTS)]),
+        ("aten.repeat_interleave.self_int", [tensor(4000, 64), N]),
+    ],
+)
+def test_a_size_that_was_asked_for_stays(op: str, args: list[Any]) -> None:
+    exact = cluster(op, args, tensor(N, 64))
+    assert told(exact) == (exact,)
+
+
+def test_what_sparse_and_nested_tensors_store() -> None:
+    rows = tensor(50_000, 64, sparse=N)
+    coordinates = tensor(500, 400, sparse=N, elements=N, index_bytes=16 * N)
+    compressed = tensor(500, 400, sparse=N, elements=N, index_bytes=8 * (501 + N))
+    blocks = tensor(512, 512, sparse=100, elements=6400, index_bytes=8 * (65 + 100))
+    odd = tensor(500, 400, sparse=N, elements=N, index_bytes=12_345)
+    nested = tensor(32, 100, 8, elements=8 * N, squares=25_000)
+    (rough,) = told(cluster("aten.clone.default", [{"tensors": [rows, coordinates, compressed, blocks, odd, nested]}]))
+    assert rough.args[0]["tensors"] == [
+        {**rows, "sparse": 1024},
+        {**coordinates, "sparse": 1024, "elements": 1024, "index_bytes": 16 * 1024},
+        {**compressed, "sparse": 1024, "elements": 1024, "index_bytes": 8 * (501 + 1024)},
+        {**blocks, "sparse": 128, "elements": 8192, "index_bytes": 8 * (65 + 128)},
+        {**odd, "sparse": 1024, "elements": 1024, "index_bytes": 8192 * 2},
+        {**nested, "elements": 8 * 1024, "squares": 32_768},
+    ]
+    assert told(rough) == (rough,)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**6), st.sampled_from([1, 16, 64]))
+def test_no_digit_of_a_count_is_left(entries: int, rows: int, size: int) -> None:
+    for index_bytes in (16 * entries, 8 * (rows + 1 + entries), 4 * (rows + 1 + entries)):
+        exact = tensor(rows, 64, sparse=entries, elements=size * entries, index_bytes=index_bytes)
+        other = {**exact, "sparse": in_steps(entries, 2)}
+        (rough,) = told(cluster("aten.clone.default", [exact]))
+        assert rough.args[0]["sparse"] == other["sparse"]
+        assert rough.args[0]["elements"] == size * other["sparse"]
+        assert not has_exact_count(rough)
+
+
+def test_each_level_is_audited() -> None:
+    gradient = cluster("aten.clone.default", [tensor(50_000, 64, sparse=N)], tensor(50_000, 64, sparse=N))
+    memory = Memory(parameter_count=1, parameter_bytes=4, buffer_bytes=0, input_bytes=0)
+    signature = Signature(mode="inference", dtype="float32", clusters=(FOUND, gradient), memory=memory)
+    assert str(N) in str(signature.to_dict()), "at level full, counts are exact"
+    for level in ("statistical", "coarse"):
+        rough = coarsen(signature, level, cost_of)  # type: ignore[arg-type]
+        assert str(N) not in str(rough.to_dict())
+        assert problems_of_signature(rough) == []
+        assert {t["sparse"] for c in rough.clusters for t in c.args if "sparse" in t} == {1024}
