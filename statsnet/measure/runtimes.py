@@ -7,10 +7,8 @@ another device.
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
@@ -121,8 +120,8 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
     options.log_severity_level = 3
     made = torch.onnx.export(program, dynamo=True, verbose=False)
     assert made is not None
-    with tempfile.TemporaryDirectory() as folder:  # a file, as protobuf takes no more than 2 GB
-        path = Path(folder) / "model.onnx"
+    with temporary_folder() as folder:  # a file, as protobuf takes no more than 2 GB
+        path = folder / "model.onnx"
         made.save(path, external_data=True)
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [given.name for given in session.get_inputs()]
