@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     help="Server scenario: 99 of 100 queries must be answered within TIME (default: 5 steps).",
 )  # fmt: skip
 @options.trust
+@options.sandbox
 def run(
     proxy: str,
     json_path: str | None,
@@ -49,6 +50,7 @@ def run(
     qps: float | None,
     latency_bound_s: float | None,
     trust: bool,
+    sandbox: bool,
 ) -> None:
     """Time the network in the folder PROXY, in several processes.
 
@@ -86,6 +88,7 @@ def run(
         processes=processes,
         setting=chosen,
         trust=trust,
+        sandbox=sandbox,
         limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
     )
     opened = open_proxy(proxy, trust=trust)

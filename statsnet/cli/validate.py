@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @scenario_options.scenario
 @scenario_options.qps
 @options.trust
+@options.sandbox
 def validate(
     proxy: str,
     json_path: str | None,
@@ -55,6 +56,7 @@ def validate(
     scenario: ScenarioName | None,
     qps: float | None,
     trust: bool,
+    sandbox: bool,
 ) -> None:
     """Measure the workloads that PROXY stands for and the proxy itself, in turn, and compare them.
 
@@ -103,6 +105,7 @@ def validate(
         profiles=profiles,
         device=device,
         trust=trust,
+        sandbox=sandbox,
         limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
         log_path=Path(log_path) if log_path is not None else None,
     )
