@@ -110,7 +110,7 @@ class Watch:
 
     def _is_inside(self, path: Any) -> bool:
         name = os.path.realpath(os.fsdecode(path))
-        return name.startswith(self._folder + os.sep) or name == os.devnull or "__pycache__" in name
+        return f"{name}{os.sep}".startswith(self._folder + os.sep) or name == os.devnull or "__pycache__" in name
 
 
 def _too_slow(_number: int, _frame: object) -> None:

@@ -30,7 +30,9 @@ TOKENS: tuple[bytes, ...] = (
 )  # fmt: skip
 """What may stand between any two bytes."""
 
-MOST_CHANGES = 4
+CHANGES = (1, 1, 1, 2, 2, 3, 4, 6)
+"""So many at a time: a file with few is more often taken in."""
+
 MOST_DEPTH = 12
 
 
@@ -55,16 +57,19 @@ class Choices:
 
 
 def changed_document(document: Any, choices: Choices) -> Any:
-    """A JSON document with one to MOST_CHANGES of its values replaced, left out, doubled or exchanged. `document`
+    """A JSON document with some of its values replaced, left out, doubled or exchanged. `document`
     itself stays as it is."""
     document = json.loads(json.dumps(document))
-    for _ in range(1 + choices.below(MOST_CHANGES)):
+    for _ in range(choices.one_of(CHANGES)):
         places = list(_places(document))
         if not places:
             return _hostile(choices)
         holder, key = choices.one_of(places)
         kind = choices.below(8)
-        if kind < 4:
+        is_number = isinstance(holder[key], int | float) and not isinstance(holder[key], bool)
+        if is_number and kind < 6:
+            holder[key] = _another_number(holder[key], choices)
+        elif kind < 4:
             holder[key] = _hostile(choices)
         elif kind == 4:
             del holder[key]
@@ -73,11 +78,14 @@ def changed_document(document: Any, choices: Choices) -> Any:
             holder[key] = json.loads(json.dumps(other[name])) if _has(other, name) else None
         elif kind == 6 and isinstance(holder, list):
             holder.insert(key, json.loads(json.dumps(holder[key])))
-        elif isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
-            holder[key] = choices.one_of((-holder[key], holder[key] * 2, holder[key] // 2, holder[key] + 1, 0))
         else:
             holder[key] = _hostile(choices)
     return document
+
+
+def _another_number(value: float, choices: Choices) -> float:
+    near = (-value, value * 2, value // 2, value + 1, value - 1, 0, 1, 2**31, 2**62, 1e-9, 1e9)
+    return near[choices.below(len(near))]
 
 
 def _hostile(choices: Choices) -> Any:
@@ -86,9 +94,9 @@ def _hostile(choices: Choices) -> Any:
 
 
 def changed_bytes(content: bytes, choices: Choices) -> bytes:
-    """Some bytes with one to MOST_CHANGES parts cut out, doubled, turned, moved, or tokens put between them."""
+    """Some bytes with some parts cut out, doubled, turned, moved, or tokens put between them."""
     changed = bytearray(content)
-    for _ in range(1 + choices.below(MOST_CHANGES)):
+    for _ in range(choices.one_of(CHANGES)):
         at = choices.below(len(changed) + 1)
         length = 1 + choices.below(1 << choices.below(12))
         part = changed[at : at + length]

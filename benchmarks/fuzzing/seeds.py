@@ -6,7 +6,9 @@ import gzip
 import json
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from statsnet.measure.ncu_csv import METRICS
 from statsnet.measure.rounds_log import Logged
 from statsnet.measure.task import to_json
 from statsnet.signatures import packed
-from statsnet.signatures.canonical import canonical_json
+from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.documents import (
     CharacteristicAgain,
@@ -34,11 +36,15 @@ from statsnet.signatures.documents import (
     Validation,
 )
 from statsnet.signatures.intervals import Interval
+from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import ProcessPower, Timing
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 60_000
-"""Larger signatures are left out: reading them again and again takes long and shows nothing new."""
+"""Larger signatures are left out."""
+
+FEW = 6
+"""Of each list in a seed no more is kept: reading long files again and again takes long and shows nothing new."""
 
 CELLS = {
     "op": ("gemm", "linear", "conv", "addu", "mlp_up_proj", "emb", "rope"), "operator": ("gemm", "relu"),
@@ -49,7 +55,7 @@ CELLS = {
 
 
 def signatures() -> list[bytes]:
-    """The smallest of each domain and mode, measured on a CPU, on a GPU and nowhere."""
+    """The smallest of each domain and mode, measured on a CPU, on a GPU and nowhere, with FEW clusters each."""
     found: dict[tuple[str, str, str], bytes] = {}
     for archive in sorted((ROOT / "profiles_db").glob("*/*.zip")):
         for file in packed.files(archive):
@@ -57,21 +63,74 @@ def signatures() -> list[bytes]:
             key = archive.parent.name, archive.stem, file.name.split(".")[-2]
             if len(content) < len(found.get(key, b" " * MOST_BYTES)):
                 found[key] = content
-    return list(found.values())
+    return [canonical_json(_few_clusters(json.loads(text))).encode() for text in found.values()]
+
+
+def _few_clusters(data: dict[str, Any]) -> dict[str, Any]:
+    """One cluster of each category, and what belongs to them."""
+    signature = Signature.from_dict(data)
+    first = {cluster.category: i for i, cluster in reversed([*enumerate(signature.clusters)])}
+    places = {old: new for new, old in enumerate(sorted(first.values())[:FEW])}
+
+    def kept(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in places)
+
+    measurements = []
+    for m in signature.measurements:
+        gpu = m.gpu
+        if gpu is not None:
+            kernels = tuple(replace(k, cluster=places[k.cluster]) for k in gpu.kernels if k.cluster in places)
+            counters = replace(gpu.counters, clusters={n: kept(v) for n, v in gpu.counters.clusters.items()})
+            gpu = replace(gpu, kernels=kernels[:FEW], counters=counters)
+        lists = {name: kept(getattr(m, name)) for name in ("cluster_time_s", "kernels", "kernel_class")}
+        samples = {
+            name: getattr(m, name)[:FEW] for name in ("step_latency_s", "warmup_latency_s", "profiled_latency_s")
+        }
+        measurements.append(replace(m, gpu=gpu, **lists, **samples))
+    motifs = [m for m in signature.motifs if places.keys() >= {*m.clusters}]
+    motifs = [replace(m, clusters=tuple(places[i] for i in m.clusters)) for m in motifs]
+    few = replace(
+        signature, clusters=kept(signature.clusters), motifs=tuple(motifs[:FEW]), measurements=tuple(measurements)
+    )
+    return few.to_dict()
 
 
 def specs() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((ROOT / "generated").glob("*/spec.json"))]
+    """Of the shipped proxies, towers with a block of each kind."""
+    made = []
+    for path in sorted((ROOT / "generated").glob("*/spec.json")):
+        spec = json.loads(path.read_bytes())
+        kinds = {block["kind"]: block for tower in spec["towers"] for block in tower["blocks"]}
+        blocks = [*kinds.values()]
+        for begin in range(0, len(blocks), FEW):
+            towers = [{"blocks": [block]} for block in blocks[begin : begin + FEW]]
+            few = {**spec, "towers": towers, "mix": spec["mix"][:2]}
+            made.append(canonical_json({**few, "id": content_id(few)}).encode())
+    return made
 
 
 def fits() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((ROOT / "generated").glob("*/fit.json"))]
+    """Of the shipped proxies, with some characteristics of each group."""
+    made = []
+    for path in sorted((ROOT / "generated").glob("*/fit.json")):
+        fit = json.loads(path.read_bytes())
+        by_group: dict[str, list[Any]] = {}
+        for row in fit["characteristics"]:
+            by_group.setdefault(row["group"], []).append(row)
+        few = [row for rows in by_group.values() for row in rows[:2]]
+        made.append(canonical_json({**fit, "characteristics": few, "rounds": fit["rounds"][:2]}).encode())
+    return made
 
 
 def devices() -> list[bytes]:
-    """The smallest records, as they are and unpacked."""
+    """Of the smallest records the two smallest models, packed and not."""
     paths = sorted((ROOT / "profiles_db" / "devices").glob("*.json.gz"), key=lambda path: path.stat().st_size)[:3]
-    return [paths[0].read_bytes(), *(gzip.decompress(path.read_bytes()) for path in paths)]
+    made = []
+    for path in paths:
+        record = json.loads(gzip.decompress(path.read_bytes()))
+        models = sorted(record["models"], key=lambda model: len(json.dumps(model)))[:2]
+        made.append(json.dumps({**record, "models": models, "exact": record["exact"][:FEW]}).encode())
+    return [*made, gzip.compress(made[0], mtime=0)]
 
 
 def results() -> list[bytes]:
@@ -113,6 +172,8 @@ def results() -> list[bytes]:
 def traces() -> list[bytes]:
     """A step on a CPU as torch records it, and the same with kernels as a GPU has them."""
     recorded = json.loads(_recorded()[0])
+    events = [e for e in recorded["traceEvents"] if e.get("cat") in ("cpu_op", "user_annotation")]
+    recorded = {"schemaVersion": 1, "traceEvents": events[: 3 * FEW]}
     first = next(e for e in recorded["traceEvents"] if e.get("cat") == "cpu_op")
     on_gpu = {**recorded, "traceEvents": [*recorded["traceEvents"], *_kernels(first)]}
     on_gpu["deviceProperties"] = [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}]
@@ -132,9 +193,11 @@ def _kernels(launched_by: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def execution_traces() -> list[bytes]:
-    return [_recorded()[1]]
+    recorded = json.loads(_recorded()[1])
+    return [json.dumps({**recorded, "nodes": recorded["nodes"][: 5 * FEW]}).encode()]
 
 
+@cache
 def _recorded() -> tuple[bytes, bytes]:
     """A training step of a small model, in both formats of torch's profiler."""
     import torch

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from benchmarks.fuzzing.readers import READERS, Reader
-from statsnet.errors import StatsNetError
+from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.signatures.canonical import content_id
 
 ROOT = Path(__file__).parents[2]
 INPUTS = 40
@@ -44,6 +47,43 @@ def test_the_seeds_are_taken_in(reader: Reader, tmp_path: Path) -> None:
     for seed in reader.inputs[:3]:
         (tmp_path / reader.name).write_bytes(seed)
         reader.read(tmp_path / reader.name)
+
+
+def at(document: Any, place: tuple[Any, ...]) -> Any:
+    """What stands there; None where there is no such place."""
+    for key in place:
+        there = (isinstance(document, dict) and key in document) or (isinstance(document, list) and len(document) > 0)
+        document = document[key] if there else None
+    return document
+
+
+@pytest.mark.parametrize(
+    ("name", "holder", "key", "value", "accepted"),
+    [
+        ("result", ("validation", "moved"), "members", [], False),
+        ("fit", (), "recorded", {"exact": 1.0}, True),
+        ("fit", ("summary",), "intensity_earth_movers_distance_log2", None, True),
+        ("signature", ("measurements", 0, "gpu"), "duration_log2_us", [[3, 1e30]], True),
+        ("signature", ("measurements", 0, "gpu", "power"), "sm_clock_min_mhz", None, True),
+        ("device", ("models", 0, "held_out"), "low_95", 1e300, False),
+        ("device", ("models", 0, "process"), "base", 1e300, False),
+        ("device", ("reached", "computing"), "usual", 1e300, False),
+        ("device", ("models", 0), "names", ["no_such_dim"], False),
+    ],
+)
+def test_what_was_found_once(
+    name: str, holder: tuple[Any, ...], key: str, value: Any, accepted: bool, tmp_path: Path
+) -> None:
+    """Files of the right types that ended in a crash, or in gigabytes."""
+    documents = [json.loads(seed) for seed in READERS[name].inputs if seed.startswith(b"{")]
+    document = next(each for each in documents if at(each, holder) is not None)
+    at(document, holder)[key] = value
+    if "id" in document:
+        document["id"] = content_id(document)
+    path = tmp_path / READERS[name].name
+    path.write_text(json.dumps(document))
+    with contextlib.nullcontext() if accepted else pytest.raises(FileFormatError):
+        READERS[name].read(path)
 
 
 @given(st.binary(max_size=64))
