@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.console import parser, start
 from benchmarks.markdown import markdown_table
-from statsnet.environment.temporary import SETTLED_S
+from statsnet.environment.temporary import PREFIX, SETTLED_S
 from statsnet.errors import StatsNetError
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.canonical import read_json
@@ -187,7 +187,7 @@ class _Place:
 
     def leftovers(self) -> Sequence[str]:
         left = [path for path in self.here.iterdir() if self._is_leftover(path)]
-        return [path.name for path in (*left, *self.temporary.iterdir())]
+        return [path.name for path in (*left, *self.temporary.glob(f"{PREFIX}*"))]  # what torch keeps there is not ours
 
 
 def _whole_proxy(folder: Path) -> None:
