@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,12 +30,15 @@ from typing import Any
 from benchmarks.console import parser, start
 from benchmarks.fuzzing.limits import Failure, Watch
 from benchmarks.markdown import markdown_table
+from statsnet.errors import UsageError
 
 PROGRAM = Path(__file__)
 CHOICE_BYTES = 64
 """So many bytes choose the changes of an input."""
 
 SAVED_EVERY = 500
+IN_MEMORY = Path("/dev/shm")
+"""Inputs are written there, where this is faster."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +62,7 @@ def main() -> int:
     options.add_argument("--again", type=Path, metavar="FILE", help="read this one input, without limits")
     options.add_argument("-o", "--output", type=Path, default=Path("build/fuzz"))
     options.add_argument("--only", help=argparse.SUPPRESS)
+    options.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.only:
         return _fuzz(chosen.only, chosen)
@@ -66,6 +71,8 @@ def main() -> int:
     from benchmarks.fuzzing.readers import READERS
 
     names = list(READERS) if chosen.readers == "all" else chosen.readers.split(",")
+    if unknown := [name for name in names if name not in READERS]:
+        raise UsageError(f"'{unknown[0]}' is no reader", hint=f"one of {', '.join(READERS)}")
     chosen.output.mkdir(parents=True, exist_ok=True)
     tallies = [_in_a_process(name, chosen) for name in names]
     head = ("reader", "inputs", "taken in", "refused", "slowest", "failures")
@@ -84,16 +91,21 @@ def _row(tally: Tally) -> tuple[str, ...]:
 
 def _in_a_process(name: str, chosen: argparse.Namespace) -> Tally:
     """The tally of a reader. If its process ends by a signal, the input that it had is a failure, too."""
-    words = [sys.executable, str(PROGRAM), "--only", name, "--inputs", str(chosen.inputs), "--minutes",
-             str(chosen.minutes), "--seed", str(chosen.seed), "--engine", chosen.engine,
+    kept = chosen.output / f"{name}.tally.json"
+    work = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
+    kept.unlink(missing_ok=True)
+    words = [sys.executable, str(PROGRAM), "--only", name, "--work", str(work), "--inputs", str(chosen.inputs),
+             "--minutes", str(chosen.minutes), "--seed", str(chosen.seed), "--engine", chosen.engine,
              "-o", str(chosen.output)]  # fmt: skip
     print(f"{name} ...", file=sys.stderr, flush=True)
     code = subprocess.run(words, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode
-    kept = chosen.output / f"{name}.tally.json"
     data = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"reader": name}
     tally = Tally(**{**data, "failures": [Failure(**f) for f in data.get("failures", ())]})
     if code not in (0, 1) or not kept.exists():
-        tally.failures.append(Failure(kind=f"ended with {code}", where="-", text=f"see {chosen.output / name}.last"))
+        for file in work.iterdir():
+            shutil.copy(file, chosen.output / f"{name}.last.{file.name}")
+        tally.failures.append(Failure(kind=f"ended with {code}", where="-", text=f"see {chosen.output / name}.last.*"))
+    shutil.rmtree(work)
     return tally
 
 
@@ -105,30 +117,29 @@ def _fuzz(name: str, chosen: argparse.Namespace) -> int:
             from benchmarks.fuzzing.readers import READERS
     else:
         from benchmarks.fuzzing.readers import READERS
+    fuzzer = _Fuzzer(name, chosen)
     if not READERS[name].inputs:
         print(f"{name}: a package is missing, nothing was read", file=sys.stderr)
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        fuzzer = _Fuzzer(name, Path(folder), chosen)
+    elif chosen.engine == "atheris":
         fuzzer.warm_up()
-        if chosen.engine == "atheris":
-            fuzzer.by_coverage()
-        else:
-            generator = random.Random(chosen.seed)
-            while fuzzer.goes_on:
-                fuzzer.one(generator.randbytes(CHOICE_BYTES))
-        fuzzer.save()
-        return int(bool(fuzzer.tally.failures))
+        fuzzer.by_coverage()
+    else:
+        fuzzer.warm_up()
+        generator = random.Random(chosen.seed)
+        while fuzzer.goes_on:
+            fuzzer.one(generator.randbytes(CHOICE_BYTES))
+    fuzzer.save()
+    return int(bool(fuzzer.tally.failures))
 
 
 class _Fuzzer:
-    def __init__(self, name: str, folder: Path, chosen: argparse.Namespace) -> None:
+    def __init__(self, name: str, chosen: argparse.Namespace) -> None:
         from benchmarks.fuzzing.readers import READERS
 
         self.reader, self.chosen = READERS[name], chosen
         self.tally = Tally(reader=name)
-        self._path = folder / self.reader.name
-        self._watch = Watch(folder)
+        self._path = chosen.work / self.reader.name
+        self._watch = Watch(chosen.work)
         self._end_s = time.monotonic() + 60 * chosen.minutes
 
     @property
@@ -144,10 +155,8 @@ class _Fuzzer:
     def one(self, data: bytes) -> None:
         content, tally = self.reader.content(data), self.tally
         self._path.write_bytes(content)
-        last = self.chosen.output / f"{tally.reader}.last"
         if tally.inputs % SAVED_EVERY == 0:
             self.save()
-        last.write_bytes(content)  # it may end this process
         accepted, failure = self._watch.run(lambda: self.reader.read(self._path))
         tally.inputs += 1
         tally.accepted += accepted
@@ -169,8 +178,8 @@ class _Fuzzer:
 
         corpus = self.chosen.output / f"{self.tally.reader}.corpus"
         corpus.mkdir(exist_ok=True)
-        atheris.Setup([str(PROGRAM), str(corpus), f"-max_len={4 * CHOICE_BYTES}", "-rss_limit_mb=4096",
-                       f"-seed={self.chosen.seed + 1}"], one)  # fmt: skip
+        options = [f"-max_len={4 * CHOICE_BYTES}", "-len_control=0", "-rss_limit_mb=4096"]
+        atheris.Setup([str(PROGRAM), str(corpus), *options, f"-seed={self.chosen.seed + 1}"], one)
         atheris.Fuzz()
 
     def save(self) -> None:
