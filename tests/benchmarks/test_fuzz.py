@@ -20,7 +20,7 @@ from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures.canonical import content_id
 
 ROOT = Path(__file__).parents[2]
-INPUTS = 40
+INPUTS = 15
 VARIABLES = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
 
 
