@@ -80,7 +80,7 @@ def run(
             trust=trust,
             **options.given(qps=qps, latency_bound_s=latency_bound_s, min_time_s=min_time_s),
         )
-        _run_scenario(proxy, asked, json_path)
+        _run_scenario(proxy, asked, json_path, sandbox=sandbox)
         return
     wanted = RunOptions(
         device=device,
@@ -104,9 +104,10 @@ def run(
     output.deliver(plain(result), json_path, lambda: result_report(result, stands_for, fit))
 
 
-def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) -> None:
+def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
     from statsnet.evaluation.scenarios import check_inference, run_scenario
     from statsnet.measure.loadgen import check_library
+    from statsnet.measure.sandbox import sandboxed
     from statsnet.proxy.folder import open_proxy
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
@@ -116,6 +117,6 @@ def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) ->
     check_library()
     output.print_notes([opened.note] if opened.note else [])
     options.require_device(wanted.device)
-    with output.progress() as show:
+    with output.progress() as show, sandboxed(sandbox):
         result = run_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))

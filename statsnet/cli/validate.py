@@ -96,7 +96,7 @@ def validate(
             trust=trust,
             **options.given(qps=qps, min_time_s=min_time_s, rounds=rounds),
         )
-        _validate_scenario(proxy, asked, json_path)
+        _validate_scenario(proxy, asked, json_path, sandbox=sandbox)
         return
     wanted = ValidateOptions(
         rounds=rounds,
@@ -125,12 +125,13 @@ def validate(
     output.deliver(plain(result), json_path, lambda: validation_report(result))
 
 
-def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None) -> None:
+def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
     from statsnet.evaluation.scenario_suite import validate_scenario
+    from statsnet.measure.sandbox import sandboxed
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
 
     options.require_device(wanted.device)
-    with output.progress() as show:
+    with output.progress() as show, sandboxed(sandbox):
         result = validate_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))
