@@ -13,6 +13,9 @@ of ln F has a half-width over 1.5 %, up to --most-rounds. Every group of process
 that an interrupted run continues where it stopped. With --rounds 0 --most-rounds 0 it only adds up. Run nothing else
 meanwhile.
 
+Under another runtime, members that it cannot load are named beside the mix and left out on both sides: a proxy for the
+others is made too.
+
 Suite factor F_S(e) = sum of w_i T_i(e) / T_i(baseline), proxy factor F_P(e) = T_P(e) / T_P(baseline), error
 F_P / F_S - 1. --kept prints tables that were written before; where several hold the same row, the last one counts.
 """
@@ -29,7 +32,8 @@ from benchmarks.console import parser, report, start
 from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdown
 from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
 from benchmarks.ways.ablations import ABLATIONS
-from benchmarks.ways.comparisons import OTHERS, Comparison, Weighted, comparisons
+from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons
+from benchmarks.ways.loadable import plans
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
@@ -53,14 +57,27 @@ def main() -> None:
             for compression in options.compressions:
                 compared += comparisons(mix, mode, compression, options.proxies, ways=ways, cache=cache, report=report)
     rounds = Rounds(fewest=options.rounds, most=options.most_rounds)
-    measure(log, compared, settings, rounds, options.most_suite_rounds)
+    first = Rounds(fewest=min(1, rounds.most), most=min(1, rounds.most))
+    measure(log, compared, settings, first, options.most_suite_rounds)  # tells who fails where
+
+    def remake(mix: str, comparison: Comparison) -> Comparison:
+        made = comparisons(
+            mix, comparison.mode, comparison.compression, options.proxies,
+            ways=[] if comparison.way == PROXY else [comparison.way], cache=cache, report=report,
+        )  # fmt: skip
+        return made[-1]
+
+    planned = [plan for c in compared for plan in plans(log, c, settings, remake)]
+    for under in {plan.names: plan.settings for plan in planned}.values():
+        together = [plan.comparison for plan in planned if plan.settings == under]
+        measure(log, together, under, rounds, options.most_suite_rounds)
     rows, failed = [], []
-    for comparison in compared:
-        for setting in settings:
-            if why := why_failed(log, comparison, setting):
+    for plan in planned:
+        for setting in plan.settings:
+            if why := why_failed(log, plan.comparison, setting):
                 failed.append(why)
             else:
-                rows.append(row_of(log, comparison, setting))
+                rows.append(row_of(log, plan.comparison, setting))
     csv_tables.write(options.output, FidelityRow, rows)
     print("\n".join([markdown(rows), "", *failed]))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class StatsNetError(Exception):
     """One sentence, the cause and the next step; the command line prints it and exits with 1."""
@@ -41,6 +44,10 @@ class FileFormatError(StatsNetError):
     """A file is truncated, newer than this program, or of another kind."""
 
 
+class OtherFileError(FileFormatError):
+    """A file is whole, but of another program."""
+
+
 class WorkloadError(StatsNetError):
     """A user's factory or model failed."""
 
@@ -60,3 +67,18 @@ class ProcessError(MeasurementError):
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, as a cause; the error's class if it has no message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "", most: int = 2) -> str:
+    """A hint: the known words that are nearest to a mistyped one, or begin with it, at most so many; `otherwise` where
+    there is none."""
+    words = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word, words, n=most, cutoff=0.55)
+    near += [each for each in words if len(word) > 1 and each.startswith(word) and each not in near][: most - len(near)]
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
+def one_of(word: str, known: Iterable[str]) -> str:
+    """A hint: the known words that are nearest to a mistyped one, or all of them."""
+    words = list(known)
+    return did_you_mean(word, words, otherwise=f"one of {', '.join(words)}")

@@ -14,7 +14,7 @@ import statsnet
 ROOT = Path(statsnet.__file__).parent
 LAYERS = (
     {"errors", "deadline"},
-    {"units", "environment", "progress"},
+    {"units", "environment", "progress", "display"},
     {"signatures"},
     {"workloads"},
     {"measure"},
@@ -23,11 +23,11 @@ LAYERS = (
     {"synthesis", "analysis", "recordings"},
     {"devices", "evaluation", "exports"},
     {"reporting"},
-    {"cli"},
+    {"cli", "api"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(ROOT.rglob("*.py"))
-NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment", "progress", "deadline")
+NEEDS_NO_TORCH = ("signatures", "analysis", "errors", "units", "environment", "progress", "deadline", "display", "api")
 
 
 def part_of(path: Path) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from statsnet.exports.manifest import Manifest
-from statsnet.exports.products import Product
 from statsnet.exports.scalesim import rows_of
 from statsnet.exports.systolic import Design, total_cycles
+from statsnet.signatures.products import Product
 
 SEEDS = 25
 

@@ -37,7 +37,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
      "times and rates"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
     (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
-    (r"towers", "the network, which is derived from the mix"),
+    (r"towers|(.*\.)?simulation(\.|$)", "the network, which is derived from the mix"),
 )  # fmt: skip
 
 
@@ -55,7 +55,8 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedFile:
-    """One file: its kind and level, its fields by what they reveal, and what is not allowed in it."""
+    """One file: its kind and level, its fields by what they reveal, and what is not allowed in it. One that could not
+    be audited has no rows, and its problems say why."""
 
     name: str
     kind: str

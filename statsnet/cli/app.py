@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import signal
@@ -19,6 +18,7 @@ from statsnet.cli import (
     cache,
     characterize,
     compare,
+    completion,
     cover,
     device,
     doctor,
@@ -36,7 +36,7 @@ from statsnet.cli import (
     update,
     validate,
 )
-from statsnet.errors import StatsNetError, shown
+from statsnet.errors import StatsNetError, did_you_mean, shown
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 
@@ -89,6 +89,7 @@ for command in (
     export.export,
     cache.cache,
     doctor.doctor,
+    completion.completion,
 ):
     statsnet.add_command(command)
 
@@ -105,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
     previous = {number: signal.signal(number, _terminate) for number in heeded}
     try:
+        if (answered := completion.answer(statsnet)) is not None:
+            return answered
         given = sys.argv[1:] if arguments is None else arguments
         # Not statsnet.main(), which has an exit code of its own for a broken pipe.
         with statsnet.make_context("statsnet", list(given)) as context, LOCKS.command():
@@ -154,8 +157,9 @@ def _usage_text(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "statsnet"
     if isinstance(error, click.exceptions.NoSuchCommand):
-        near = difflib.get_close_matches(error.command_name, list(statsnet.commands), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"{path} --help"
+        group = context.command if context else statsnet
+        known = group.commands if isinstance(group, click.Group) else ()
+        hint = did_you_mean(error.command_name, known, otherwise=f"{path} --help")
         return f"there is no command '{error.command_name}'\ntry: {hint}"
     return f"{error.format_message()}\ntry: {path} --help"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import shlex
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statsnet.cli import json_option, output
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.cli import json_option, options, output
+from statsnet.errors import StatsNetError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
@@ -36,7 +35,7 @@ _PER_HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0, "day": 1 / 24, "month": 1 / 730
     help="What a result's machine costs: here.json=1.20/h, in any currency; may be repeated. Gives cost per step.",
 )  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="What goes to stdout."
+    "--format", "form", type=options.Choice(FORMATS), default="table", show_default=True, help="What goes to stdout."
 )
 def compare(
     first: str,
@@ -126,7 +125,7 @@ def _are_scenarios(files: Sequence[str]) -> bool:
 
 def _kind(path: Path) -> str:
     """Empty for what is no file of StatsNet; whoever loads it says why."""
-    from statsnet.cli.show import kind_of
+    from statsnet.signatures.storage import kind_of
 
     try:
         return kind_of(path)
@@ -166,10 +165,9 @@ def _prices(texts: Sequence[str], files: Sequence[str]) -> dict[str, float]:
                 hint=f"--price {files[0]}=1.20/h (or /{', /'.join(unit for unit in _PER_HOUR if unit != 'h')})",
             )
         if name not in files:
-            near = difflib.get_close_matches(name, files, n=1)
             raise UsageError(
                 f"there is a price for '{name}', which is none of the results",
-                hint=f"did you mean {near[0]}?" if near else f"name it as on the command line: {', '.join(files)}",
+                hint=did_you_mean(name, files, otherwise=f"name it as on the command line: {', '.join(files)}", most=1),
             )
         prices[name] = float(match[1]) * _PER_HOUR[match[2]]
     return prices

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import options, output
+from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def record(device: str, count: int, counters: str, profiles: str | None, path: s
     from statsnet.signatures.database import ProfilesDB
 
     output.check_file(path)
-    options.check_counters(counters, device)
-    options.require_device(device)
+    check_counters(counters, device)
+    require_device(device)
     from statsnet.devices.record import record_device
     from statsnet.devices.recorded_bench import device_of, record_path
     from statsnet.environment import slug

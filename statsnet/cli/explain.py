@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from statsnet.cli import json_option, options, output
+from statsnet.environment.at_hand import require_device
 
 
 @json_option.command(short_help="Say where a proxy's error comes from, and what to do.")
@@ -58,7 +59,7 @@ def explain(
     )
     note = open_proxy(proxy, trust=trust).note
     output.print_notes([note] if note else [])
-    options.require_device(device)
+    require_device(device)
     with output.progress() as show:
         found = explain_proxy(proxy, wanted, report=show)
     from statsnet.reporting.explain import explained_report

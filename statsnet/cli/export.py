@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, layers, options, output
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
-    from statsnet.exports.manifest import Manifest, Reference
+    from statsnet.cli.layers import ReferenceDevice
+    from statsnet.exports.manifest import Manifest
     from statsnet.exports.registry import Exporter
-
-_MACS, _QUANTUM = "50M", 32
+    from statsnet.proxy.folder import ProxyFolder
+    from statsnet.signatures.database import ProfilesDB
 
 
 @json_option.command(short_help="Write layers for simulators, compilers and other runtimes.")
@@ -26,18 +27,17 @@ _MACS, _QUANTUM = "50M", 32
 )  # fmt: skip
 @click.option("-o", "--output", "folder", required=True, metavar="DIR", help="Folder for the files.")
 @click.option(
-    "--layers", type=click.Choice(("distinct", "scaled")), default="distinct", show_default=True,
-    help="Each distinct layer at full size, or a few that were made smaller.",
-)  # fmt: skip
-@click.option("--macs", metavar="N", help=f"With scaled layers: multiply-adds of all of them (default {_MACS}).")
-@click.option(
-    "--quantum", type=click.IntRange(1, 4096), metavar="N",
-    help=f"With scaled layers: dims are multiples of this (default {_QUANTUM}).",
+    "--layers", "layer_mode", type=options.Choice(("distinct", "sampled", "scaled")), default="distinct",
+    show_default=True,
+    help="Each distinct layer at full size, some of them, or a few that were made smaller.",
 )  # fmt: skip
 @click.option(
-    "--reference", type=click.Choice(("roofline", "measured")), default="roofline", show_default=True,
-    help="Whose time the weights of a mix share: of 100 TFLOP/s and 1 TB/s, or of where the members were measured.",
+    "--macs", metavar="N",
+    help="Multiply-adds of all layers that are sampled (default: half of one step of each workload) or scaled (a "
+    "thousandth, from 1M to 50M).",
 )  # fmt: skip
+@layers.scaling("With scaled layers")
+@layers.reference
 @click.option("--bit-widths", is_flag=True, help="With onnx-shapes: give products their elements' bits, for ZigZag.")
 @options.mode
 @options.profiles
@@ -47,9 +47,10 @@ def export(
     mix: str | None,
     format_: str,
     folder: str,
-    layers: str,
+    layer_mode: str,
     macs: str | None,
     quantum: int | None,
+    signed: bool,
     reference: str,
     bit_widths: bool,
     mode: str,
@@ -66,19 +67,24 @@ def export(
     """
     from statsnet.exports.registry import check_folder, write
     from statsnet.exports.registry import export as make
+    from statsnet.signatures.database import ProfilesDB
     from statsnet.units import parse_count
 
     exporter = _exporter(format_, bit_widths)
-    _check_scaling(layers, macs, quantum)
-    budget = parse_count(macs or _MACS)
+    _check_scaling(layer_mode, macs, quantum, signed)
+    budget = None if macs is None else parse_count(macs)
     path = Path(folder)
     output.check_folder(path)
     check_folder(path)
-    manifest = _manifest(subject, mix, mode, profiles, trust, _reference(reference))
-    if layers == "scaled":
-        from statsnet.exports.scaling import scaled
+    database = ProfilesDB(profiles)
+    device = layers.reference_device(reference, database)
+    manifest = _manifest(subject, mix, mode, database, trust, device)
+    if layer_mode == "sampled":
+        from statsnet.exports.sampling import sampled
 
-        manifest = scaled(manifest, macs=budget, quantum=quantum or _QUANTUM)
+        manifest = sampled(manifest, macs=budget)
+    elif layer_mode == "scaled":
+        manifest = layers.scaled_manifest(manifest, budget, quantum, signed)
     made = make(exporter, manifest)
     write(made, path)
     from statsnet.reporting.export import export_data, export_report
@@ -100,20 +106,27 @@ def _exporter(name: str, bit_widths: bool) -> Exporter:
     return OnnxShapes(bit_widths=True)
 
 
-def _check_scaling(layers: str, macs: str | None, quantum: int | None) -> None:
-    given = [name for name, value in (("--macs", macs), ("--quantum", quantum)) if value is not None]
-    if given and layers != "scaled":
+def _check_scaling(layer_mode: str, macs: str | None, quantum: int | None, signed: bool) -> None:
+    if macs is not None and layer_mode == "distinct":
+        raise UsageError("--macs needs sampled or scaled layers", hint="give --layers scaled, too")
+    given = [name for name, is_given in (("--quantum", quantum is not None), ("--signed", signed)) if is_given]
+    if given and layer_mode != "scaled":
         raise UsageError(f"{given[0]} needs scaled layers", hint="give --layers scaled, too")
 
 
-def _reference(name: str) -> Reference:
-    from statsnet.exports.build_manifest import MEASURED, ROOFLINE
-
-    return ROOFLINE if name == "roofline" else MEASURED
+def _check_simulation(opened: ProxyFolder) -> None:
+    """Raises UsageError for what a proxy for simulators has chosen already."""
+    given = [name for name in ("layers", "reference") if options.was_given("layer_mode" if name == "layers" else name)]
+    if opened.spec.simulation is not None and given:
+        raise UsageError(
+            f"--{given[0]} was given for a proxy for simulators",
+            cause="its layers and their repeats are chosen already",
+            hint="leave it out",
+        )
 
 
 def _manifest(
-    subject: str | None, mix: str | None, mode: str, profiles: str | None, trust: bool, reference: Reference
+    subject: str | None, mix: str | None, mode: str, database: ProfilesDB, trust: bool, device: ReferenceDevice
 ) -> Manifest:
     if (subject is None) == (mix is None):
         raise UsageError(
@@ -123,13 +136,9 @@ def _manifest(
         )
     if mix is not None:
         from statsnet.exports.build_manifest import manifest_of_mix
-        from statsnet.signatures.database import ProfilesDB
-        from statsnet.signatures.mix import resolve_mix
-        from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 
-        if is_mix_file(mix) and not options.was_given("mode"):
-            mode = load_mix_file(mix).mode or mode
-        return manifest_of_mix(resolve_mix(mix, mode, ProfilesDB(profiles)), reference=reference)
+        resolved = layers.resolved_mix(mix, mode, database)
+        return manifest_of_mix(resolved, reference=device.record, clock=device.clock)
     assert subject is not None
     from statsnet.exports.subjects import manifest_of_file, manifest_of_proxy
 
@@ -139,6 +148,7 @@ def _manifest(
 
         opened = open_proxy(path, trust=trust)
         output.print_notes([opened.note] if opened.note else [])
+        _check_simulation(opened)
         with output.progress() as report:
-            return manifest_of_proxy(opened, reference=reference, report=report)
-    return manifest_of_file(path, reference=reference)
+            return manifest_of_proxy(opened, reference=device.record, clock=device.clock, report=report)
+    return manifest_of_file(path, reference=device.record, clock=device.clock)

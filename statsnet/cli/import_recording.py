@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--step", type=click.IntRange(0), metavar="N", help="ProfilerStep's number (default: the busiest step).")
 @click.option(
     "--mode",
-    type=click.Choice(MODES),
+    type=options.Choice(MODES),
     help="What the step did (default: training if it has a backward pass or an optimizer's step).",
 )
 @click.option(

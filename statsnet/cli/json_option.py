@@ -38,7 +38,8 @@ class JsonCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = self._parsed(ctx, args)
-        output.check_file(ctx.params["json_path"], or_stdout=True)
+        if not ctx.resilient_parsing:  # as a shell's completion does
+            output.check_file(ctx.params["json_path"], or_stdout=True)
         return rest
 
     def _parsed(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -98,3 +99,9 @@ def _joined(args: Sequence[str], *, takes_file: bool = True) -> list[str]:
             word = f"{_FLAG}={rest.pop(0) if is_file else output.STDOUT}"
         joined.append(word)
     return joined
+
+
+def check_not_within(json_path: str | None, folder: Path) -> None:
+    """Raises UsageError for a FILE in the folder of the proxy that is being made."""
+    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(folder.resolve()):
+        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{folder}'")

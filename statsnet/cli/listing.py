@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from statsnet.cli import json_option, options, output
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, UsageError, did_you_mean
 
 KINDS = ("workloads", "profiles", "proxies")
 
@@ -28,7 +28,7 @@ def list_(kind: str | None, pattern: str | None, profiles: str | None, json_path
     """
     if kind is not None and kind not in KINDS:
         if pattern is not None:
-            raise click.UsageError(f"'{kind}' is none of {', '.join(KINDS)}")
+            raise UsageError(f"'{kind}' is none of {', '.join(KINDS)}", hint=did_you_mean(kind, KINDS))
         kind, pattern = "workloads", kind
     from statsnet.reporting import listings
 

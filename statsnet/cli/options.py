@@ -8,15 +8,26 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from statsnet.errors import DeviceError, UsageError
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.database import MODES
 from statsnet.signatures.gpu import COUNTING
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS
 from statsnet.units import parse_duration_s
 
-mode = click.option(
-    "--mode", type=click.Choice(MODES), default="inference", show_default=True, help="What a step does."
-)
+
+class Choice(click.Choice[str]):
+    """One of some words; a mistyped one is told the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if not (hint := did_you_mean(str(value), self.choices)):
+                raise
+            raise UsageError(error.format_message().rstrip("."), hint=hint) from error
+
+
+mode = click.option("--mode", type=Choice(MODES), default="inference", show_default=True, help="What a step does.")
 MIX = "NAME:WEIGHT,...|FILE"
 MIX_HELP = "Domains, workloads or signature files; or a YAML file that lists them."
 profiles = click.option(
@@ -29,7 +40,7 @@ seed = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
 )
 level = click.option(
-    "--level", type=click.Choice(LEVELS), default=DEFAULT_LEVEL, show_default=True,
+    "--level", type=Choice(LEVELS), default=DEFAULT_LEVEL, show_default=True,
     help="How much the file tells: full is for use inside; coarse hides exact sizes.",
 )  # fmt: skip
 trust = click.option(
@@ -60,21 +71,11 @@ class Duration(click.ParamType[float]):
 
 counters = click.option(
     "--counters",
-    type=click.Choice(COUNTING),
+    type=Choice(COUNTING),
     default="auto",
     show_default=True,
     help="Hardware counters of a GPU: where Nsight Compute gives them, or an error, or none.",
 )
-
-
-def check_counters(counters: str, device: str) -> None:
-    """Raises UsageError where counters are demanded of what has none."""
-    if counters == "ncu" and not device.startswith("cuda"):
-        raise UsageError(
-            f"hardware counters were asked for of '{device}'",
-            cause="Nsight Compute reads those of an NVIDIA GPU",
-            hint="give --device cuda, or leave out --counters",
-        )
 
 
 def min_time(default: str) -> Callable[[Any], Any]:
@@ -109,28 +110,3 @@ def given_mode(mode: str) -> str | None:
 def given(**values: Any) -> dict[str, Any]:
     """Those that were given on the command line."""
     return {key: value for key, value in values.items() if value is not None}
-
-
-def require_device(name: str, *, meta: bool = False) -> None:
-    """Find out before the work. Raises UsageError for another word, DeviceError where the device is not."""
-    kind, _, index = name.partition(":")
-    if name == "cpu" or (meta and name == "meta"):
-        return
-    if name.startswith("recorded:"):
-        raise UsageError(
-            f"'{name}' is not a device to run on", hint="statsnet synthesize --device takes recorded devices"
-        )
-    if kind != "cuda" or (":" in name and not index.isdigit()):
-        raise UsageError(
-            f"'{name}' is not a device", hint=f"use cpu, cuda{', cuda:N or meta' if meta else ' or cuda:N'}"
-        )
-    import torch
-
-    if not torch.cuda.is_available():
-        raise DeviceError(
-            "there is no CUDA device here",
-            cause="torch finds no usable GPU" if torch.version.cuda else "torch was built without CUDA",
-            hint="use --device cpu" + (", or --device meta to count without a device" if meta else ""),
-        )
-    if int(index or 0) >= torch.cuda.device_count():
-        raise DeviceError(f"there is no {name}", cause=f"torch finds {torch.cuda.device_count()} CUDA devices")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, options, output, trace
+from statsnet.environment.at_hand import check_counters
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import Model
     from statsnet.signatures.model import Level, Signature
-    from statsnet.workloads.settings import Setting
 
 
 @json_option.command(short_help="Measure a workload and write its signature.")
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--preset", metavar="NAME", help="A named size of the workload (default: small).")
 @click.option("--optimizer", metavar="NAME", help="In training, instead of the workload's own.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="An argument of the factory.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="An argument of the factory.")
 @click.option(
     "--setting", metavar="S+...",
     help="How the step is to be run, as in run --setting: threads=1, dtype=bfloat16, compile=inductor, "
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     "--check", is_flag=True,
     help="Compare a step's counts with torch's FlopCounterMode and profiler; exit code 1 if they do not agree.",
 )  # fmt: skip
+@trace.option
 @click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
 def profile(
     workload: str | None,
@@ -52,13 +53,14 @@ def profile(
     dtype: str | None,
     preset: str | None,
     optimizer: str | None,
-    settings: tuple[str, ...],
+    assignments: tuple[str, ...],
     setting: str | None,
     counters: str,
     level: Level,
     seed: int,
     min_time_s: float | None,
     check: bool,
+    trace_path: str | None,
     path: str | None,
     json_path: str | None,
 ) -> None:
@@ -70,13 +72,22 @@ def profile(
     With --mix its members are profiled that have no signature of this machine yet, into a folder that
     `statsnet synthesize --profiles DIR` reads. Each member's sizes stand in the mix's file.
 
+    --trace records three steps more, apart from the measuring: Perfetto shows operators, kernels, phases and modules in
+    time. Such a file is not for sharing.
+
     Under torchrun all processes run the step together, and the first one's signature is written.
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
     _check_arguments(workload, mix)
-    if not check or path is not None or json_path is not None:
+    if not (check or trace_path) or path is not None or json_path is not None:
         output.check_signature_output(path, json_path)
+    if trace_path is not None and device == "meta":
+        raise UsageError(
+            "--trace was given for counting",
+            cause="nothing runs on fake tensors",
+            hint="leave out --trace or --device meta",
+        )
     if check and (mix is not None or device == "meta"):
         raise UsageError(
             f"--check was given with {'--mix' if mix else '--device meta'}",
@@ -85,24 +96,25 @@ def profile(
         )
     if mix is None:
         output.check_file(path)
-    _check_counting(counters, device, setting)
+    trace.check(trace_path, path, json_path)
+    _check_counting(counters, device)
     if mix is not None:
         from statsnet.cli.profile_mix import profile_mix
 
         profile_mix(
             mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
-            min_time_s=min_time_s, notes_of=_throttling,
+            min_time_s=min_time_s,
         )  # fmt: skip
         return
     assert workload is not None
-    overrides = dict(_assignment(text) for text in settings)
+    overrides = dict(_assignment(text) for text in assignments)
     if ":" not in workload and not workload.endswith(".py"):
         from statsnet.workloads import get
 
         get(workload)  # so a mistyped name is reported before a process is started
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
-    from statsnet.profiling.members import profiled_signature
+    from statsnet.profiling.members import profiled_signature, setting_of_profile
     from statsnet.profiling.tasks import ProfileWorkload
     from statsnet.synthesis.machine_speed import beside_reference
 
@@ -112,18 +124,21 @@ def profile(
     )  # fmt: skip
     if check and not _check_counts(model, device):
         raise SystemExit(1)
-    if path is None and json_path is None:
-        return
-    task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
-    control = Control(**options.given(setting=None if setting is None else _setting(setting)))
-    # Under torchrun one process cannot make a step alone, which is what counting takes.
-    counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
-    with beside_reference(task) as task, output.progress() as show:
-        signature, notes = profiled_signature(task, counting, control=control, report=show)
-    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
-        return
-    output.print_notes([*notes, *_throttling(signature)])
-    write_signature(signature, path, json_path, level=level)
+    control = Control(**options.given(setting=None if setting is None else setting_of_profile(setting, device)))
+    if path is not None or json_path is not None:
+        task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
+        # Under torchrun one process cannot make a step alone, which is what counting takes.
+        counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
+        with beside_reference(task) as task, output.progress() as show:
+            signature, notes = profiled_signature(task, counting, control=control, report=show)
+        if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
+            return
+        output.print_notes(notes)
+        write_signature(signature, path, json_path, level=level)
+    if trace_path is not None:
+        from statsnet.profiling.step_recording import RecordWorkload
+
+        trace.write(trace_path, RecordWorkload(model=model, device=device), control, trace.OF_A_MODEL)
 
 
 def write_signature(signature: Signature, path: str | None, json_path: str | None, *, level: Level) -> None:
@@ -168,43 +183,14 @@ def _check_arguments(workload: str | None, mix: str | None) -> None:
         )
 
 
-def _check_counting(counters: str, device: str, setting: str | None) -> None:
+def _check_counting(counters: str, device: str) -> None:
     if counters == "ncu" and "TORCHELASTIC_RUN_ID" in os.environ:
         raise UsageError(
             "hardware counters were asked for under torchrun",
             cause="counting makes a step in one process alone, and this one's processes wait for each other",
             hint="leave out --counters",
         )
-    options.check_counters(counters, device)
-    if setting is not None and device == "meta":
-        raise UsageError(
-            f"the setting '{setting}' was given for counting",
-            cause="settings change times alone",
-            hint="leave out --setting or --device meta",
-        )
-
-
-def _throttling(signature: Signature) -> list[str]:
-    """Notes on a GPU that was too hot in every attempt, or held at its power cap."""
-    return [
-        f"the GPU was throttled ({', '.join(m.gpu.power.throttled)}): cool it, raise its power limit, or lock its "
-        "clocks lower, and profile again"
-        for m in signature.measurements
-        if m.gpu is not None and m.gpu.power.throttled
-    ]
-
-
-def _setting(text: str) -> Setting:
-    from statsnet.workloads.settings import RUNTIME, parse_setting
-
-    parsed = parse_setting(text)
-    if RUNTIME in parsed.in_process:
-        raise UsageError(
-            f"'{text}' was given for a profile",
-            cause="a signature holds torch's operators, and another runtime has its own",
-            hint=f"time the model there: statsnet validate PROXY --settings {RUNTIME}=NAME",
-        )
-    return parsed
+    check_counters(counters, device)
 
 
 def _assignment(text: str) -> tuple[str, str]:

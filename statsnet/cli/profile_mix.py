@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import options, output
+from statsnet.environment.at_hand import require_device
 from statsnet.errors import StatsNetError, UsageError, shown
 
 if TYPE_CHECKING:
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from statsnet.signatures.model import Level, Signature
 
 _OF_ONE_WORKLOAD = {
-    "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "settings": "--set",
-    "setting": "--setting", "json_path": "--json",
+    "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "assignments": "--set",
+    "setting": "--setting", "json_path": "--json", "trace_path": "--trace",
 }  # fmt: skip
 
 
 def profile_mix(
     mix: str, *, mode: str, folder: str, device: str, counters: str, level: Level, seed: int, min_time_s: float | None,
-    notes_of: Callable[[Signature], list[str]],
 ) -> None:  # fmt: skip
     """Profile the members that are missing in the folder, a line each; those that fail are named at the end."""
     _check_options(device)
@@ -36,7 +35,7 @@ def profile_mix(
     if is_mix_file(mix) and not options.was_given("mode"):
         mode = load_mix_file(mix).mode or mode
     output.check_folder(Path(folder))
-    options.require_device(device)
+    require_device(device)
     from statsnet.measure.process import measuring_environment
     from statsnet.profiling.costs import cost_of
     from statsnet.profiling.members import members_of, profile_members, profiled_signature
@@ -48,7 +47,7 @@ def profile_mix(
         task = ProfileWorkload(model=replace(model, seed=seed), device=device, **options.given(min_time_s=min_time_s))
         with beside_reference(task) as task, output.progress() as show:
             signature, notes = profiled_signature(task, counters, report=show)
-        output.print_notes([*notes, *notes_of(signature)])
+        output.print_notes(notes)
         return coarsen(signature, level, cost_of)
 
     members, failed = members_of(requests), []

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output, scenario_options
+from statsnet.cli import json_option, options, output, scenario_options, trace
+from statsnet.environment.at_hand import require_device
+from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
+    from statsnet.evaluation.run_proxy import RunOptions
     from statsnet.evaluation.scenarios import ScenarioOptions
+    from statsnet.proxy.folder import ProxyFolder
     from statsnet.signatures.scenarios import ScenarioName
+    from statsnet.workloads.settings import Setting
 
 
 @json_option.command(short_help="Time a proxy on this machine.")
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     "--latency-bound", "latency_bound_s", type=options.Duration(), metavar="TIME",
     help="Server scenario: 99 of 100 queries must be answered within TIME (default: 5 steps).",
 )  # fmt: skip
+@trace.option
 @options.trust
 @options.sandbox
 def run(
@@ -49,6 +55,7 @@ def run(
     scenario: ScenarioName | None,
     qps: float | None,
     latency_bound_s: float | None,
+    trace_path: str | None,
     trust: bool,
     sandbox: bool,
 ) -> None:
@@ -59,14 +66,20 @@ def run(
 
     With --scenario, MLPerf's load generator asks for steps, and the answers' latencies are the result.
 
+    --trace records three steps more, apart from the timing: Perfetto shows operators, kernels, phases, towers and
+    blocks in time.
+
     Example: statsnet run my-proxy --json this-machine.json
     """
-    scenario_options.check(scenario, of_scenarios=("qps", "latency_bound_s"), not_of_them=("max_time_s",))
+    not_of_scenarios = ("max_time_s", "trace_path")
+    scenario_options.check(scenario, of_scenarios=("qps", "latency_bound_s"), not_of_them=not_of_scenarios)
+    for written in (json_path, trace_path):
+        json_option.check_no_input(written, [proxy])
+    trace.check(trace_path, json_path)
     from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
-    json_option.check_no_input(json_path, [proxy])
     chosen = parse_setting(setting) if setting is not None else BASELINE
     if scenario is not None:
         from statsnet.evaluation.scenarios import ScenarioOptions
@@ -91,17 +104,20 @@ def run(
         sandbox=sandbox,
         limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
     )
+    _check_recordable(wanted.setting, trace_path)
     opened = open_proxy(proxy, trust=trust)
     fit = None if trust else opened.fit()
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
-    options.require_device(device)
+    require_device(device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)
     from statsnet.reporting.results import result_report
     from statsnet.signatures.conversion import plain
 
     output.deliver(plain(result), json_path, lambda: result_report(result, stands_for, fit))
+    if trace_path is not None:
+        _record(opened, wanted, trace_path)
 
 
 def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
@@ -116,7 +132,32 @@ def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None, *,
     check_inference(opened.spec.mode)
     check_library()
     output.print_notes([opened.note] if opened.note else [])
-    options.require_device(wanted.device)
+    require_device(wanted.device)
     with output.progress() as show, sandboxed(sandbox):
         result = run_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))
+
+
+def _record(opened: ProxyFolder, wanted: RunOptions, path: str) -> None:
+    """The proxy's steps as a recording, under the same setting."""
+    from statsnet.measure.control import Control
+    from statsnet.profiling.step_recording import RecordNetwork
+    from statsnet.proxy.folder import runnable
+    from statsnet.workloads.settings import with_threads
+
+    with runnable(opened) as ready:
+        task = RecordNetwork(
+            folder=str(ready.network_folder.resolve()), network_sha256=ready.network_sha256, device=wanted.device
+        )
+        trace.write(path, task, Control(setting=with_threads(wanted.setting, wanted.threads)), trace.OF_A_PROXY)
+
+
+def _check_recordable(setting: Setting, path: str | None) -> None:
+    from statsnet.workloads.settings import RUNTIME
+
+    if path is not None and RUNTIME in setting.in_process:
+        raise UsageError(
+            f"--trace was given with '{setting.name}'",
+            cause="torch's profiler sees nothing of another runtime",
+            hint="leave out one of them",
+        )

@@ -10,7 +10,7 @@ from statsnet.signatures.scenarios import SCENARIOS
 
 scenario = click.option(
     "--scenario",
-    type=click.Choice(SCENARIOS),
+    type=options.Choice(SCENARIOS),
     help="Have MLPerf's load generator ask for steps, as this scenario does.",
 )
 qps = click.option(

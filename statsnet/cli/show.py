@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, output
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
     from statsnet.reporting.tables import Report
@@ -29,26 +29,11 @@ def show(file: str, json_path: str | None) -> None:
             raise UsageError(f"'{file}' is not a proxy's folder", cause="it has no spec.json", hint="name a file in it")
         path = path / "spec.json"
     json_option.check_no_input(json_path, [path])
-    from statsnet.signatures.storage import load_document
+    from statsnet.signatures.storage import kind_of, load_document
 
     kind = kind_of(path)
     data = load_document(path, kind) if json_path is not None else {}
     output.deliver(data, json_path, lambda: report_of(path, kind))
-
-
-def kind_of(path: Path) -> str:
-    """One of KINDS. Raises FileFormatError for a damaged file or one of another program."""
-    from statsnet.signatures.canonical import read_json
-    from statsnet.signatures.kinds import KINDS
-
-    kind = read_json(path, max_bytes=max(k.max_bytes for k in KINDS.values())).get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise FileFormatError(
-            f"'{path}' is no file of StatsNet",
-            cause=f"its kind is '{str(kind)[:40]}'" if kind else "it has no kind",
-            hint=f"known are {', '.join(k.title for k in KINDS.values())}",
-        )
-    return kind
 
 
 def report_of(path: Path, kind: str) -> Report:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statsnet.cli import json_option, options, output
+from statsnet.cli import json_option, layers, options, output, simulators
 from statsnet.deadline import Deadline
+from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages
@@ -20,7 +21,7 @@ from statsnet.synthesis.effort import EFFORTS, NORMAL
 
 if TYPE_CHECKING:
     from statsnet.proxy.spec import Proxy
-    from statsnet.signatures.mix_file import MixFile
+    from statsnet.synthesis.asked import Asked
 
 
 @json_option.command(short_help="Make a proxy network for a mix of workloads.")
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--time-limit", type=options.Duration(), metavar="TIME", help="Search over designs for so long.")
 @click.option(
     "--effort",
-    type=click.Choice(tuple(EFFORTS)),
+    type=options.Choice(tuple(EFFORTS)),
     default=NORMAL.name,
     show_default=True,
     help="How much is measured: quick one network, once; normal until it is good or rounds gain nothing; thorough six.",
@@ -70,10 +71,17 @@ if TYPE_CHECKING:
 @options.device(recorded=True)
 @click.option(
     "--dtype",
-    type=click.Choice(("float32", "bfloat16", "float16")),
+    type=options.Choice(("float32", "bfloat16", "float16")),
     help="With a device that tables recorded: count the members in this dtype.",
 )
 @options.counters
+@click.option(
+    "--macs",
+    metavar="N",
+    help="A proxy for simulators: scaled layers of so many multiply-adds in all. Nothing is measured.",
+)
+@layers.scaling("With --macs")
+@layers.reference
 @options.profiles
 @options.seed
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
@@ -91,6 +99,10 @@ def synthesize(
     device: str,
     dtype: str | None,
     counters: str,
+    macs: str | None,
+    quantum: int | None,
+    signed: bool,
+    reference: str,
     profiles: str | None,
     seed: int,
     folder: str | None,
@@ -104,23 +116,28 @@ def synthesize(
 
     Example: statsnet synthesize --mix recsys:0.5,cv:0.5 --budget 10ms -o my-proxy
     """
-    from statsnet.signatures.mix_file import is_mix_file, load_mix_file
+    from statsnet.synthesis.asked import asked_of, check_recorded
 
     deadline = Deadline.after(within)
     searching = trials is not None or time_limit is not None
-    _check_together(budget, compression, searching, resume, fresh)
-    file = load_mix_file(mix) if is_mix_file(mix) else None
-    if file is not None:
-        mode = mode if options.was_given("mode") else file.mode or mode
-        if budget is None and compression is None:
-            budget, compression = file.budget_s, file.compression
+    _check_together(searching, resume, fresh)
+    simulators.check_options(macs)
+    asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
+    mode = asked.mode
+    path = Path(folder or f"proxy-{default_name(asked)}{'-training' if mode == 'training' else ''}")
+    if macs is not None:
+        json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, False)])
+        simulators.synthesize_for_simulators(
+            mix, mode, macs, quantum=quantum, signed=signed, reference=reference, profiles=profiles, seed=seed,
+            path=path, title=asked.name, notes=asked.notes, json_path=json_path,
+        )  # fmt: skip
+        return
     recorded = device.startswith("recorded:")
-    _check_recorded(recorded, searching, fresh, dtype)
+    check_recorded(recorded, dtype=dtype, searching=searching, fresh=fresh)
     json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, recorded)])
-    options.check_counters(counters, device)
+    check_counters(counters, device)
     if not recorded:
-        options.require_device(device)
-    path = Path(folder or f"proxy-{default_name(mix, file)}{'-training' if mode == 'training' else ''}")
+        require_device(device)
     output.check_folder(path.parent)
     from statsnet.devices.make_proxy import MakeOptions, search_proxy
     from statsnet.devices.make_proxy import synthesize as make
@@ -134,16 +151,15 @@ def synthesize(
     check_output(path)
     if searching:
         check_journal(_journal_of(path))
-    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(path.resolve()):
-        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{path}'")
+    json_option.check_not_within(json_path, path)
     notes: list[str] = []
     request = ProxyRequest(
         mix_text=mix,
-        title=(file.name if file else None) or "",
-        notes=file.notes if file else "",
+        title=asked.name,
+        notes=asked.notes,
         seed=seed,
-        budget_s=budget,
-        **options.given(compression=compression),
+        budget_s=asked.budget_s,
+        compression=asked.compression,
     )
     files: dict[str, str] = {}
     with output.progress() as show:
@@ -184,24 +200,17 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
         output.print_written(path)
 
 
-def default_name(mix: str, file: MixFile | None) -> str:
+def default_name(asked: Asked) -> str:
     """What the default folder is called by: the short form, or the name in a mix's file."""
     from statsnet.signatures.mix import mix_slug
+    from statsnet.signatures.mix_file import is_mix_file
 
-    if file is None:
-        return mix_slug(mix)
-    return mix_slug((file.name or "").replace("/", "-")) or mix_slug(Path(mix).stem) or "mix"
+    if not is_mix_file(asked.mix):
+        return mix_slug(asked.mix)
+    return mix_slug(asked.name.replace("/", "-")) or mix_slug(Path(asked.mix).stem) or "mix"
 
 
-def _check_together(
-    budget: float | None, compression: float | None, searching: bool, resume: bool, fresh: bool
-) -> None:
-    if budget is not None and compression is not None:
-        raise UsageError(
-            "--budget and --compression were both given",
-            cause="each says how long a step is to be",
-            hint="give one of them",
-        )
+def _check_together(searching: bool, resume: bool, fresh: bool) -> None:
     if resume and not searching:
         raise UsageError("--resume goes on with a search", hint="say how far: --trials, --time-limit or both")
     if searching and fresh:
@@ -222,21 +231,6 @@ def _inputs(mix: str, mode: str, profiles: str | None, recorded: bool) -> list[P
     if recorded and any(r.selection.dtype is not None for r in requests):  # may be counted in that dtype
         return [path for r in requests if (path := signature_path(r, db.names)) is not None]
     return [member.path for member in resolve_mix(mix, mode, db).members]
-
-
-def _check_recorded(recorded: bool, searching: bool, fresh: bool, dtype: str | None) -> None:
-    if dtype is not None and not recorded:
-        raise UsageError(
-            "--dtype was given for a device that is here",
-            cause="its members have the dtypes in which they were profiled",
-            hint="statsnet profile NAME --dtype DTYPE -o FILE, and --mix FILE:WEIGHT,...",
-        )
-    if recorded and (searching or fresh):
-        raise UsageError(
-            f"a recorded device and {'a search' if searching else '--fresh'} were both given",
-            cause="nothing can be measured on a device that is not here",
-            hint="give one of them",
-        )
 
 
 @contextlib.contextmanager

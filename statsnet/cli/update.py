@@ -9,6 +9,7 @@ import click
 
 from statsnet.cli import json_option, options, output
 from statsnet.deadline import Deadline
+from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--budget", type=options.Duration(), metavar="TIME", help="Step time of the new one (as before).")
 @click.option(
     "--effort",
-    type=click.Choice(tuple(EFFORTS)),
+    type=options.Choice(tuple(EFFORTS)),
     default=NORMAL.name,
     show_default=True,
     help="How much is measured, as in synthesize.",
@@ -70,7 +71,8 @@ def update(
     from statsnet.evaluation.updated import updated
     from statsnet.measure.patience import PATIENCE
     from statsnet.proxy.folder import open_proxy
-    from statsnet.proxy.spec import check_output, write_proxy
+    from statsnet.proxy.spec import write_proxy
+    from statsnet.proxy.whole_folder import check_output
 
     json_option.check_no_input(json_path, [proxy, *(a.name for a in change.added)])
     old = open_proxy(proxy)
@@ -86,8 +88,8 @@ def update(
     device = device or _made_for(old)
     recorded = device.startswith("recorded:")
     if not recorded:
-        options.require_device(device)
-    options.check_counters(counters, device)
+        require_device(device)
+    check_counters(counters, device)
     path = Path(folder or proxy)
     output.check_folder(path.parent)
     check_output(path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output, scenario_options
+from statsnet.environment.at_hand import require_device
 from statsnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     metavar="S,...",
     help="Compare time factors under these, a comma between two and a + within one: threads=1, onednn=sse41, "
     "mkl=compatible, aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium, compile=inductor, "
-    "runtime=onnxruntime, runtime=openvino; on a GPU also graphs=cuda.",
+    "runtime=onnxruntime, runtime=openvino, runtime=iree; on a GPU also graphs=cuda.",
 )
 @click.option(
     "--resume", "log_path", metavar="FILE",
@@ -111,7 +112,7 @@ def validate(
     )
     note = open_proxy(proxy, trust=trust).note
     output.print_notes([note] if note else [])
-    options.require_device(device)
+    require_device(device)
     try:
         with output.progress() as show:
             result = validate_proxy(proxy, wanted, report=show)
@@ -131,7 +132,7 @@ def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str 
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
 
-    options.require_device(wanted.device)
+    require_device(wanted.device)
     with output.progress() as show, sandboxed(sandbox):
         result = validate_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))

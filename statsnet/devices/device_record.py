@@ -23,6 +23,7 @@ from statsnet.devices.reached import SIXTEEN_BIT, Reached, reached_by
 from statsnet.devices.tables.provenance import RECORDING, Provenance, doubt_of, provenance_of
 from statsnet.devices.tables.row import Direction, TableRow
 from statsnet.devices.tables.words import LARGEST_WORK, check_dims, check_sizes
+from statsnet.display import Displayed
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.progress import Report, silent
 from statsnet.signatures.canonical import write_bytes_atomically
@@ -53,8 +54,8 @@ class ExactTime:
         return (self.operator, self.dtype, self.dims, self.variant, self.direction)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeviceRecord(Displayed):
     """Everything known of a device that is not here. `exact` are operators of recordings, which are too few of a kind
     for a model; `left_out` says what of the sources was not used, and why."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-from statsnet.errors import UsageError
+from statsnet.errors import UsageError, did_you_mean
 
 _SPELLINGS = {
     "nvidia-h100-sxm": "h100-sxm h100-sxm5 h100-sxm-80gb h100-sxm5-80gb h100-80gb-hbm3 gh100-sxm",
@@ -154,8 +154,9 @@ def device_named(
         return meant[0]
     raise UsageError(
         f"'{name}' names {f'several {noun}s' if meant else f'no {noun}'}",
-        cause=f"known: {', '.join(meant or sorted(known)) or 'none'}", hint=hint,
-    )  # fmt: skip
+        cause=f"known: {', '.join(meant or sorted(known)) or 'none'}",
+        hint=hint if meant else did_you_mean(slug, known, otherwise=hint),
+    )
 
 
 def measured_device(name: str, known: Collection[str]) -> str:

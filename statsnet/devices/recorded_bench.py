@@ -23,7 +23,7 @@ from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Environment, Measurement, Signature
+from statsnet.signatures.model import Cluster, Environment, Measurement, Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
@@ -57,6 +57,11 @@ class RecordedDevice:
         """Whether the natural target are the sizes for accelerators, which the database counts and has measured
         nowhere: so it is for devices from tables."""
         return isinstance(self.model, TableTimes)
+
+    def seconds(self, cluster: Cluster) -> float:
+        """Of all calls of a cluster in one step, with the time that passes between operators."""
+        estimate = self.model.estimate(cluster.op, cluster.phase, cluster.args, cluster.outputs)
+        return cluster.calls * (estimate.time_s + self.between_s)
 
 
 def recorded_device(name: str, db: ProfilesDB, mode: str | None = None) -> RecordedDevice:

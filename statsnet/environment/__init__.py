@@ -19,6 +19,7 @@ from statsnet.environment.record import (
     TORCH_SETTINGS,
     quota_env,
 )
+from statsnet.environment.record import _text as file_text
 from statsnet.errors import DeviceError, StatsNetError
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "cache_dir",
     "describe",
     "differences",
+    "file_text",
     "fingerprint",
     "quota_env",
     "select",

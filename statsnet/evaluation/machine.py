@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from statsnet.environment import cache_dir, describe
+from statsnet.environment import cache_dir, describe, file_text
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.environment.record import usable_cores, usable_memory_bytes
 from statsnet.errors import first_line
@@ -23,9 +23,11 @@ EXTRAS = {
     "demo": ("transformers",),
     "models": ("transformers", "diffusers", "torch_geometric", "monai"),
     "onnx": ("onnx",),
+    "pandas": ("pandas",),
     "pictures": ("matplotlib",),
     "report": ("plotly",),
     "runtimes": ("onnx", "onnxscript", "onnxruntime", "openvino"),
+    "iree": ("iree",),
     "scenarios": ("mlcommons_loadgen", "mlperf_loadgen"),
 }
 """The modules that each extra of the package brings."""
@@ -120,7 +122,7 @@ def _cores() -> list[Finding]:
             advice="stop other programs" if busy else "",
         )
     )
-    if re.search(r"^flags.*\bhypervisor\b", _text("/proc/cpuinfo"), re.MULTILINE):
+    if re.search(r"^flags.*\bhypervisor\b", file_text("/proc/cpuinfo"), re.MULTILINE):
         advice = "neighbours change its speed: use more --processes, and compare machines only by medians of several"
         made.append(Finding(name="virtual machine", state="unknown", value="yes", advice=advice))
     return made
@@ -129,7 +131,7 @@ def _cores() -> list[Finding]:
 def _clock_speed() -> list[Finding]:
     """Governor, turbo and hyper-threading, where the kernel shows them: a virtual machine seldom does."""
     system = Path("/sys/devices/system/cpu")
-    governors = {_text(path).strip() for path in system.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {""}
+    governors = {file_text(str(path)).strip() for path in system.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {""}
     if not governors:
         made = [Finding(name="governor", state="unknown", value="not shown here, as in most virtual machines")]
     elif governors == {"performance"}:
@@ -140,14 +142,14 @@ def _clock_speed() -> list[Finding]:
         )
         made = [Finding(name="governor", state="change", value=", ".join(sorted(governors)), advice=advice)]
     no_turbo, boost = (
-        _text("/sys/devices/system/cpu/intel_pstate/no_turbo").strip(),
-        _text(f"{system}/cpufreq/boost").strip(),
+        file_text("/sys/devices/system/cpu/intel_pstate/no_turbo").strip(),
+        file_text(f"{system}/cpufreq/boost").strip(),
     )
     if no_turbo or boost:
         is_on = no_turbo == "0" if no_turbo else boost == "1"
         value = "on: the clock depends on temperature and on how many cores work" if is_on else "off"
         made.append(Finding(name="turbo", state="ok", value=value))
-    if (smt := _text(f"{system}/smt/active").strip()) == "1":
+    if (smt := file_text(f"{system}/smt/active").strip()) == "1":
         value = "on: two threads may share a core"
         advice = "bind threads to cores: OMP_PROC_BIND=close OMP_PLACES=cores"
         made.append(Finding(name="hyper-threading", state="unknown", value=value, advice=advice))
@@ -203,7 +205,7 @@ def _counters() -> Finding:
         return Finding(
             name="GPU counters", state="absent", value="Nsight Compute (ncu) is not installed", advice=advice
         )
-    if re.search(r"RmProfilingAdminOnly:\s*1", _text("/proc/driver/nvidia/params")) and os.geteuid() != 0:
+    if re.search(r"RmProfilingAdminOnly:\s*1", file_text("/proc/driver/nvidia/params")) and os.geteuid() != 0:
         advice = "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, or run as root"
         return Finding(name="GPU counters", state="change", value="the driver gives them to root only", advice=advice)
     return Finding(name="GPU counters", state="ok", value="Nsight Compute is installed")
@@ -237,11 +239,3 @@ def _extra(name: str, modules: Sequence[str]) -> Finding:
         return Finding(name=f"extra '{name}'", state="ok", value="installed")
     advice = f"pip install 'statsnet[{name}]'"
     return Finding(name=f"extra '{name}'", state="absent", value=f"without {', '.join(missing)}", advice=advice)
-
-
-def _text(path: str | Path) -> str:
-    """A file's text; empty where there is no such file."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from statsnet.display import Displayed
 from statsnet.environment import fingerprint
 from statsnet.environment.record import THREAD_VARIABLES
 from statsnet.errors import UsageError
@@ -84,8 +85,8 @@ class Mean:
         return verdicts.verdict(self.factor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standings:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Standings(Displayed):
     """All results in the order in which they were given."""
 
     rows: tuple[Standing, ...]

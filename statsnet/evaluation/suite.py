@@ -65,7 +65,7 @@ class SuiteMember:
         control = Control(label=self.name, timeout_s=JOB_LIMIT_S)
         if self.target is None:
             return Job(self._replay(device), control)
-        task = ProfileWorkload(model=self._model(spec), device=device)
+        task = ProfileWorkload(model=self.model(spec), device=device)
         return Job(task if min_time_s is None else replace(task, min_time_s=min_time_s), control)
 
     def timing_job(
@@ -80,7 +80,7 @@ class SuiteMember:
         control = Control(setting=setting, label=label, peak_bytes=self.peak_bytes, timeout_s=JOB_LIMIT_S)
         if self.target is None:
             return Job(self._replay(device), control)
-        return Job(TimeWorkload(model=self._model(spec), device=device, limits=limits), control)
+        return Job(TimeWorkload(model=self.model(spec), device=device, limits=limits), control)
 
     def require_to_follow(self, setting: Setting) -> None:
         """Raises UsageError for a setting that a replay cannot follow."""
@@ -96,7 +96,8 @@ class SuiteMember:
         assert self.signature is not None
         return ReplayOperators(signature=self.signature, device=device)
 
-    def _model(self, spec: ProxySpec) -> Model:
+    def model(self, spec: ProxySpec) -> Model:
+        """What is built to run it. Only of a member that runs as a model."""
         assert self.target is not None
         return Model(
             target=self.target,

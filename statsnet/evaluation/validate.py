@@ -36,7 +36,7 @@ from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Mode, Signature
 from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.synthesis.tasks import TraceNetwork
-from statsnet.workloads.settings import Setting
+from statsnet.workloads.settings import RUNTIME, Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,14 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
     """
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
-    with runnable(open_proxy(folder, trust=options.trust)) as proxy, sandboxed(options.sandbox):
+    opened = open_proxy(folder, trust=options.trust)
+    if opened.spec.simulation is not None:
+        raise UsageError(
+            f"'{folder}' is a proxy for simulators",
+            cause="each of its layers runs once, however often it counts, so its time says nothing of the mix's",
+            hint="statsnet export writes its layers with their repeats",
+        )
+    with runnable(opened) as proxy, sandboxed(options.sandbox):
         return _validated(proxy, options, report)
 
 
@@ -92,7 +99,9 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
             log=log,
             report=report,
         )
-        notes += [f"{f.name} is left out: {f.cause}" for f in fidelity.failed]
+        other = "; a proxy of the workloads that run there can be compared with them"
+        runtimes = {e.name for e in options.settings if RUNTIME in e.in_process}
+        notes += [f"{f.name} is left out: {f.cause}{other if f.name in runtimes else ''}" for f in fidelity.failed]
     if changed := differences(proxy.spec.reference_environment, result.environment):
         notes.append(f"the proxy was made in another environment ({'; '.join(changed)})")
         moved = _moved(proxy, members, result)

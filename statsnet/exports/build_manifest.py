@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.lowering import products_of
-from statsnet.exports.manifest import PRODUCT_CATEGORIES, Layer, Manifest, ManifestMember, Reference, Use
+from statsnet.exports.manifest import PRODUCT_CATEGORIES, Layer, Manifest, ManifestMember, Use
 from statsnet.exports.operands import operand_bytes
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
+from statsnet.signatures.simulation import Reference
 
 ROOFLINE = Reference(kind="roofline", flops_per_s=100e12, bytes_per_s=1e12)
 """The default: an accelerator of 100 TFLOP/s and 1 TB/s, on which every operator runs at one of the two rates."""
 
 MEASURED = Reference(kind="measured")
+
+Clock = Callable[[Cluster], float | None]
+"""Seconds of all calls of a cluster in one step on a device that was recorded; None where they are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +40,16 @@ class _Part:
     environment: str | None = None
 
 
-def manifest_of_signature(signature: Signature, title: str, *, reference: Reference = ROOFLINE) -> Manifest:
-    """One step. Raises UsageError for a signature without shapes, MeasurementError if the reference is measured times
-    and it has none."""
-    part = _part(title, 1.0, signature, next(iter(signature.measurements), None), reference, alone=True)
+def manifest_of_signature(
+    signature: Signature, title: str, *, reference: Reference = ROOFLINE, clock: Clock | None = None
+) -> Manifest:
+    """One step. A recorded reference needs its clock. Raises UsageError for a signature without shapes,
+    MeasurementError if the reference is measured times and it has none."""
+    part = _part(title, 1.0, signature, next(iter(signature.measurements), None), reference, clock, alone=True)
     return _manifest([part], title, f"one {signature.mode} step", reference)
 
 
-def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE) -> Manifest:
+def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE, clock: Clock | None = None) -> Manifest:
     """One second of the reference device, shared out by the members' weights. Raises as `manifest_of_signature`."""
     if reference.kind == "measured" and len(mix.environments) > 1:
         raise UsageError(
@@ -50,7 +57,7 @@ def manifest_of_mix(mix: Mix, *, reference: Reference = ROOFLINE) -> Manifest:
             cause=f"{len(mix.environments)} environments cannot share one device's time",
             hint="--reference roofline needs no measurements; --environment or --profiles chooses others",
         )
-    parts = [_part(m.name, m.weight, m.signature, m.measurement, reference) for m in mix.members]
+    parts = [_part(m.name, m.weight, m.signature, m.measurement, reference, clock) for m in mix.members]
     return _manifest(parts, mix.title, "one second of the mix on the reference device", reference)
 
 
@@ -60,6 +67,7 @@ def _part(
     signature: Signature,
     measurement: Measurement | None,
     reference: Reference,
+    clock: Clock | None,
     *,
     alone: bool = False,
 ) -> _Part:
@@ -69,8 +77,10 @@ def _part(
             cause="its operators were recorded without their arguments, so they are no layers",
             hint="profile the workload, or record it with record_shapes=True and import it again",
         )
-    if reference.kind == "roofline":
-        times = tuple(_roofline_s(c, reference) for c in signature.clusters)
+    if reference.kind != "measured":
+        if clock is None:
+            clock = partial(_roofline_s, reference)
+        times = tuple(map(clock, signature.clusters))
         known = [t for t in times if t is not None]
         latency_s = math.fsum(known)
         if not latency_s > 0 and not alone:
@@ -96,7 +106,7 @@ def _part(
     )
 
 
-def _roofline_s(cluster: Cluster, reference: Reference) -> float | None:
+def _roofline_s(reference: Reference, cluster: Cluster) -> float | None:
     """Of all its calls in a step, at the reference's peak or at its bandwidth; None where costs are not known."""
     if cluster.flops is None or cluster.bytes_moved is None:
         return None

@@ -13,9 +13,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from statsnet.exports.manifest import Layer, Manifest
-from statsnet.exports.products import Product, Window
 from statsnet.exports.registry import Exporter
 from statsnet.signatures.canonical import number_text
+from statsnet.signatures.products import Product, Window
 
 STREAMED = frozenset({"activation", "elementwise", "normalization", "softmax", "pooling", "reduction",
                       "data_arrangement", "optimizer"})  # fmt: skip

@@ -60,7 +60,7 @@ class Chakra(Exporter):
         )
 
     def files(self, manifest: Manifest) -> dict[str, bytes]:
-        if len(manifest.members) == 1 or manifest.layer_mode == "scaled":
+        if len(manifest.members) == 1 or manifest.layer_mode != "distinct":
             return {"trace.json": trace(manifest.layers, [_calls_of(layer, None) for layer in manifest.layers])}
         names = [member.name.replace("/", "-") for member in manifest.members]
         found: dict[str, bytes] = {}
@@ -74,8 +74,8 @@ class Chakra(Exporter):
         made = ["only `statsnet import` has read these traces here: of other readers, none has been run"]
         if any(u.calls != round(u.calls) for layer in manifest.layers for u in layer.uses):
             made.append("calls of layers whose shapes change from step to step are rounded to whole ones")
-        if manifest.layer_mode == "scaled":
-            made.append("a scaled layer stands in the trace once: its repeats are in manifest.json")
+        if manifest.layer_mode != "distinct":
+            made.append(f"a {manifest.layer_mode} layer stands in the trace once: its repeats are in manifest.json")
         return made
 
 

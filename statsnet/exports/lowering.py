@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statsnet.exports.products import Product, Window
 from statsnet.profiling.costs.attention import attended
 from statsnet.profiling.costs.call import MisfitError, OperatorCall, SparseSpec, dimensions, last_dimension
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.products import Product, Window
 
 
 def products_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[Product, ...]:

@@ -12,22 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from statsnet.exports.products import Product
 from statsnet.signatures.conversion import IF_KNOWN
+from statsnet.signatures.products import Product
+from statsnet.signatures.simulation import LeftOut, Prediction, Reference
 
 PRODUCT_CATEGORIES = ("convolution", "gemm", "attention", "recurrent")
 """Operators whose FLOPs are multiply-adds, all but the pointwise work of a recurrent layer's gates."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The device whose time the weights of a mix share: a roofline with these rates, or the environment in which each
-    member was measured."""
-
-    kind: Literal["roofline", "measured"]
-    flops_per_s: float | None = None
-    bytes_per_s: float | None = None
-    environment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +49,6 @@ class Cut:
     unscaled: int
     size: int
     factor: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What an array is predicted to do with a layer at full size and scaled: the mean utilisation over the arrays and
-    dataflows of `systolic.SPREAD`, the furthest that it moves on one of them, FLOP per byte, and the bytes of the
-    operands."""
-
-    utilisation_unscaled: float
-    utilisation: float
-    largest_change: float
-    intensity_unscaled: float
-    intensity: float
-    working_set_bytes_unscaled: float
-    working_set_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,18 +118,6 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A layer that is not held, why, and its share of the multiply-adds and time; None where they are not known."""
-
-    layer: int
-    operator: str
-    reason: str
-    repeats: float
-    macs_share: float | None
-    time_share: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over all layers weighted by their repeats; `simulated_macs` is what one pass over each layer costs, in
     dense multiply-adds. Calls whose amounts are not known are left out of a sum and counted in `unknown_calls`."""
@@ -178,7 +141,7 @@ class Manifest:
     schema_version: Literal[1] = 1
     title: str
     unit: str
-    layer_mode: Literal["distinct", "scaled"] = "distinct"
+    layer_mode: Literal["distinct", "sampled", "scaled"] = "distinct"
     reference: Reference
     members: tuple[ManifestMember, ...]
     layers: tuple[Layer, ...]
@@ -188,6 +151,12 @@ class Manifest:
     @property
     def totals(self) -> Totals:
         return totals_of(self.layers)
+
+    @property
+    def suite_macs(self) -> float:
+        """Multiply-adds of one step of each member; of distinct layers alone, as scaled ones say no use."""
+        run = {m.name for m in self.members if m.steps}
+        return math.fsum(layer.assumed_macs * u.calls for layer in self.layers for u in layer.uses if u.member in run)
 
     def only(self, layers: Iterable[Layer]) -> Manifest:
         """The same with fewer layers, whose indices stay."""

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from statsnet.exports.manifest import Layer, Manifest
-from statsnet.exports.products import Product
 from statsnet.exports.registry import Exporter
 from statsnet.signatures.canonical import canonical_csv
+from statsnet.signatures.products import Product
 
 
 class ManifestFiles(Exporter):

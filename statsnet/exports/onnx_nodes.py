@@ -11,9 +11,9 @@ from __future__ import annotations
 from statsnet.exports.manifest import Layer
 from statsnet.exports.onnx_piece import CannotHoldError, Piece
 from statsnet.exports.onnx_rules import RULES, end_padding
-from statsnet.exports.products import Product, Window
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.products import Product, Window
 
 
 def piece_of(layer: Layer, *, planar: bool = False) -> Piece:

@@ -6,17 +6,17 @@ checks.
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from statsnet.errors import StatsNetError, UsageError
-from statsnet.exports.manifest import Layer, LeftOut, Manifest, left_out_of
+from statsnet.errors import StatsNetError, UsageError, did_you_mean
+from statsnet.exports.manifest import Layer, Manifest, left_out_of
 from statsnet.exports.manifest_json import manifest_json
 from statsnet.signatures.canonical import canonical_csv, write_bytes_atomically
+from statsnet.signatures.simulation import LeftOut
 
 MANIFEST = "manifest.json"
 
@@ -108,11 +108,10 @@ def exporter_of(name: str) -> Exporter:
     formats = all_formats()
     if name in formats:
         return formats[name]
-    near = difflib.get_close_matches(name, list(formats), n=1)
     raise UsageError(
         f"'{name[:40]}' is not a format",
         cause=f"there are {', '.join(formats)}",
-        hint=f"did you mean {near[0]}?" if near else "docs/exports.md says what each of them is for",
+        hint=did_you_mean(name, formats, otherwise="docs/exports.md says what each of them is for"),
     )
 
 

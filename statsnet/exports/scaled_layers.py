@@ -8,24 +8,29 @@ from typing import Any, Literal
 
 import numpy as np
 
-from statsnet.exports.manifest import Cut, Layer, Prediction, Scaling
-from statsnet.exports.products import Product, Window
+from statsnet.exports.manifest import Cut, Layer, Scaling
 from statsnet.exports.systolic import SPREAD, dims_of, utilisations
 from statsnet.signatures.operators import ITEM_SIZE
+from statsnet.signatures.products import Product, Window
+from statsnet.signatures.simulation import Prediction
 
 Axis = Literal["batch", "rows", "columns", "depth"]
 
 
-def scaled_layer(
-    layer: Layer, original: Product, size: tuple[int, int, int], quantum: int, *, index: int, repeats: float,
-    macs_share: float,
-) -> Layer:  # fmt: skip
-    """`size` is the product's rows, columns and depth. A convolution stays one, of one image without groups."""
+def scaled_product(original: Product, size: tuple[int, int, int], quantum: int) -> Product:
+    """`size` is its rows, columns and depth. A convolution stays one, of one image without groups."""
     rows, columns, depth = size
-    window = _window(original.window, rows, columns, depth, quantum)
-    product = Product(rows=rows, columns=columns, depth=depth, window=window)
-    args, outputs = _arguments(product, layer.dtype)
-    item = ITEM_SIZE.get(layer.dtype, 4)
+    return Product(rows=rows, columns=columns, depth=depth,
+                   window=_window(original.window, rows, columns, depth, quantum))  # fmt: skip
+
+
+def scaled_layer(
+    product: Product, original: Product, operator: str, dtype: str, *, index: int, repeats: float, macs_share: float,
+) -> Layer:  # fmt: skip
+    """A layer of one product, which came from an `original` one of `operator`."""
+    window = product.window
+    args, outputs = _arguments(product, dtype)
+    item = ITEM_SIZE.get(dtype, 4)
     elements = _elements(product)
     macs, category = float(product.dense_macs), "gemm" if window is None else "convolution"
     return Layer(
@@ -36,8 +41,8 @@ def scaled_layer(
         category=category,
         args=args,
         outputs=outputs,
-        dtype=layer.dtype,
-        dtype_bits=layer.dtype_bits,
+        dtype=dtype,
+        dtype_bits=8 * item,
         uses=(),
         repeats=repeats,
         products=(product,),
@@ -48,7 +53,7 @@ def scaled_layer(
         bytes_written=float(item * elements[2]),
         time_s=None,
         scaling=Scaling(
-            of_operator=layer.operator,
+            of_operator=operator,
             unscaled=original,
             cuts=_cuts(original, product),
             prediction=_prediction(original, product, item),

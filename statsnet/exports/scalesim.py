@@ -11,9 +11,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from statsnet.exports.manifest import Layer, Manifest
-from statsnet.exports.products import Product, Window
 from statsnet.exports.registry import Exporter
 from statsnet.signatures.canonical import canonical_csv
+from statsnet.signatures.products import Product, Window
 
 _CONV_HEAD = ("Layer name", "IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter",
               "Strides")  # fmt: skip

@@ -16,14 +16,24 @@ import numpy as np
 
 from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest, left_out_of
-from statsnet.exports.products import Product
 from statsnet.exports.pursuit import choose
-from statsnet.exports.scaled_layers import scaled_layer
-from statsnet.exports.systolic import SPREAD, cycle_table, dims_of, total_cycles, utilisations
+from statsnet.exports.scaled_layers import scaled_layer, scaled_product
+from statsnet.exports.systolic import SPREAD, USUAL, cycle_table, dims_of, total_cycles, utilisations
+from statsnet.signatures.products import Product
+from statsnet.units import plural
 
-MOST_LAYERS = 16
+MOST_LAYERS = 24
+
+USUAL_MACS, FEWER, LEAST_MACS = 50_000_000, 1000, 1_000_000
+"""The budget if none is given: so many times fewer multiply-adds than one step of each member, in these bounds."""
+
+DIGITS = 6
+"""Of repeats, so that the last bits of sums, which differ between processors, do not reach the files."""
 COVERED = 0.999
 """Products with this share of the multiply-adds are cut; the repeats stand for all."""
+
+USUAL_COUNT = 1.7
+"""How much the cycles of a design that is usual count beside those of another, as they are fewer."""
 
 OPERANDS_COUNT = 0.02
 """How much the elements of inputs, weights and outputs count beside one design's cycles: a tie-break, as small layers
@@ -46,10 +56,16 @@ class _Original:
         return self.repeats * self.product.dense_macs
 
 
-def scaled(manifest: Manifest, *, macs: int, quantum: int) -> Manifest:
+def usual_macs(manifest: Manifest) -> int:
+    """The budget for a manifest if none is given."""
+    return min(USUAL_MACS, max(LEAST_MACS, int(manifest.suite_macs / FEWER)))
+
+
+def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = False) -> Manifest:
     """At most MOST_LAYERS scaled products, whose dense multiply-adds sum to at most `macs`.
 
-    Dims are multiples of `quantum`, or as they were where they are smaller. Raises UsageError if there are no products,
+    Dims are multiples of `quantum`, or as they were where they are smaller. If `signed`, repeats may be negative: from
+    layers of several sizes, sums then reach what only larger ones do. Raises UsageError if there are no products,
     or if the budget is less than the smallest scaled layer takes.
     """
     originals = _originals(manifest)
@@ -64,18 +80,20 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int) -> Manifest:
             cause=f"dims are multiples of {quantum}, or as they are where they are smaller",
             hint="give a larger --macs or a smaller --quantum",
         )
-    wanted = np.array([o.repeats for o in originals]) @ _features(dims_of([o.product for o in originals]))
+    wanted = np.array([o.repeats for o in originals]) @ features(dims_of([o.product for o in originals]))
     cost = np.prod(sizes, axis=1, dtype=float)
-    choice = choose((_features(sizes) / wanted * _COUNTS).T, _COUNTS, cost, float(macs), MOST_LAYERS)
+    columns = (features(sizes) / wanted * _COUNTS).T
+    choice = choose(columns, _COUNTS, cost, float(macs), MOST_LAYERS, signed=signed)
     largest_first = sorted(zip(choice.places, choice.weights, strict=True), key=lambda c: -c[1] * cost[c[0]])
     suite_macs = math.fsum(o.macs for o in originals)
     layers = []
-    for index, (place, repeats) in enumerate(largest_first):
+    for index, (place, weight) in enumerate(largest_first):
         size: Size = tuple(map(int, sizes[place]))  # type: ignore[assignment]
-        original = _nearest(size, covered, cuts)
-        share = float(repeats * cost[place]) / suite_macs
-        layers.append(scaled_layer(original.layer, original.product, size, quantum, index=index,
-                                   repeats=float(repeats), macs_share=share))  # fmt: skip
+        original, repeats = _nearest(size, covered, cuts), float(f"{weight:.{DIGITS}g}")
+        layers.append(scaled_layer(
+            scaled_product(original.product, size, quantum), original.product, original.layer.operator,
+            original.layer.dtype, index=index, repeats=repeats, macs_share=repeats * float(cost[place]) / suite_macs,
+        ))  # fmt: skip
     return _with_words(manifest, originals, layers)
 
 
@@ -141,12 +159,12 @@ def _intensity(dims: np.ndarray) -> np.ndarray:
     return np.asarray(np.prod(dims, axis=1, dtype=float) / _operands(dims).sum(axis=1))
 
 
-def _features(dims: np.ndarray) -> np.ndarray:
+def features(dims: np.ndarray) -> np.ndarray:
     """What sums over the scaled layers shall follow [products, features]."""
     return np.concatenate([cycle_table(dims, SPREAD), _operands(dims)], axis=1)
 
 
-_COUNTS = np.array([1.0] * len(SPREAD) + [OPERANDS_COUNT] * 3)
+_COUNTS = np.array([USUAL_COUNT if design in USUAL else 1.0 for design in SPREAD] + [OPERANDS_COUNT] * 3)
 
 
 def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequence[Layer]) -> Manifest:
@@ -160,6 +178,7 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
     moved = max((abs(s.prediction.largest_change) for s in scalings), default=0.0)
     macs = math.fsum(s.macs_share for s in scalings)
     time_share = math.fsum(r.time_share or 0.0 for r in left_out)
+    minus = [layer.name for layer in layers if layer.repeats < 0]
     words = (
         f"predicted stall-free cycles of all layers are within {worst:.1%} of the suite's on the {len(SPREAD)} arrays "
         f"and dataflows of the spread; the multiply-adds that they stand for are {macs:.1%} of the suite's",
@@ -168,6 +187,8 @@ def _with_words(manifest: Manifest, originals: Sequence[_Original], layers: Sequ
         "bandwidth and the energy of memories differ",
         "not preserved: the order of layers, and what one leaves in memory for the next",
         f"not preserved: operators that are no matrix products, with {time_share:.0%} of the reference device's time",
-    )
+        *([f"{plural(len(minus), 'layer')} count negatively ({', '.join(minus)}): take what a simulator counts for "
+           "them from the sum; without them, start-ups of small layers would count too much"] if minus else []),
+    )  # fmt: skip
     return Manifest(title=manifest.title, unit=manifest.unit, layer_mode="scaled", reference=manifest.reference,
                     members=manifest.members, layers=tuple(layers), not_preserved=words, left_out=left_out)  # fmt: skip

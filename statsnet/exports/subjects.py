@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from statsnet.exports.build_manifest import ROOFLINE, manifest_of_signature
-from statsnet.exports.manifest import Manifest, Reference
+from statsnet.exports.build_manifest import ROOFLINE, Clock, manifest_of_signature
+from statsnet.exports.manifest import Manifest
+from statsnet.exports.simulator_proxy import manifest_of_simulation
 from statsnet.measure.process import run
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.trace import StepTrace
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, runnable
+from statsnet.signatures.simulation import Reference
 from statsnet.signatures.storage import load_signature
 from statsnet.synthesis.capture_tasks import CaptureNetworkOperators, calls_of
 
 
-def manifest_of_proxy(opened: ProxyFolder, *, reference: Reference = ROOFLINE, report: Report = silent) -> Manifest:
-    """One step of a proxy, counted on tensors without memory in a process of its own."""
+def manifest_of_proxy(
+    opened: ProxyFolder, *, reference: Reference = ROOFLINE, clock: Clock | None = None, report: Report = silent
+) -> Manifest:
+    """One step of a proxy, counted on tensors without memory in a process of its own. Of a proxy for simulators the
+    layers that it was made of, with its own reference."""
+    if opened.spec.simulation is not None and opened.is_generated:
+        return manifest_of_simulation(opened.spec, opened.fit())
     with runnable(opened) as proxy:
         captured = run(CaptureNetworkOperators(folder=str(proxy.network_folder), fake=True), report=report)
     calls = calls_of(captured.calls)
@@ -27,10 +34,10 @@ def manifest_of_proxy(opened: ProxyFolder, *, reference: Reference = ROOFLINE, r
         memory=captured.memory,
         environment=None,
     )
-    return manifest_of_signature(signature, "proxy", reference=reference)
+    return manifest_of_signature(signature, "proxy", reference=reference, clock=clock)
 
 
-def manifest_of_file(path: Path, *, reference: Reference = ROOFLINE) -> Manifest:
+def manifest_of_file(path: Path, *, reference: Reference = ROOFLINE, clock: Clock | None = None) -> Manifest:
     """One step of a signature in a file. Raises FileFormatError for a damaged one, else as `manifest_of_signature`."""
     signature = load_signature(path)
-    return manifest_of_signature(signature, signature.name or "signature", reference=reference)
+    return manifest_of_signature(signature, signature.name or "signature", reference=reference, clock=clock)

@@ -14,13 +14,13 @@ tests/exports/test_scalesim.py compares them with SCALE-Sim itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from statsnet.exports.products import Product
+from statsnet.signatures.products import Product
 
 Dataflow = Literal["os", "ws", "is"]
 DATAFLOWS: tuple[Dataflow, ...] = ("os", "ws", "is")
@@ -38,17 +38,28 @@ class Design:
         return f"{self.rows}x{self.columns} {self.dataflow}"
 
 
-SPREAD = tuple(
-    Design(rows, columns, dataflow)
-    for rows, columns in (
-        (8, 8), (12, 12), (24, 24), (48, 48), (64, 64), (96, 96),
-        (8, 32), (32, 8), (16, 64), (64, 16), (24, 96), (96, 24), (32, 128), (128, 32), (64, 128), (128, 64),
-        (128, 160), (160, 128), (128, 256), (256, 128),
-    )
-    for dataflow in DATAFLOWS
-)  # fmt: skip
-"""Designs over which scaled layers are chosen. The squares of 16, 32 and 128 are not among them: they are what
-benchmarks/presilicon.py checks scaled layers on."""
+def _drawn(count: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns between 8 and 256, evenly on a logarithmic scale; the same numbers everywhere."""
+    exponents = np.random.RandomState(3).uniform(3, 8, size=(count, 2))
+    yield from ((int(rows), int(columns)) for rows, columns in np.rint(2**exponents))
+
+
+def _designs(shapes: Iterable[tuple[int, int]]) -> tuple[Design, ...]:
+    return tuple(Design(*shape, dataflow) for shape in shapes if shape not in CHECKED for dataflow in DATAFLOWS)
+
+
+CHECKED = ((16, 16), (32, 32), (128, 128))
+"""Arrays that benchmarks/presilicon.py checks scaled layers on: no others are kept out of the spread."""
+
+USUAL = _designs((
+    (8, 8), (8, 16), (16, 8), (8, 32), (32, 8), (16, 64), (64, 16), (32, 64), (64, 32), (64, 64), (64, 128), (128, 64),
+    (128, 256), (256, 128), (256, 256),
+))  # fmt: skip
+"""Arrays as they are built: both sides are powers of two."""
+
+SPREAD = (*USUAL, *_designs(_drawn(80)))
+"""Designs over which scaled layers are chosen: the usual ones, and arrays of any size, which most layers do not fill
+evenly."""
 
 
 def cycle_table(dims: np.ndarray, designs: Sequence[Design]) -> np.ndarray:

@@ -6,9 +6,13 @@ another device.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -43,13 +47,49 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     """As `exported_workload`, for a proxy's network.
 
     The tensors that blocks keep in place of other branches become inputs of the exported graph too. As constants, a
-    runtime could change their layout once and for all.
+    runtime could change their layout once and for all. So do the tensors of blocks that read a part of what is before
+    them: torch reads a part where it lies, a graph would copy it first, which no model of the mix does.
     """
     _require(runtime, network.MODE, str(network.DTYPE).removeprefix("torch."), device)
+    return _exported_step(runtime, *_with_inputs(network, proxy, device))
+
+
+def captured_workload(built: BuiltWorkload) -> list[torch.export.ExportedProgram]:
+    """The graphs that a runtime is given of a workload's model: one for each set of shapes among its inputs."""
+    return _captured_each(built.model, built.inputs)
+
+
+def captured_proxy(network: ModuleType, proxy: nn.Module, device: str) -> list[torch.export.ExportedProgram]:
+    """As `captured_workload`, for a proxy's network."""
+    return _captured_each(*_with_inputs(network, proxy, device))
+
+
+def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
+    """The graph as an ONNX model with its weights in another file, as protobuf takes no more than 2 GB."""
+    made = torch.onnx.export(program, dynamo=True, verbose=False)
+    assert made is not None
+    made.save(path, external_data=True)
+    return path
+
+
+def _with_inputs(network: ModuleType, proxy: nn.Module, device: str) -> tuple[nn.Module, Inputs]:
     state = {**dict(proxy.named_parameters()), **dict(proxy.named_buffers())}
     kept = {name: t for name, t in state.items() if name.rpartition(".")[2].startswith(network.SIDE_INPUTS)}
-    inputs: Inputs = [((batch, kept), {}) for batch in network.batches(proxy, device)]
-    return _exported_step(runtime, _WithBranches(proxy), inputs)
+    batches = network.batches(proxy, device)
+    parts = _parts_read(proxy, batches[0])
+    return _WithBranches(proxy), [((batch, kept, parts), {}) for batch in batches]
+
+
+def _captured_each(model: nn.Module, inputs: Inputs) -> list[torch.export.ExportedProgram]:
+    shapes = {shape_key((args, kwargs)): (args, kwargs) for args, kwargs in inputs}
+    return [_captured(model, args, kwargs) for args, kwargs in shapes.values()]
+
+
+def _captured(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
+    # With gradients on, torch splits layers that it would otherwise run as one; and a proxy's blocks read their
+    # input by reshaping and slicing, not by strides, which graphs do not know.
+    with torch.enable_grad():
+        return torch.export.export(model, args, kwargs, strict=False)
 
 
 def _require(runtime: str, mode: str, dtype: str, device: str) -> None:
@@ -77,12 +117,52 @@ def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[
 
 
 class _WithBranches(nn.Module):
+    """A proxy with the branches and the `parts` of activations that it reads as inputs. Outputs of which only a part
+    would have been read are outputs of the whole, so that nothing of them can be left out."""
+
     def __init__(self, proxy: nn.Module) -> None:
         super().__init__()
         self.proxy = proxy
 
-    def forward(self, batch: list[Tensor], branches: dict[str, Tensor]) -> Any:
-        return functional_call(self.proxy, branches, (batch,))
+    def forward(self, batch: list[Tensor], branches: dict[str, Tensor], parts: dict[str, Tensor]) -> Any:
+        cut: list[Tensor] = []
+
+        def enter(x: Tensor, part: Tensor) -> Tensor:
+            cut.append(x)
+            return part
+
+        with _entering(self.proxy, {name: partial(enter, part=part) for name, part in parts.items()}):
+            return functional_call(self.proxy, branches, (batch,)), cut
+
+
+def _parts_read(proxy: nn.Module, batch: list[Tensor]) -> dict[str, Tensor]:
+    """By the blocks' names: what is read by those that read only a part of the output before them."""
+    parts: dict[str, Tensor] = {}
+
+    def enter(x: Tensor, name: str, usual: Callable[[Tensor], Tensor]) -> Tensor:
+        entered = usual(x)
+        if entered.numel() < x.numel():
+            parts[name] = entered.clone(memory_format=torch.contiguous_format)
+        return entered
+
+    blocks = {name: block for name, block in proxy.named_modules() if hasattr(block, "enter")}
+    watched = {name: partial(enter, name=name, usual=block.enter) for name, block in blocks.items()}
+    with torch.no_grad(), _entering(proxy, watched):
+        proxy(batch)
+    return parts
+
+
+@contextlib.contextmanager
+def _entering(proxy: nn.Module, instead: Mapping[str, Callable[[Tensor], Tensor]]) -> Iterator[None]:
+    """Blocks, by name, read their input through these functions."""
+    blocks: list[Any] = [proxy.get_submodule(name) for name in instead]
+    for block, function in zip(blocks, instead.values(), strict=True):
+        block.enter = function
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.enter
 
 
 def _program(
@@ -93,16 +173,12 @@ def _program(
     kwargs: dict[str, Any],
 ) -> Program:
     try:
-        # With gradients on, torch splits layers that it would otherwise run as one; and a proxy's blocks read their
-        # input by reshaping and slicing, not by strides, which graphs do not know.
-        with torch.enable_grad():
-            program = torch.export.export(model, args, kwargs, strict=False)
-        return make(program)
+        return make(_captured(model, args, kwargs))
     except ImportError as error:
         raise UsageError(
             f"'runtime={runtime}' needs packages that are not installed",
             cause=str(error),
-            hint="pip install 'statsnet[runtimes]'",
+            hint=f"pip install 'statsnet[{'iree' if runtime == 'iree' else 'runtimes'}]'",
         ) from error
     except Exception as error:
         raise WorkloadError(
@@ -118,14 +194,21 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    made = torch.onnx.export(program, dynamo=True, verbose=False)
-    assert made is not None
-    with temporary_folder() as folder:  # a file, as protobuf takes no more than 2 GB
-        path = folder / "model.onnx"
-        made.save(path, external_data=True)
+    with temporary_folder() as folder:
+        path = saved_onnx(program, folder / "model.onnx")
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    names = [given.name for given in session.get_inputs()]
-    return lambda arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+    given, made_of = [value.name for value in session.get_inputs()], [value.name for value in session.get_outputs()]
+    feeds: dict[tuple[int, ...], dict[str, Any]] = {}
+
+    def run(arrays: Arrays) -> Any:
+        """Outputs stay where the runtime wrote them: a proxy has more of them than a model, and copies take time."""
+        key = tuple(map(id, arrays))
+        if key not in feeds:
+            values = map(onnxruntime.OrtValue.ortvalue_from_numpy, arrays)
+            feeds[key] = dict(zip(given, values, strict=True))
+        return session.run_with_ort_values(made_of, feeds[key])
+
+    return run
 
 
 def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Program:
@@ -144,8 +227,46 @@ def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Progr
     return lambda arrays: request.infer(arrays, share_inputs=True, share_outputs=True)
 
 
+def _iree(program: torch.export.ExportedProgram) -> Program:
+    from iree import compiler, runtime
+
+    with temporary_folder() as folder:
+        path = saved_onnx(program, folder / "model.onnx")
+        graph, weights = path.with_suffix(".mlir"), path.with_suffix(".irpa")
+        command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(path), "-o", str(graph),
+                   "--externalize-params", "--save-params-to", str(weights)]  # fmt: skip
+        imported = subprocess.run(command, capture_output=True, text=True, check=False)
+        if imported.returncode:
+            raise RuntimeError((imported.stderr.strip() or "the import failed").splitlines()[-1])
+        host = "--iree-llvmcpu-target-cpu=host"
+        binary = compiler.compile_file(str(graph), target_backends=["llvm-cpu"], extra_args=[host])
+        index = runtime.ParameterIndex()
+        if weights.exists():
+            index.load(str(weights), readable=True, mmap=False)
+    runtime.flags.parse_flags(f"--task_topology_group_count={torch.get_num_threads()}")
+    config = runtime.Config("local-task")
+    instance = config.vm_instance
+    modules = [runtime.create_hal_module(instance, config.device),
+               runtime.create_io_parameters_module(instance, index.create_provider(scope="model"))]  # fmt: skip
+    modules.append(runtime.VmModule.copy_buffer(instance, binary))
+    context = runtime.SystemContext(vm_modules=modules, config=config)
+    (name,) = [name for name in modules[-1].function_names if "$" not in name and not name.startswith("__")]
+    function = context.modules[modules[-1].name][name]
+    given: dict[tuple[int, ...], list[Any]] = {}
+
+    def run(arrays: Arrays) -> Any:
+        key = tuple(map(id, arrays))
+        if key not in given:
+            given[key] = [runtime.asdevicearray(config.device, array) for array in arrays]
+        made = function(*given[key])
+        return made if isinstance(made, tuple) else (made,)
+
+    return run
+
+
 RUNTIMES: dict[str, Callable[[torch.export.ExportedProgram], Program]] = {
     "onnxruntime": _onnxruntime,
     "openvino": partial(_openvino, precision="f32"),
     "openvino-bf16": partial(_openvino, precision="bf16"),
+    "iree": _iree,
 }

@@ -26,7 +26,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from statsnet import environment
-from statsnet.errors import MeasurementError, UsageError
+from statsnet.errors import MeasurementError, UsageError, one_of
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.capture import CaptureMode, OpCall, capturing
@@ -79,7 +79,7 @@ class profile:
         level: Level = DEFAULT_LEVEL,
     ) -> None:
         if level not in LEVELS:
-            raise UsageError(f"'{level}' is not a level", hint=f"one of {', '.join(LEVELS)}")
+            raise UsageError(f"'{level}' is not a level", hint=one_of(level, LEVELS))
         self.name = name
         self._level = level
         self.signature: Signature | None = None

@@ -21,6 +21,7 @@ from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import ANY, MixRequest, Selection, load_in_mode, signature_path
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature, save_signature
+from statsnet.workloads.settings import RUNTIME, Setting, parse_setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +45,42 @@ class Outcome:
 def profiled_signature(
     task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
 ) -> tuple[Signature, tuple[str, ...]]:
-    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters."""
+    """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters,
+    whether the GPU was slowed down."""
     profile = process.run(task, control, report=report)
-    if profile.launches is None or counters == "off":
-        return profile.signature, profile.notes
-    counted, why = counted_signature(
-        profile.signature, profile.launches, task, counters, control=control, report=report
-    )
-    return counted, (*profile.notes, *([why] if why else []))
+    signature, why = profile.signature, ""
+    if profile.launches is not None and counters != "off":
+        signature, why = counted_signature(signature, profile.launches, task, counters, control=control, report=report)
+    return signature, (*profile.notes, *([why] if why else []), *_throttling(signature))
+
+
+def setting_of_profile(text: str, device: str) -> Setting:
+    """How a workload's step is to be run while it is profiled. Raises UsageError for a setting that there is not, for
+    another runtime, and for any on "meta"."""
+    setting = parse_setting(text)
+    if device == "meta":
+        raise UsageError(
+            f"the setting '{text}' was given for counting",
+            cause="settings change times alone",
+            hint="leave out --setting or --device meta",
+        )
+    if RUNTIME in setting.in_process:
+        raise UsageError(
+            f"'{text}' was given for a profile",
+            cause="a signature holds torch's operators, and another runtime has its own",
+            hint=f"time the model there: statsnet validate PROXY --settings {RUNTIME}=NAME",
+        )
+    return setting
+
+
+def _throttling(signature: Signature) -> list[str]:
+    """Notes on a GPU that was too hot in every attempt, or held at its power cap."""
+    return [
+        f"the GPU was throttled ({', '.join(m.gpu.power.throttled)}): cool it, raise its power limit, or lock its "
+        "clocks lower, and profile again"
+        for m in signature.measurements
+        if m.gpu is not None and m.gpu.power.throttled
+    ]
 
 
 def members_of(requests: Iterable[MixRequest]) -> list[Member]:

@@ -24,7 +24,7 @@ from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.signatures.categories import is_metadata
 from statsnet.workloads import Successive
 
-Step = Callable[[int], Any]
+StepFunction = Callable[[int], Any]
 """Called with the number of the step, so that inputs can rotate."""
 
 SETTLING_TIME_S = 0.3
@@ -78,7 +78,7 @@ class StepTrace:
 
 
 def trace_step(
-    step: Step,
+    step: StepFunction,
     *,
     device: str = "cpu",
     warmup: int = 3,

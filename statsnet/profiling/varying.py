@@ -20,7 +20,7 @@ from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.timeline import event_overhead_s
-from statsnet.profiling.trace import Step, StepTrace, captured, timed
+from statsnet.profiling.trace import StepFunction, StepTrace, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
 from statsnet.signatures.intervals import student_t
 from statsnet.signatures.model import Variation
@@ -44,7 +44,7 @@ class VaryingSteps:
 
 
 def trace_varying(
-    step: Step,
+    step: StepFunction,
     *,
     device: str,
     prepare: Callable[[int], object],

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -19,8 +19,12 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
 
 
-def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, dtype: str, seed: int) -> str:
-    """Text of network.py. The same arguments give the same bytes.
+def network_source(
+    towers: list[Tower], *, title: str, spec_id: str, mode: str, dtype: str, seed: int,
+    repeats: Sequence[float] | None = None,
+) -> str:  # fmt: skip
+    """Text of network.py; of a proxy for simulators, `repeats` says how often each tower counts. The same arguments
+    give the same bytes.
 
     Raises ValueError for values that must not become code.
     """
@@ -28,13 +32,14 @@ def network_source(towers: list[Tower], *, title: str, spec_id: str, mode: str, 
     placed = [b for t in towers for b in t.blocks]
     source = templates.FRAME.substitute(
         title=_docstring(title),
+        purpose=templates.PURPOSE if repeats is None else templates.PURPOSE_OF_LAYERS,
         imports="$imports",
         spec_id=spec_id,
         mode=mode,
         dtype=dtype,
         seed=int(seed),
         side_inputs=literal(SIDE_INPUTS),
-        constants=_optimizers(placed),
+        constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         blocks=_block_sources(placed),
         network=_network_sources(towers, mode),
         steps=_steps(mode, placed),
@@ -55,6 +60,14 @@ def _check(spec_id: str, mode: str, dtype: str) -> None:
 def _docstring(title: str) -> str:
     """A title as the first lines of a docstring, without characters that would end it."""
     return textwrap.fill(re.sub(r'["\\\\]', "'", title), WIDTH - 5)
+
+
+def _repeats(repeats: Sequence[float] | None) -> str:
+    """How often each tower counts, as source."""
+    if repeats is None:
+        return ""
+    rows = "".join(f"    {float(n)!r},\n" for n in repeats)
+    return f"REPEATS = (  # how often each tower counts\n{rows})"
 
 
 def _reads_indices(placed: list[Placed]) -> bool:

@@ -34,7 +34,7 @@ def fit_svg(fit: Fit) -> str:
     root.set("role", "img")
     SubElement(root, "title").text = "What was asked of the proxy, and what it has"
     card = SubElement(root, "rect", {"x": "0.5", "y": "0.5", "rx": "6", "fill": _CARD, "stroke": _EDGE})
-    y = _categories(root, fit.characteristics, 34)
+    y = 34 if fit.simulation is not None else _categories(root, fit.characteristics, 34)
     y = _rates(root, fit.characteristics, y)
     y = _step(root, fit, y)
     root.set("viewBox", f"0 0 {_WIDTH} {y}")

@@ -16,7 +16,8 @@ from statsnet.measure.network_file import digest, written
 from statsnet.proxy.spec import source_of
 from statsnet.signatures.canonical import read_text
 from statsnet.signatures.documents import Fit, ProxySpec
-from statsnet.signatures.storage import load_fit, load_spec
+from statsnet.signatures.saved_proxy import fit_beside
+from statsnet.signatures.storage import load_spec
 
 MAX_NETWORK_BYTES = 16 * 1024**2
 
@@ -46,17 +47,7 @@ class ProxyFolder:
 
     def fit(self) -> Fit | None:
         """None where there is no fit.json. Raises FileFormatError for a bad one, or for one of another proxy."""
-        file = self.path / "fit.json"
-        if not file.is_file():
-            return None
-        fit = load_fit(file)
-        if fit.spec != self.spec.id:
-            raise FileFormatError(
-                f"'{file}' is the fit of another proxy",
-                cause="it names another id than spec.json has",
-                hint="take the whole folder again from where it came",
-            )
-        return fit
+        return fit_beside(self.path, self.spec)
 
 
 def open_proxy(folder: str | Path, *, trust: bool = False) -> ProxyFolder:

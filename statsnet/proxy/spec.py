@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
 from statsnet.proxy.readme import proxy_readme
 from statsnet.proxy.run_file import run_source
+from statsnet.proxy.simulator_readme import simulator_readme
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.proxy.whole_folder import check_output, whole_folder
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
-from statsnet.signatures.coverage import Coverage
+from statsnet.signatures.coverage import KernelClassCoverage
 from statsnet.signatures.documents import (
     EffortName,
     Fit,
@@ -36,7 +37,7 @@ from statsnet.signatures.levels import finest
 from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.rounding import rounded
 from statsnet.signatures.storage import load_fit, load_spec, save
-from statsnet.signatures.target import Target, TargetMember
+from statsnet.signatures.target import Target
 from statsnet.units import plural
 
 
@@ -53,7 +54,7 @@ class Proxy:
     rounds: tuple[Round, ...]
     build_s: float
     effort: EffortName
-    coverage: Coverage
+    coverage: KernelClassCoverage
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
 
@@ -73,9 +74,10 @@ class Proxy:
     def fit(self) -> Fit:
         """Content of fit.json."""
         measurement, spec = self.signature.measurements[0], self.spec
+        assert spec.budget_s is not None
         return Fit(
             spec=spec.id,
-            network_sha256=_sha256(source_of(spec)),
+            network_sha256=sha256_of(source_of(spec)),
             environment=spec.reference_environment,
             characteristics=tuple(characteristics(self.target, self.achieved)),
             summary=FitSummary(
@@ -115,7 +117,7 @@ def make_spec(
 
     Numbers are rounded as in the file, so that the file gives the same source.
     """
-    spec = ProxySpec(
+    return pinned(ProxySpec(
         id="",
         title=title,
         notes=notes,
@@ -124,8 +126,8 @@ def make_spec(
         seed=seed,
         budget_s=budget_s,
         reference_environment=environment,
-        mix=tuple(_spec_member(member) for member in target.members),
-        level=_level(target),
+        mix=tuple(spec_member(m.name, m.weight, m.latency_s, m.signature) for m in target.members),
+        level=level_of([m.signature for m in target.members]),
         towers=tuple(
             SpecTower(
                 blocks=tuple(SpecBlock(kind=b.kind, config=b.config, optimizer=b.optimizer) for b in tower.blocks),
@@ -133,7 +135,11 @@ def make_spec(
             )
             for tower in towers
         ),
-    )
+    ))  # fmt: skip
+
+
+def pinned(spec: ProxySpec) -> ProxySpec:
+    """With its id, and its numbers rounded as in the file."""
     rounded = json.loads(canonical_json(plain(replace(spec, id=content_id(plain(spec))))))
     return typed(rounded, ProxySpec)  # type: ignore[no-any-return]
 
@@ -151,30 +157,34 @@ def source_of(spec: ProxySpec) -> str:
         for t in spec.towers
     ]
     title = f"A proxy for {plural(len(spec.mix), 'workload')}, one {spec.mode} step."
+    mode, repeats = spec.mode, None
+    if spec.simulation is not None:  # the products of a backward pass are layers themselves
+        mode, repeats = "inference", [layer.repeats for layer in spec.simulation.layers]
     try:
-        return network_source(towers, title=title, spec_id=spec.id, mode=spec.mode, dtype=spec.dtype, seed=spec.seed)
+        return network_source(
+            towers, title=title, spec_id=spec.id, mode=mode, dtype=spec.dtype, seed=spec.seed, repeats=repeats
+        )
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error
 
 
-def _level(target: Target) -> Level | None:
-    private = [m.signature.level for m in target.members if m.signature.workload is None]
+def level_of(signatures: Sequence[Signature]) -> Level | None:
+    """Of those that do not ship with StatsNet, the level of the one that tells most; None if all of them ship."""
+    private = [s.level for s in signatures if s.workload is None]
     return finest(private) if private else None
 
 
-def _spec_member(member: TargetMember) -> SpecMember:
+def spec_member(name: str, weight: float, latency_s: float, signature: Signature) -> SpecMember:
     """What pins a member. Of one that does not ship with StatsNet, its signature alone says what it is."""
-    signature = member.signature
     if signature.workload is None:
-        latency_s = rounded(member.latency_s, 3)
-        return SpecMember(name=member.name, weight=member.weight, signature=signature.id, latency_s=latency_s)
+        return SpecMember(name=name, weight=weight, signature=signature.id, latency_s=rounded(latency_s, 3))
     return SpecMember(
-        name=member.name,
-        weight=member.weight,
+        name=name,
+        weight=weight,
         signature=signature.id,
-        latency_s=member.latency_s,
+        latency_s=latency_s,
         batch=signature.batch,
         preset=signature.workload.preset,
         optimizer=signature.optimizer,
@@ -185,13 +195,17 @@ def _spec_member(member: TargetMember) -> SpecMember:
 def write_proxy(proxy: Proxy, folder: Path, *, search: Mapping[str, str] | None = None) -> None:
     """Write FILES, and the texts of SEARCH_FILES where given: all of them or none. An existing proxy folder is
     replaced, anything else refused."""
+    write_folder(proxy.spec, proxy.fit(), folder, search=search)
+
+
+def write_folder(spec: ProxySpec, fit: Fit, folder: Path, *, search: Mapping[str, str] | None = None) -> None:
+    """As `write_proxy`, from a spec and its fit."""
     check_output(folder)
     folder = Path(os.path.realpath(folder))
-    fit = proxy.fit()
     with whole_folder(folder) as partial:
-        save(partial / "spec.json", proxy.spec)
+        save(partial / "spec.json", spec)
         save(partial / "fit.json", fit)
-        for name, text in {**texts_of(proxy.spec, fit), **(search or {})}.items():
+        for name, text in {**texts_of(spec, fit), **(search or {})}.items():
             (partial / name).write_text(text, encoding="utf-8")
 
 
@@ -200,7 +214,8 @@ def texts_of(spec: ProxySpec, fit: Fit) -> dict[str, str]:
     network, and for a fit that lacks what every fit has."""
     network = source_of(spec)
     try:
-        pages = {"fit.svg": fit_svg(fit), "README.md": proxy_readme(spec, fit, network)}
+        readme = proxy_readme(spec, fit, network) if spec.simulation is None else simulator_readme(spec, fit)
+        pages = {"fit.svg": fit_svg(fit), "README.md": readme}
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise FileFormatError(
             "the fit is not one of a proxy", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
@@ -211,11 +226,12 @@ def texts_of(spec: ProxySpec, fit: Fit) -> dict[str, str]:
 def rewrite(folder: Path) -> None:
     """Bring a proxy's files up to what this version makes of its spec.json and fit.json. Nothing is measured."""
     spec, fit = load_spec(folder / "spec.json"), load_fit(folder / "fit.json")
-    fit = replace(fit, network_sha256=_sha256(source_of(spec)))
+    fit = replace(fit, network_sha256=sha256_of(source_of(spec)))
     save(folder / "fit.json", fit)
     for name, text in texts_of(spec, fit).items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _sha256(text: str) -> str:
+def sha256_of(text: str) -> str:
+    """As `Fit.network_sha256` holds it."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -18,7 +18,7 @@ def audit_report(files: Sequence[AuditedFile]) -> Report:
     """A table for each file with what is not allowed in it, and the verdict last, where a terminal stops."""
     report: Report = []
     for file in files:
-        report += [_table(file), *notes("not allowed:", file.problems)]
+        report += [*_table(file), *_problems(file)]
     return [*report, line(verdict(files))]
 
 
@@ -36,21 +36,33 @@ def _from_the_top(files: Sequence[AuditedFile]) -> Report:
     """The verdict, all that is not allowed, then the tables: in the order in which a page is read."""
     report: Report = [line(verdict(files))]
     for file in files:
-        report += notes(f"not allowed in {file.name}:", file.problems)
-    return [*report, *map(_table, files)]
+        report += _problems(file, f" in {file.name}")
+    return [*report, *(made for file in files for made in _table(file))]
 
 
 def verdict(files: Sequence[AuditedFile]) -> str:
     """One sentence."""
-    bad = [file.name for file in files if file.problems]
+    bad = [file.name for file in files if file.problems and file.rows]
+    unknown = [file.name for file in files if not file.rows]
+    found = []
     if bad:
-        return f"{len(bad)} of {len(files)} files hold what their level does not allow: {', '.join(bad)}"
+        found.append(f"{len(bad)} of {len(files)} files hold what their level does not allow: {', '.join(bad)}")
+    if unknown:
+        found.append(f"{len(unknown)} of {len(files)} files could not be audited: {', '.join(unknown)}")
+    if found:
+        return "; ".join(found)
     return "Every file holds only what its level allows." if len(files) > 1 else "It holds only what its level allows."
 
 
-def _table(file: AuditedFile) -> Table:
+def _problems(file: AuditedFile, where: str = "") -> Report:
+    return notes(f"not allowed{where}:" if file.rows else f"not audited: {file.name}", file.problems)
+
+
+def _table(file: AuditedFile) -> list[Table]:
+    """None for a file that could not be audited."""
     level = f", level {file.level}" if file.level else ""
-    return table(f"{file.name}: {file.kind}{level}", COLUMNS, map(_cells, file.rows), left=3)
+    made = table(f"{file.name}: {file.kind}{level}", COLUMNS, map(_cells, file.rows), left=3)
+    return [made] if file.rows else []
 
 
 def _cells(row: AuditRow) -> tuple[str, ...]:

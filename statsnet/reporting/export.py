@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
-from statsnet.exports.manifest import LeftOut, Manifest
+from statsnet.exports.manifest import Manifest
 from statsnet.exports.registry import Export
 from statsnet.reporting.tables import MISSING, Report, line, notes, pairs, percent, signed_percent, table
 from statsnet.signatures.conversion import plain
+from statsnet.signatures.simulation import LeftOut
 from statsnet.units import format_bytes, format_duration, format_quantity, plural
 
 MOST_ROWS = 15
@@ -19,17 +20,12 @@ MOST_ROWS = 15
 
 def export_report(manifest: Manifest, made: Export) -> Report:
     totals = manifest.totals
-    reference = manifest.reference
-    device = "as measured" if reference.kind == "measured" else (
-        f"roofline of {format_quantity(reference.flops_per_s, 'FLOP/s')} and "
-        f"{format_quantity(reference.bytes_per_s, 'B/s')}"
-    )  # fmt: skip
     report: Report = [
         pairs(
             f"{manifest.title}: {plural(len(manifest.layers), f'{manifest.layer_mode} layer')}",
             [
                 ("repeats count", manifest.unit),
-                ("reference device", device),
+                ("reference device", manifest.reference.words),
                 ("multiply-adds", f"{format_quantity(totals.macs)} in all; {format_quantity(totals.simulated_macs)} "
                                   "if each distinct product runs once"),
                 ("read, written", f"{format_bytes(totals.bytes_read)}, {format_bytes(totals.bytes_written)}"),
@@ -39,11 +35,12 @@ def export_report(manifest: Manifest, made: Export) -> Report:
         )
     ]  # fmt: skip
     if manifest.layer_mode == "scaled":
-        report.append(_scaled(manifest))
+        report.append(scaled_table(manifest))
     return [*report, *_left_out(made), *notes("note", made.notes)]
 
 
-def _scaled(manifest: Manifest) -> Table:
+def scaled_table(manifest: Manifest) -> Table:
+    """The scaled layers, with what is predicted of them."""
     rows = []
     for layer in manifest.layers:
         if (scaling := layer.scaling) is not None:

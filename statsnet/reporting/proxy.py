@@ -38,12 +38,16 @@ LARGEST_STEP_ERROR = 0.1
 
 def proxy_report(spec: ProxySpec, fit: Fit | None) -> Report:
     """What a proxy stands for, what it is made of and, where fit.json is there, how well it fits."""
+    if spec.simulation is not None:
+        from statsnet.reporting.simulation import layers_report  # imports torch
+
+        return [*layers_report(spec, fit), mix_table(spec)]
     blocks = Counter(block.kind for tower in spec.towers for block in tower.blocks)
     made_of = ", ".join(f"{count} {kind}" for kind, count in blocks.most_common())
     rows = [
         ("id", spec.id),
         ("made on", environment_line(spec.reference_environment)),
-        ("budget", format_duration(spec.budget_s)),
+        ("budget", format_duration(spec.budget_s) if spec.budget_s else MISSING),
         ("network", f"{sum(blocks.values())} blocks in {len(spec.towers)} towers: {made_of}"),
     ]
     title = f"A proxy for {plural(len(spec.mix), 'workload')}, {spec.mode}, {spec.dtype}"
@@ -72,6 +76,10 @@ def mix_table(spec: ProxySpec) -> Table:
 
 def fit_report(fit: Fit) -> Report:
     """Asked against achieved, and how long proxy and suite take."""
+    if fit.simulation is not None:
+        from statsnet.reporting.simulation import predictions_report
+
+        return [rate_table(fit.characteristics), *predictions_report(fit.simulation)]
     summary = fit.summary
     report: Report = [rate_table(fit.characteristics)]
     if any(row.group == "counter" for row in fit.characteristics):

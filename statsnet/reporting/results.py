@@ -18,7 +18,7 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.documents import Fit, ProxySpec, Result, ResultMember
+from statsnet.signatures.documents import Fit, ProxySpec, Result, ResultMember, Subject
 from statsnet.signatures.intervals import Interval, latency_with_ci
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -52,7 +52,7 @@ def result_report(result: Result, spec: ProxySpec | None = None, fit: Fit | None
     if spec is not None:
         rows.append(("stands for", _stands_for(spec)))
     other_time = _when_made(interval.value, result, spec, fit) if spec is not None and fit is not None else []
-    return [pairs(_title(result), rows), *other_time, *notes("warnings:", warnings_of(processes))]
+    return [pairs(subject_title(result.subject), rows), *other_time, *notes("warnings:", warnings_of(processes))]
 
 
 def _when_made(step_s: float, result: Result, spec: ProxySpec, fit: Fit) -> Report:
@@ -112,15 +112,15 @@ def member_table(members: Sequence[ResultMember]) -> Table:
     return table("The suite", ("workload", "evidence", "weight", "step here", "reference", "factor"), rows, left=2)
 
 
-def _title(result: Result) -> str:
-    subject = result.subject
+def subject_title(subject: Subject) -> str:
+    """`proxy sha256:0123456789ab, inference`"""
     return f"{subject.type} {(subject.id or '')[:19]}, {subject.mode}"
 
 
 def _suite_report(result: Result, members: Sequence[ResultMember]) -> Report:
     processes = result.of_subject
     rows = [("samples", _samples(processes)), ("environment", environment_line(result.environment))]
-    report: Report = [pairs(_title(result), rows), member_table(members)]
+    report: Report = [pairs(subject_title(result.subject), rows), member_table(members)]
     if result.proxy is not None:
         interval = latency_with_ci(result.proxy.processes)
         report.append(line(f"the proxy's step takes {format_duration(interval.value)}"))

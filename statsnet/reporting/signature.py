@@ -35,7 +35,7 @@ _COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "re
 def signature_report(signature: Signature) -> Report:
     """What a signature holds, its first measurement's times first, and what no formula covers."""
     measurement = next(iter(signature.measurements), None)
-    report: Report = [pairs(_title(signature), _figures(signature, measurement))]
+    report: Report = [pairs(title_of(signature), _figures(signature, measurement))]
     report.append(_by_category(signature, measurement))
     report += gpu_report(signature, measurement) if measurement else []
     is_recorded = measurement is not None and measurement.source == "recording"
@@ -61,7 +61,8 @@ def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str
     return dict(sorted(by_operator.items(), key=lambda item: -item[1]))
 
 
-def _title(signature: Signature) -> str:
+def title_of(signature: Signature) -> str:
+    """`cv/resnet50, inference, float32, preset small, batch 4`"""
     preset = signature.workload.preset if signature.workload else None
     parts = [signature.name or "a workload without a public name", signature.mode, signature.dtype]
     if preset:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from statsnet.evaluation.compare import Comparison
 from statsnet.evaluation.standings import Standing, Standings
+from statsnet.reporting.results import subject_title
 from statsnet.reporting.tables import MISSING, Report, notes, percent, table, times
 from statsnet.signatures.intervals import Interval
 from statsnet.units import format_duration
@@ -27,8 +28,7 @@ def standings_report(found: Standings) -> Report:
     report: Report = []
     for subject in dict.fromkeys(row.subject for row in found.rows):
         rows = [row for row in found.rows if row.subject == subject]
-        title = f"{subject.type} {(subject.id or '')[:19]}, {subject.mode}"
-        report += [_result_table(title, rows), *_machines_and_settings(rows)]
+        report += [_result_table(subject_title(subject), rows), *_machines_and_settings(rows)]
     if found.means:
         report.append(
             table(
@@ -55,9 +55,14 @@ def standings_csv(found: Standings) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in found.rows:
-        writer.writerow(["" if value is None else value for value in _csv_row(row)])
+    for row in standings_rows(found):
+        writer.writerow(["" if value is None else value for value in row])
     return text.getvalue()
+
+
+def standings_rows(found: Standings) -> list[list[object]]:
+    """A row for each result, in the order of COLUMNS; None is not known."""
+    return [_csv_row(row) for row in found.rows]
 
 
 def bounds(interval: Interval | None) -> str:

@@ -112,21 +112,21 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     write_bytes_atomically(path, text.encode("utf-8"))
 
 
-def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+def write_bytes_atomically(path: str | os.PathLike[str], content: bytes, *, owner_only: bool = False) -> None:
     """Write a file: afterwards it holds all of the content, or what it held before.
 
     Folders are made as needed. A file that was there keeps its permissions, and behind a link the file that it names is
-    written. What a killed process has left of writing the same file is removed. Raises StatsNetError if the file can
-    not be written.
+    written; with `owner_only`, none but its owner may read or write it. What a killed process has left of writing
+    the same file is removed. Raises StatsNetError if the file can not be written.
     """
     target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target)
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=_open_for_owner if owner_only else None) as file:
             hold(file)
-            if (mode := _mode_of(target)) is not None:
+            if not owner_only and (mode := _mode_of(target)) is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
@@ -138,6 +138,10 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes) -> None
         if isinstance(error, OSError):
             raise cannot_write(target, error) from error
         raise
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, stat.S_IRUSR | stat.S_IWUSR)
 
 
 def _sweep(target: Path) -> None:

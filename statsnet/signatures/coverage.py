@@ -20,7 +20,7 @@ COVERAGE_BAR = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class KernelClassCoverage:
     """Shares of the target's operator time: in kernel classes of which at least one candidate has an operator, and of
     which the finished proxy has one. `uncovered` names the classes that the proxy lacks, the largest first."""
 
@@ -29,13 +29,13 @@ class Coverage:
     uncovered: tuple[Uncovered, ...]
 
 
-def coverage_of(target: Target, tried: Mapping[str, float], achieved: Target) -> Coverage:
+def coverage_of(target: Target, tried: Mapping[str, float], achieved: Target) -> KernelClassCoverage:
     """`tried` are the kernel classes of all candidates, each with the seconds that it takes in the candidate that has
     least of it; `achieved` is what the proxy was measured to be."""
     shares = target.kernel_class_shares
     held = {name for name, share in achieved.kernel_class_shares.items() if share > 0}
     missing = [name for name, share in shares.items() if share >= SHOWN and name not in held]
-    return Coverage(
+    return KernelClassCoverage(
         candidates=_sum_of(shares, held.union(tried)),
         proxy=_sum_of(shares, held),
         uncovered=tuple(

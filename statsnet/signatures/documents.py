@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
 from statsnet.signatures.model import Environment, Level, Mode
+from statsnet.signatures.simulation import Simulation, SimulationFit
 from statsnet.signatures.timing import Processes, Timing
 
 Weight = Annotated[float, Meta(gt=0, le=1)]
@@ -75,7 +77,7 @@ class ProxySpec:
 
     `level` is that of the member whose signature tells most, of those that do not ship with StatsNet; None: all of them
     ship. `title` says what was mixed, or is the name in a mix's file; `notes` are from there. All other texts of a
-    proxy's folder are made from this and fit.json.
+    proxy's folder are made from this and fit.json. A proxy for simulators has no `budget_s`, but a `simulation`.
     """
 
     kind: Literal["statsnet.proxy"] = "statsnet.proxy"
@@ -86,11 +88,19 @@ class ProxySpec:
     mode: Mode
     dtype: Annotated[str, whole("[a-z0-9_]{1,40}")]
     seed: Annotated[int, Meta(ge=0, le=LARGEST_INT)]
-    budget_s: PositiveSeconds
+    budget_s: PositiveSeconds | None
     reference_environment: Mapping[str, Any]
     mix: Annotated[tuple[SpecMember, ...], Meta(min_length=1, max_length=10_000)]
     towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
     level: Level | None = field(default=None, metadata=IF_KNOWN)
+    simulation: Simulation | None = field(default=None, metadata=IF_KNOWN)
+
+    def __post_init__(self) -> None:
+        if self.simulation is None:
+            if self.budget_s is None:
+                raise ValueError("'budget_s' is null, which only a proxy for simulators may have")
+        elif [len(tower.blocks) for tower in self.towers] != [1] * len(self.simulation.layers):
+            raise ValueError("a proxy for simulators has one block for each of its layers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +174,8 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """fit.json: how well a proxy matches its target. `effort` is how much was measured for it; all files without it are
+    """fit.json: how well a proxy matches its target. Of a proxy for simulators nothing was measured: its `simulation`
+    holds what is predicted. `effort` is how much was measured for it; all files without it are
     from a time when that was always what is now called thorough."""
 
     kind: Literal["statsnet.fit"] = "statsnet.fit"
@@ -181,6 +192,7 @@ class Fit:
     throttled: tuple[str, ...] = ()
     recorded: dict[str, float] | None = None
     uncovered: tuple[Uncovered, ...] | None = field(default=None, metadata=IF_KNOWN)
+    simulation: SimulationFit | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,8 +304,8 @@ class Validation:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result(Displayed):
     """What `run` (processes) or `validate` (members) measured."""
 
     kind: Literal["statsnet.result"] = "statsnet.result"

@@ -44,6 +44,9 @@ KINDS: dict[str, FileKind] = {
     )
 }  # fmt: skip
 
+MAX_BYTES = max(kind.max_bytes for kind in KINDS.values())
+"""Of a file whose kind is not known yet."""
+
 SIGNATURE_MAX_WRITTEN_BYTES = 1_500_000
 """Signatures are meant to be mailed and reviewed. Most take under 100,000 bytes. Training steps of networks whose every
 layer has a shape of its own (DenseNet) take 400,000."""

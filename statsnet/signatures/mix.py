@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import os
 import re
 from collections.abc import Container, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from statsnet.errors import UsageError
+from statsnet.display import Displayed
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.database import MODES, ProfileEntry, ProfilesDB
 from statsnet.signatures.mix_file import FileMember, is_mix_file, load_mix_file
 from statsnet.signatures.model import Measurement, Signature
@@ -86,13 +86,17 @@ class MixMember:
         return asked or next(iter(self.signature.measurements), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mix:
-    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Mix(Displayed):
+    """Members with weights that sum to 1, sorted by name. `title` is what was asked for; of files it names no path.
+    `text` is what was asked for with all paths, and `profiles` the folder in which names were looked up; neither is
+    written anywhere."""
 
     members: tuple[MixMember, ...]
     mode: str
     title: str = "a mix"
+    text: str = field(default="", compare=False)
+    profiles: Path | None = field(default=None, compare=False)
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -216,7 +220,8 @@ def resolve_mix(text: str, mode: str, db: ProfilesDB, *, environment: str | None
         called[request.name] = member.name
         add_member(members, member)
     title = ",".join(f"{called.get(r.name, r.name)}:{r.weight:.3g}" for r in requests)
-    return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=mode, title=title)
+    members.sort(key=lambda m: m.name)
+    return Mix(members=tuple(members), mode=mode, title=title, text=text, profiles=db.path)
 
 
 def signature_path(request: MixRequest, workloads: Container[str]) -> Path | None:
@@ -270,8 +275,7 @@ def _unknown(name: str, db: ProfilesDB) -> UsageError:
     if not known:
         hint = "profile a workload first, or give the path of a signature file"
         return UsageError(f"'{name}' is not known", cause=f"there are no profiles in '{db.path}'", hint=hint)
-    near = difflib.get_close_matches(name, dict.fromkeys(known), n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known domains: {', '.join(db.domains)}"
+    hint = did_you_mean(name, known, otherwise=f"known domains: {', '.join(db.domains)}", most=3)
     return UsageError(f"'{name}' is no domain, workload or signature file", hint=hint)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import re
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import yaml
 from msgspec import Meta
 
-from statsnet.errors import FileFormatError, UsageError
+from statsnet.errors import FileFormatError, UsageError, did_you_mean
 from statsnet.signatures.canonical import read_text
 from statsnet.signatures.conversion import typed
 from statsnet.signatures.limits import Label, Positive, ShortText, Word, whole
@@ -176,8 +175,7 @@ class _Reader:
         for key_node, value in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=2)
-                hint = f"did you mean {' or '.join(near)}?" if near else ""
+                hint = did_you_mean(key, known)
                 self._refuse(
                     key_node,
                     f"{_shown(key_node)} is not a key of {title}",

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict, cast
 
 from msgspec import Meta
 
+from statsnet.display import Displayed
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.signatures.canonical import content_id
@@ -272,8 +273,8 @@ class _Counts:
     inputs: InputSample | None = field(default=None, metadata=IF_KNOWN)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Signature(_Counts, _Head):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Signature(Displayed, _Counts, _Head):
     """The statistics of one workload in one mode. Raises ValueError if its parts contradict each other."""
 
     def __post_init__(self) -> None:

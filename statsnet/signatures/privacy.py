@@ -117,7 +117,7 @@ _VERSION = _matches(r"[0-9][A-Za-z0-9.+_-]{0,39}")
 _DEVICE_NAME = _matches(r"[A-Za-z0-9 ()+,._-]{1,100}(@ [0-9.]+ ?[GM]Hz[a-z0-9 ]*)?")
 STEP_VALUES = frozenset(
     {"high", "highest", "medium", "bfloat16", "float16", "float32", "float64", "channels_last", "inductor", "aot_eager",
-     "eager", "cudagraphs", "onnxruntime", "openvino", "max_autotune", "reduce_overhead"}
+     "eager", "cudagraphs", "onnxruntime", "openvino", "iree", "max_autotune", "reduce_overhead"}
 )  # fmt: skip
 """Values of settings of torch, and of a step (workloads/settings.py)."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
+from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.documents import MemberName, Subject, Weight
 from statsnet.signatures.limits import Positive, PositiveSeconds, Share
@@ -108,8 +109,8 @@ class SuiteBeside:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScenarioResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ScenarioResult(Displayed):
     """What `run --scenario` (of a proxy) or `validate --scenario` (of a suite, with `beside`) measured."""
 
     kind: Literal["statsnet.scenario"] = "statsnet.scenario"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.errors import FileFormatError, OtherFileError, StatsNetError
 from statsnet.signatures.canonical import canonical_json, content_id, read_json, write_json_atomically
 from statsnet.signatures.conversion import check_keys, plain, typed
 from statsnet.signatures.documents import Fit, ProxySpec, Result, check_environment
-from statsnet.signatures.kinds import KINDS, SIGNATURE_MAX_WRITTEN_BYTES
+from statsnet.signatures.kinds import KINDS, MAX_BYTES, SIGNATURE_MAX_WRITTEN_BYTES
 from statsnet.signatures.model import KIND, Signature, SignatureFile
 from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument, listed_tensors
 from statsnet.signatures.privacy import assert_clean
@@ -53,6 +53,21 @@ def load_scenario(path: Path) -> ScenarioResult:
 def load_signature(path: Path) -> Signature:
     """A signature from a file. Raises FileFormatError as `load_document` does."""
     return cast(Signature, _load(path, KIND)[1])
+
+
+def kind_of(path: Path, also: Collection[str] = ()) -> str:
+    """The kind that a JSON file says it is of: one of KINDS, or of the kinds `also`.
+
+    Raises FileFormatError for a file that can not be read, OtherFileError for one of another program.
+    """
+    kind = read_json(path, max_bytes=MAX_BYTES).get("kind")
+    if not isinstance(kind, str) or kind not in (*KINDS, *also):
+        raise OtherFileError(
+            f"'{path}' is no file of StatsNet",
+            cause=f"its kind is '{str(kind)[:40]}'" if kind else "it has no kind",
+            hint=f"known are {', '.join(k.title for k in KINDS.values())}",
+        )
+    return kind
 
 
 def validate(data: Mapping[str, Any], kind: str, path: object = "data") -> Any:

@@ -35,6 +35,7 @@ WEIGHTS = {
     "overhead": 6.0,
     "weights": 6.0,
     "launches": 0.5,
+    "loops": 0.3,
     "fused": 1.0,
     "device": 1.0,
     "recorded": 6.0,
@@ -49,9 +50,14 @@ is the share of time by category in operators that a compiler would merge with t
 `recorded` and `counter` are spread over all devices and all known counters. `recorded` is the time on a real device
 that was recorded; such devices take the place of the modelled ones. `risk` is the time × the risk of operators that
 stand for larger or smaller ones (elsewhere.py). `launches` are calls per second ÷ the target's, times
-the target's framework time: a short step makes several times as many, and that should matter as much as this time."""
+the target's framework time: a short step makes several times as many, and that should matter as much as this time.
+`loops` are bytes per second ÷ the target's in kernel classes of LOOPS, in inference."""
 
-SPREAD = ("device", "recorded", "counter")
+SPREAD = ("device", "recorded", "counter", "loops")
+
+LOOPS = ("_embedding_bag|", "_embedding_bag_forward_only|")
+"""Begins of kernel classes that other runtimes run as a loop, because ONNX has no such operator: one pass for each bag,
+tens of times as long as in torch. However little time they take here, there they may take most of it."""
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; classes that the target lacks go to `elsewhere`."""
@@ -92,6 +98,8 @@ class MatchedCharacteristics:
         self.flops = sum(g.flops for g in groups)
         self.bytes = sum(g.bytes for g in groups)
         self.calls = sum(g.calls for g in groups)
+        looped = _sums_by_class(groups, "kernel_class", "bytes") if target.mode == "inference" else {}
+        self.looped = {name: nbytes for name, nbytes in looped.items() if name.startswith(LOOPS) and nbytes > 0}
         self.recorded = RecordedDevices(elsewhere.names, self.load) if elsewhere else None
         self.devices = modelled_devices(groups) if self.recorded is None or not self.recorded.names else []
         single = ("total", "framework", "overhead", "flops", "bytes", "launches")
@@ -108,6 +116,7 @@ class MatchedCharacteristics:
         self.keys += [("weights", name) for name in sorted(of_weights)]
         self.keys += [("intensity", str(b)) for b in range(LOWEST_INTENSITY_BIN, HIGHEST_INTENSITY_BIN)]
         self.keys += [("fused", name) for name in sorted(FUSABLE & {g.category for g in groups})]
+        self.keys += [("loops", name) for name in sorted(self.looped)]
         self.keys += [("device", str(i)) for i in range(len(self.devices))]
         if self.recorded is not None:
             self.keys += [("recorded", name) for name in self.recorded.names] + [("risk", "")]
@@ -138,6 +147,8 @@ class MatchedCharacteristics:
             elsewhere = self._index[group, "elsewhere"]
             rows.add([self._index.get((group, getattr(g, group)), elsewhere) for g in table.groups], table.time_s)
         rows.add_known("fused", [g.category for g in table.groups], table.fused * table.time_s)
+        names = [g.kernel_class for g in table.groups]
+        rows.add_known("loops", names, table.bytes / np.array([self.looped.get(name, np.inf) for name in names]))
         for group, (by, what, _) in AMOUNTS.items():
             names = [getattr(g, by) for g in table.groups]
             unit_s = np.array([self._unit_s[group].get(name, 0.0) for name in names])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import nn
@@ -29,6 +28,7 @@ from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
+from statsnet.profiling.marks import around_forwards, blocks_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.tasks import WithSignature
@@ -255,28 +255,9 @@ class TraceNetwork(CountableTask[NetworkTrace]):
         run_in_range(network.make_step(network.build(device), device), device)
 
 
-@contextmanager
-def marked_blocks(proxy: nn.Module) -> Iterator[None]:
-    """Puts every block's forward into a segment named by its tower and index. It replaces `forward`, because networks
-    do not use the module's call, and so a hook would not run."""
-
-    def marked(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
-            with record_function(f"segment:{name}"):
-                return forward(*args)
-
-        return run
-
-    places = [
-        (block, f"{i}.{j}") for i, tower in enumerate(getattr(proxy, "towers", ())) for j, block in enumerate(tower)
-    ]
-    for block, name in places:
-        block.forward = marked(block.forward, name)
-    try:
-        yield
-    finally:
-        for block, _ in places:
-            del block.forward
+def marked_blocks(proxy: nn.Module) -> AbstractContextManager[None]:
+    """Puts every block's forward into a segment named by its tower and index."""
+    return around_forwards((block, partial(record_function, f"segment:{i}.{j}")) for i, j, block in blocks_of(proxy))
 
 
 def blocks_in_place(towers: list[int], trace: StepTrace, elsewhere: Elsewhere | None = None) -> list[list[BlockPart]]:

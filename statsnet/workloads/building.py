@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import DeviceError, UsageError, WorkloadError, first_line
+from statsnet.errors import DeviceError, UsageError, WorkloadError, first_line, one_of
 from statsnet.signatures.database import MODES
 from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyword_arguments
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
@@ -111,9 +111,9 @@ def build(
     Raises UsageError, WorkloadError or DeviceError with a cause and a next step.
     """
     if mode not in MODES:
-        raise UsageError(f"'{mode}' is not a mode", hint=f"one of {', '.join(MODES)}")
+        raise UsageError(f"'{mode}' is not a mode", hint=one_of(mode, MODES))
     if dtype is not None and dtype not in DTYPES:
-        raise UsageError(f"'{dtype}' is not a dtype for a workload", hint=f"one of {', '.join(DTYPES)}")
+        raise UsageError(f"'{dtype}' is not a dtype for a workload", hint=one_of(dtype, DTYPES))
     _require_torch()
     _check_device(device)
     resolved = resolve(target)
@@ -151,7 +151,7 @@ def _preset(target: Target, preset: str | None) -> tuple[str | None, Mapping[str
     if preset not in presets:
         raise UsageError(
             f"'{target.label}' has no preset '{preset}'",
-            hint=f"one of {', '.join(presets)}" if presets else "leave it out, or set sizes with --set",
+            hint=one_of(preset, presets) if presets else "leave it out, or set sizes with --set",
         )
     return preset, presets[preset]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import StatsNetError, UsageError, WorkloadError
+from statsnet.errors import StatsNetError, UsageError, WorkloadError, did_you_mean
 from statsnet.workloads.loading import Target, describe, next_step
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def keyword_arguments(
             raise UsageError(
                 f"'{target.label}' takes no argument '{key}'",
                 cause=f"it takes {', '.join(accepted)}" if accepted else "its factory takes none",
-                hint="give its factory a keyword argument of that name, or leave it out",
+                hint=did_you_mean(
+                    key, accepted, otherwise="give its factory a keyword argument of that name, or leave it out"
+                ),
             )
     keywords = {**preset, **asked}
     size = keywords.get("batch", 1)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from statsnet.errors import UsageError, WorkloadError
+from statsnet.errors import UsageError, WorkloadError, one_of
 from statsnet.workloads.registry import Workload, get
 
 LIBRARIES = frozenset({"transformers", "diffusers", "monai", "torch_geometric"})
@@ -103,7 +103,7 @@ def _target(module: ModuleType, attribute: str, label: str, entry: Workload | No
         raise UsageError(
             f"'{label}' has no factory '{attribute}'",
             cause="it is not callable" if factory is not None else "the module has no such attribute",
-            hint=f"one of {', '.join(sorted(public))}" if public else "define one that returns (model, args)",
+            hint=one_of(attribute, sorted(public)) if public else "define one that returns (model, args)",
         )
     return Target(
         factory=factory,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import UsageError, WorkloadError
+from statsnet.errors import UsageError, WorkloadError, one_of
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ def make_optimizer(
         return optimizer
     if isinstance(optimizer, str):
         if optimizer not in SETTINGS:
-            raise UsageError(f"there is no optimizer '{optimizer}'", hint=f"one of {', '.join(SETTINGS)}")
+            raise UsageError(f"there is no optimizer '{optimizer}'", hint=one_of(optimizer, SETTINGS))
         if sparse and optimizer not in TAKES_SPARSE:
             raise UsageError(
                 f"{optimizer} does not take sparse gradients",

@@ -6,14 +6,13 @@ Libraries read most of them only at start, so that every setting gets its own pr
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statsnet.environment import STEP_SETTINGS
-from statsnet.errors import UsageError
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.workloads.graphs import graphed
 
 _ONEDNN_ISA = (
@@ -39,7 +38,7 @@ _IN_PROCESS: dict[str, dict[str, Any]] = {
     "layout": {"channels_last": "channels_last"},
     "compile": {"inductor": "inductor"},
     "graphs": {"cuda": "cuda"},
-    RUNTIME: {name: name for name in ("onnxruntime", "openvino", "openvino-bf16")},
+    RUNTIME: {name: name for name in ("onnxruntime", "openvino", "openvino-bf16", "iree")},
 }
 """Key -> value for each word. These are switched inside the process."""
 
@@ -70,9 +69,11 @@ BASELINE = Setting(name="baseline")
 
 
 def with_threads(setting: Setting, threads: int | None) -> Setting:
-    """The setting with this number of threads, unless it names one itself."""
+    """The setting with this number of threads, unless it names one itself. Raises UsageError for a number that there
+    can not be."""
     if threads is None or setting.threads is not None:
         return setting
+    threads = _thread_count(str(threads))
     return replace(setting, threads=threads, env={**thread_env(threads), **setting.env})
 
 
@@ -148,12 +149,13 @@ def _lookup(key: str, value: str, words: Mapping[str, Any]) -> Any:
 
 
 def _unknown(message: str, word: str, known: Sequence[str]) -> UsageError:
-    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    return UsageError(
-        message,
-        cause=f"known are {', '.join(known)}",
-        hint=f"did you mean {' or '.join(near)}?" if near else "",
-    )
+    return UsageError(message, cause=f"known are {', '.join(known)}", hint=did_you_mean(word, known, most=3))
+
+
+def all_settings() -> list[str]:
+    """Every setting of one term, as it is spelled; of numbers of threads, one."""
+    words = {"threads": ("1",), **{key: tuple(known) for key, (_, known) in _ENVIRONMENT.items()}, **_IN_PROCESS}
+    return [f"{key}={word}" for key, known in words.items() for word in known]
 
 
 def apply(setting: Setting) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError, first_line
+from statsnet.errors import DeviceError, StatsNetError, UsageError, WorkloadError, first_line, one_of
 from statsnet.signatures.database import MODES
 from statsnet.workloads.building import BuiltWorkload, set_mode
 from statsnet.workloads.calling import Inputs
@@ -157,7 +157,7 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     """
     mode = mode or built.mode
     if mode not in MODES:
-        raise UsageError(f"'{mode}' is not a mode", hint=f"one of {', '.join(MODES)}")
+        raise UsageError(f"'{mode}' is not a mode", hint=one_of(mode, MODES))
     set_mode(built.model, mode)
     if mode == "inference":
         return Step(built, mode)

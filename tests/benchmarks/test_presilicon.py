@@ -9,8 +9,8 @@ from exporting import addmm, convolution, mix_of, mm, signature, tensor
 from benchmarks.presilicon import DESIGNS, rows_of_mix, table
 from benchmarks.simulators import config_of
 from benchmarks.ways.small_layers import Layers, halved, most_expensive, randomly_chosen, ranking
-from statsnet.exports.products import Product
 from statsnet.exports.systolic import SPREAD, Design
+from statsnet.signatures.products import Product
 
 LARGE, SMALL = Product(rows=512, columns=256, depth=256), Product(rows=9, columns=5, depth=3)
 LAYERS = Layers(((LARGE, 2.0), (SMALL, 10.0)))

@@ -118,3 +118,24 @@ def test_what_can_not_be_audited(failing: Callable[..., str], here: Path, name: 
     (here / "empty").mkdir()
     (here / "other.json").write_text('{"kind": "x"}')
     assert what in failing("audit", name, code=2 if name == "empty" else 1)
+
+
+def test_a_folder_names_what_it_can_not_audit_and_goes_on(cli: Cli, here: Path) -> None:
+    (here / "f").mkdir()
+    (here / "f" / "a_list.json").write_text("[1]")
+    (here / "f" / "cut.json").write_text('{"kind": "statsnet.res')
+    (here / "f" / "other.json").write_text('{"kind": "x", "secret": "me"}')
+    write_result(here / "f" / "r.json", 0.01, 0.02)
+    done = cli("audit", "f", "--html", "a.html", "--json", "a.json")
+    assert done.returncode == 1, done.stderr
+    assert "r.json: statsnet.result" in done.stdout
+    assert "3 of 4 files could not be audited: a_list.json, cut.json, other.json" in " ".join(done.stdout.split())
+    assert "it is no file of StatsNet" in done.stdout
+    assert "not audited: cut.json" in (here / "a.html").read_text()
+    problems = {file["name"]: file["problems"] for file in read(here / "a.json")["files"]}
+    assert "ends too early" in problems["cut.json"][0]
+    assert problems["r.json"] == []
+    (here / "f" / "r.json").unlink()
+    done = cli("audit", "f")
+    assert done.returncode == 2
+    assert "holds no files of StatsNet" in done.stderr

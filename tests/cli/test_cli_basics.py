@@ -32,14 +32,6 @@ def test_version_and_help_come_without_torch(cli: Cli) -> None:
     assert all(f"  {name}" in done.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_explains_and_gives_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
-    text = capsys.readouterr().out
-    assert f"Example: statsnet {name}" in text
-    assert len(text.split("Options:")[0].split()) > 25
-
-
 def test_quick_commands_do_not_import_torch(here: Path) -> None:
     script = (
         "import sys; from statsnet.cli import main; codes = [main([]) for _ in range(0)];"

@@ -61,7 +61,7 @@ def test_a_proxy_is_counted_from_its_blocks(tmp_path: Path, monkeypatch: pytest.
         (("--format", "c", "-o", "x"), "give either a proxy or a signature, or --mix"),
         ((str(GOLDEN), "--mix", MIX, "--format", "c", "-o", "x"), "both were given"),
         ((str(GOLDEN), "--format", "scalesin", "-o", "x"), "did you mean scalesim?"),
-        ((str(GOLDEN), "--format", "c", "-o", "x", "--macs", "5M"), "--macs needs scaled layers"),
+        ((str(GOLDEN), "--format", "c", "-o", "x", "--macs", "5M"), "--macs needs sampled or scaled layers"),
         ((str(GOLDEN), "--format", "c", "-o", "x", "--layers", "scaled", "--macs", "many"), "'many' is not a count"),
         ((str(GOLDEN), "--format", "c", "-o", "x", "--bit-widths"), "--bit-widths does not fit"),
         (("--mix", "cv/no_such:1", "--format", "c", "-o", "x"), "no_such"),

@@ -15,12 +15,13 @@ from cli_support import GOLDEN, read, write_proxy, write_result
 from rich.console import Console
 from scenario_results import scenario_result, trial
 
-from statsnet.cli.audit import _audited_file
-from statsnet.cli.show import kind_of, report_of
+import statsnet
+from statsnet.analysis.audit_files import audit_file
+from statsnet.cli.show import report_of
 from statsnet.errors import StatsNetError
 from statsnet.reporting.audit import audit_html, audit_report
 from statsnet.signatures.canonical import content_id, write_json_atomically
-from statsnet.signatures.storage import save
+from statsnet.signatures.storage import kind_of, save
 
 HOSTILE = (
     [None, True, -1, 0, 1, 2**62, 2**63, 10**400, 1e-300, 1e300, "", "x", "\x1b]0;owned\x07", "a" * 500, [], {}, [None],
@@ -76,6 +77,9 @@ def check(document: dict[str, Any], path: Path) -> None:
         Console(file=out, width=200, markup=False).print(*report)
         assert "\x1b]0;" not in out.getvalue()
     with contextlib.suppress(StatsNetError):
-        files = [_audited_file(path, "changed.json")]
+        value = statsnet.load(path)
+        assert "\x1b]0;" not in repr(value) + value._repr_html_()
+    with contextlib.suppress(StatsNetError):
+        files = [audit_file(path, "changed.json")]
         audit_html(files)
         audit_report(files)

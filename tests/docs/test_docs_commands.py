@@ -64,9 +64,14 @@ def test_a_command_that_is_shown_exists(
 
 
 @pytest.mark.parametrize("names", [names for names, _ in LEAVES], ids=" ".join)
-def test_every_command_has_help(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_every_command_explains_and_gives_an_example(
+    names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*names, "--help"]) == 0
-    assert f"Usage: statsnet {' '.join(names)}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"Usage: statsnet {' '.join(names)}" in text
+    assert f"Example: statsnet {' '.join(names)}" in " ".join(text.split())
+    assert len(text.split("Options:")[0].split()) > 12
 
 
 @functools.cache

@@ -45,7 +45,7 @@ def test_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("governor", "state"), [("performance", "ok"), ("powersave", "change"), ("", "unknown")])
 def test_the_governor(governor: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_text", lambda path: governor if str(path).endswith("scaling_governor") else "")
+    monkeypatch.setattr(machine, "file_text", lambda path: governor if str(path).endswith("scaling_governor") else "")
     monkeypatch.setattr(machine.Path, "glob", lambda *_: [Path("cpu0/cpufreq/scaling_governor")])
     assert by_name(tuple(machine._clock_speed()))["governor"].state == state
 
@@ -63,7 +63,9 @@ def test_extras_are_those_of_the_package() -> None:
     assert wanted.keys() == EXTRAS.keys()
     for name, lines in wanted.items():
         packages = {
-            re.split(r"[>=\[]", line)[0].replace("-", "_") for line in lines if not line.startswith("statsnet[")
+            re.sub("iree-base-.*", "iree", re.split(r"[>=\[]", line)[0]).replace("-", "_")
+            for line in lines
+            if not line.startswith("statsnet[")
         }
         assert packages <= set(EXTRAS[name])
     assert machine._extra("x", ["no_such_module"]).advice == "pip install 'statsnet[x]'"

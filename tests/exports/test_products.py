@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statsnet.exports.lowering import products_of
-from statsnet.exports.products import Product
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.products import Product
 
 
 def products(of: Cluster) -> tuple[Product, ...]:

@@ -13,10 +13,10 @@ from exporting import addmm, attention, convolution, mm, signature, simulators_p
 from benchmarks.simulators import scalesim_cycles
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.manifest import Manifest
-from statsnet.exports.products import Product
 from statsnet.exports.registry import export, write
 from statsnet.exports.scalesim import ScaleSim, rows_of
 from statsnet.exports.systolic import DATAFLOWS, Design, cycles, dims_of, total_cycles, utilisations
+from statsnet.signatures.products import Product
 
 
 def table(manifest: Manifest, name: str) -> list[list[str]]:

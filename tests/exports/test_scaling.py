@@ -16,7 +16,7 @@ from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signatu
 from statsnet.exports.manifest import Manifest
 from statsnet.exports.manifest_json import manifest_json
 from statsnet.exports.pursuit import choose
-from statsnet.exports.scaling import scaled, sizes_of_axis
+from statsnet.exports.scaling import LEAST_MACS, USUAL_MACS, scaled, sizes_of_axis, usual_macs
 from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, total_cycles
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
@@ -132,3 +132,23 @@ def test_a_sum_of_a_few_columns_is_found_within_its_budget(seed: int, count: int
     left = target - columns[:, choice.places] @ choice.weights
     assert choice.error == pytest.approx(math.sqrt(float(np.mean(left**2))))
     assert choice.error < 0.2 * math.sqrt(float(np.mean(target**2)))
+
+
+def test_signed_repeats_come_nearer_with_fewer_multiply_adds() -> None:
+    """Start-ups of small layers cancel, so that sums reach what only larger layers do."""
+    suite = mixed()
+    before = cycles_of(suite, UNSEEN)
+    errors = []
+    for signed in (False, True):
+        proxy = scaled(suite, macs=10_000_000, quantum=32, signed=signed)
+        ratio = cycles_of(proxy, UNSEEN) / before
+        errors.append(ratio.max() / ratio.min() - 1)
+        assert any(layer.repeats < 0 for layer in proxy.layers) == signed
+        assert any("negatively" in words for words in proxy.not_preserved) == signed
+    assert errors[1] < 0.7 * errors[0]
+
+
+def test_the_usual_budget_is_a_thousandth_of_the_suite_within_bounds() -> None:
+    assert usual_macs(manifest_of_signature(signature(mm(8, 8, 8)), "tiny")) == LEAST_MACS
+    suite = mixed()
+    assert usual_macs(suite) == min(USUAL_MACS, int(suite.suite_macs / 1000))

@@ -37,6 +37,10 @@ def make(batches=(3, 5)):
     return {"model": Model(), "inputs": inputs}
 
 
+def dense():
+    return nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.Linear(16, 4)), torch.randn(2, 4)
+
+
 class Choosy(nn.Linear):
     def forward(self, x):
         return super().forward(x if x.sum() > 0 else -x)
@@ -65,7 +69,8 @@ def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> 
 
 
 def outputs(result: Any) -> list[Any]:
-    return list(result.values()) if hasattr(result, "values") else list(result)
+    values = list(result.values()) if hasattr(result, "values") else list(result)
+    return [value.numpy() if hasattr(value, "numpy") else value for value in values]
 
 
 def test_each_has_a_word_among_the_settings() -> None:
@@ -105,3 +110,16 @@ def test_threads_are_torch_s(monkeypatch: pytest.MonkeyPatch, factory: str) -> N
     monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
     exported_workload("onnxruntime", build(f"{factory}:make", mode="inference"))
     assert used == [torch.get_num_threads()] * 2
+
+
+def test_iree_compiles_and_runs_what_has_no_loops(factory: str) -> None:
+    """And says what it cannot compile: an embedding bag, which becomes a loop over sequences in ONNX."""
+    pytest.importorskip("iree.runtime")
+    built = build(f"{factory}:dense", mode="inference")
+    step, there = make_step(built), exported_workload("iree", built)
+    for index in (0, 1):
+        (output,) = outputs(there())
+        np.testing.assert_allclose(np.asarray(output), step(index).numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(WorkloadError, match="could not be handed to iree") as raised:
+        exported_workload("iree", build(f"{factory}:make", mode="inference"))
+    assert raised.value.cause

@@ -196,6 +196,26 @@ def test_calls_count_as_much_as_framework_time_does(target: Target, value: Calla
     assert value(rows.vector(thrice), "launches", "") == pytest.approx(3 * load.framework_s)
 
 
+def test_bags_of_an_inference_target_are_asked_for_by_their_bytes() -> None:
+    """Other runtimes run a loop over them, however little time they take in torch."""
+    table, indices = tensor(1000, 16), {"shape": [64], "dtype": "int64"}
+    args = (table, indices, indices, False, 0, False, None)
+    bags = cluster("aten._embedding_bag.default", "embedding", args, tensor(64, 16), bytes_read=5120.0,
+                   bytes_written=4096.0)  # fmt: skip
+    named = "_embedding_bag|native|float32|contiguous"
+    for mode, rows in (("inference", 1), ("training", 0)):
+        times = measured((7e-3, 1e-5), (CLASSES[0], named))
+        target = target_of(small_signature(mode=mode, clusters=(GEMM, bags), measurements=(times,)))
+        matched = MatchedCharacteristics(target)
+        assert matched.keys.count(("loops", named)) == rows
+        if rows:
+            load = load_of_target(target)
+            half = replace(load, groups=tuple(replace(g, bytes=g.bytes / 2) for g in load.groups))
+            place = matched.keys.index(("loops", named))
+            assert matched.target[place] == pytest.approx(1.0)
+            assert matched.vector(half)[place] == pytest.approx(0.5)
+
+
 def test_how_much_of_a_load_is_foreign(target: Target) -> None:
     rows, load = MatchedCharacteristics(target), load_of_target(target)
     assert rows.foreign_share(load) == pytest.approx(0.0)

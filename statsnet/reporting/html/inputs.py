@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statsnet.analysis.database import NamedSignature
-from statsnet.errors import FileFormatError, StatsNetError, UsageError
+from statsnet.errors import OtherFileError, StatsNetError, UsageError
 from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standings
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.reporting.front import load_search
@@ -19,9 +19,8 @@ from statsnet.reporting.html.of_result import comparison_section, result_section
 from statsnet.reporting.html.of_scenario import scenario_comparison_section, scenario_section
 from statsnet.reporting.html.of_signature import signature_section
 from statsnet.signatures import storage
-from statsnet.signatures.canonical import read_json
 from statsnet.signatures.database import ProfileEntry, ProfilesDB
-from statsnet.signatures.kinds import KINDS, SEARCH_FILES
+from statsnet.signatures.kinds import SEARCH_FILES
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.mix_file import is_mix_file, load_mix_file
 
@@ -87,7 +86,7 @@ def _of_file(path: Path) -> tuple[Section, Named | None]:
         mix = resolve_mix(str(path), mode, ProfilesDB())
         made = shlex.join(["statsnet", "synthesize", "--mix", str(path)])
         return mix_section(f"{file.name or path.name}: a mix, {mode}", mix, mode, made), None
-    kind = _kind_of(path)
+    kind = storage.kind_of(path)
     if kind == "statsnet.signature":
         signature = storage.load_signature(path)
         return signature_section(signature.name or path.stem, signature, command), None
@@ -123,9 +122,9 @@ def _of_folder(folder: Path) -> _Folder:
             continue
         try:
             if not is_mix_file(str(path)):
-                _kind_of(path)
+                storage.kind_of(path)
             section, result = _of_file(path.parent if path.name == "spec.json" else path)
-        except _OtherFile:
+        except OtherFileError:
             continue
         except StatsNetError as error:
             read.notes.append(f"{path} is left out: {error.message}{f' ({error.cause})' if error.cause else ''}")
@@ -166,22 +165,6 @@ def _add_profiles(folder: Path, read: _Folder) -> None:
             read.sections.append(profiles_section(title, measured, mode, shlex.join(words)))
         if alone:
             read.sections.extend(signature_section(each.name, each.signature) for each in named)
-
-
-class _OtherFile(FileFormatError):
-    """JSON of another program."""
-
-
-def _kind_of(path: Path) -> str:
-    data = read_json(path, max_bytes=max(kind.max_bytes for kind in KINDS.values()))
-    kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise _OtherFile(
-            f"'{path}' is no file of StatsNet",
-            cause=f"its kind is '{str(kind)[:40]}'" if kind else "it has no kind",
-            hint="reports show signatures, mixes, proxies and results",
-        )
-    return kind
 
 
 def _files(folder: Path) -> list[Path]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from statsnet.reporting.front import SearchRecord
 from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_timeline import proxy_timeline
 from statsnet.reporting.html.of_towers import towers_picture
 from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
 from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, proxy_report, quantity
@@ -17,7 +18,7 @@ from statsnet.units import format_duration
 def proxy_section(
     name: str, spec: ProxySpec, fit: Fit | None, search: SearchRecord | None = None, command: str = ""
 ) -> Section:
-    pictures: list[Picture | None] = [towers_picture(spec), _members(spec)]
+    pictures: list[Picture | None] = [towers_picture(spec), proxy_timeline(spec, fit), _members(spec)]
     if fit is not None:
         where = environment_line(fit.environment)
         pictures += [_asked(fit.characteristics, group, where) for group in GROUPS]

@@ -10,6 +10,7 @@ from itertools import islice
 
 from statsnet.exports.lowering import products_of
 from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_timeline import signature_timeline
 from statsnet.reporting.html.pictures import MOST_POINTS, SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
 from statsnet.reporting.signature import signature_report
 from statsnet.reporting.tables import environment_line, percent, table
@@ -48,6 +49,7 @@ def signature_section(name: str, signature: Signature, command: str = "") -> Sec
             _shares("Time by phase", where, timed, lambda t: t.cluster.phase),
             _shares("Time by kernel class", where, timed, lambda t: t.kernel),
             _parts(signature, measurement, where),
+            signature_timeline(signature, measurement, where),
             _products(timed, where),
             _convolutions(timed, where),
         ]

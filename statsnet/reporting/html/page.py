@@ -45,6 +45,19 @@ button { font: inherit; font-size: .85rem; padding: .3rem .7rem; color: var(--te
   figure, tr { break-inside: avoid; } .wide { overflow: visible; } }
 """
 
+FRAGMENT_STYLE = """
+.statsnet { overflow-wrap: anywhere; } .statsnet .wide { overflow-x: auto; margin: .5rem 0; }
+.statsnet table { border-collapse: collapse; border: 0; margin: 0; color: inherit; font-variant-numeric: tabular-nums; }
+.statsnet caption { caption-side: top; text-align: left; font-weight: 600; padding: .25rem 0; color: inherit; }
+.statsnet th, .statsnet td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border: 0;
+  border-bottom: 1px solid rgba(128, 128, 128, .35); color: inherit; }
+.statsnet th { font-weight: 500; opacity: .75; } .statsnet .n { text-align: right; white-space: nowrap; }
+.statsnet .pairs td { border: 0; } .statsnet .pairs td:first-child { opacity: .75; white-space: nowrap; }
+.statsnet .notes { font-weight: 600; margin-bottom: 0; } .statsnet summary { cursor: pointer; }
+.statsnet svg { max-width: 100%; height: auto; }
+"""
+"""Takes the colours of the page around it: a notebook's theme need not be that of the reader's system."""
+
 COPY = """
 for (const button of document.querySelectorAll("button[data-copy]")) {
   button.addEventListener("click", () => {
@@ -84,6 +97,11 @@ def page(title: str, body: str, *, scripts: str = "") -> str:
 </body>
 </html>
 """
+
+
+def fragment(body: str) -> str:
+    """A part of another page, such as the output of a notebook's cell. Its style reaches nothing else there."""
+    return f'<div class="statsnet"><style>{FRAGMENT_STYLE}</style>\n{body}\n</div>'
 
 
 def command(text: str) -> str:

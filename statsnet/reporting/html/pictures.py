@@ -21,6 +21,8 @@ from statsnet.reporting.pictures import COLOURS
 LONGEST_LABEL = 44
 """Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
 ROW_PX, ROOM_PX = 26, 110
+NARROW = 0.01
+"""Stretches of a smaller part of a timeline are drawn without an edge."""
 MOST_POINTS = 400
 """Of a cloud of points; the table behind it has the first SHOWN_ROWS."""
 SHOWN_ROWS = 40
@@ -74,7 +76,7 @@ def bars(
             "x": list(each.x),
             "y": list(range(len(names))),
             "marker": {"color": COLOURS[number % len(COLOURS)]},
-            **_hover(each),
+            **_hover(each.shown),
         }
         for number, each in enumerate(series)
     ]
@@ -104,7 +106,7 @@ def intervals(
             "y": [place + shift[number] for place in range(len(names))],
             "marker": {"color": COLOURS[number % len(COLOURS)], "size": 9},
             "error_x": _error_bars(each),
-            **_hover(each),
+            **_hover(each.shown),
         }
         for number, each in enumerate(series)
     ]
@@ -150,7 +152,7 @@ def cloud(
                 "opacity": 0.75,
                 "line": {"width": 0.5},
             },
-            **_hover(each),
+            **_hover(each.shown),
         }
         for number, each in enumerate(series)
     ]
@@ -168,6 +170,57 @@ def cloud(
         traces=[*lines, *traces],
         layout=layout,
         height_px=_height(14, len(series)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of one row of a timeline. Stretches of one name have one colour. `shown` is what hovering says."""
+
+    row: int
+    name: str
+    start: float
+    length: float
+    shown: str
+
+
+def timeline(
+    title: str, note: str, rows: Sequence[str], stretches: Sequence[Stretch], table: Table, *, axis: str
+) -> Picture:
+    """Rows of stretches along one axis, the first row on top."""
+    by_name: dict[str, list[Stretch]] = {}
+    for each in stretches:
+        by_name.setdefault(each.name, []).append(each)
+    narrow = NARROW * max((each.start + each.length for each in stretches), default=0.0)
+    # An edge would hide what is narrow.
+    edges_px = {name: [0.5 if each.length > narrow else 0 for each in of_one] for name, of_one in by_name.items()}
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": safe(name),
+            "base": [each.start for each in of_one],
+            "x": [each.length for each in of_one],
+            "y": [each.row for each in of_one],
+            "marker": {"color": COLOURS[number % len(COLOURS)], "line": {"color": "#ffffff", "width": edges_px[name]}},
+            **_hover([each.shown for each in of_one]),
+        }
+        for number, (name, of_one) in enumerate(by_name.items())
+    ]
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.15,
+        "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
+        "yaxis": _names_axis(rows),
+        "showlegend": True,
+    }
+    return Picture(
+        title=title,
+        note=note,
+        table=grid(table),
+        traces=traces,
+        layout=layout,
+        height_px=_height(2 * len(rows), len(by_name)),
     )
 
 
@@ -211,9 +264,9 @@ def _names_axis(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _hover(series: Series) -> dict[str, Any]:
+def _hover(shown_texts: Sequence[str]) -> dict[str, Any]:
     return {
-        "customdata": [safe(text).replace("\n", "<br>") for text in series.shown],
+        "customdata": [safe(text).replace("\n", "<br>") for text in shown_texts],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
 

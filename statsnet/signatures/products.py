@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from msgspec import Meta
+
+from statsnet.signatures.limits import Quantity
+
+Dim = Annotated[int, Meta(ge=1, le=2**40)]
+Dims = Annotated[tuple[Dim, ...], Meta(min_length=1, max_length=3)]
+Paddings = Annotated[tuple[Annotated[int, Meta(ge=0, le=2**40)], ...], Meta(min_length=1, max_length=3)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """The geometry of a convolution; sizes are per axis of space, the last one the fastest."""
 
-    images: int
-    groups: int
-    in_channels: int
-    out_channels: int
-    in_size: tuple[int, ...]
-    out_size: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
+    images: Dim
+    groups: Dim
+    in_channels: Dim
+    out_channels: Dim
+    in_size: Dims
+    out_size: Dims
+    kernel: Dims
+    stride: Dims
+    padding: Paddings
+    dilation: Dims
     transposed: bool = False
 
     @property
@@ -36,12 +45,12 @@ class Product:
     sparse matrix those of its stored elements.
     """
 
-    rows: int
-    columns: int
-    depth: int
-    batch: int = 1
-    times: float = 1.0
-    density: float = 1.0
+    rows: Dim
+    columns: Dim
+    depth: Dim
+    batch: Dim = 1
+    times: Quantity = 1.0
+    density: Annotated[float, Meta(ge=0, le=1)] = 1.0
     window: Window | None = None
 
     @property

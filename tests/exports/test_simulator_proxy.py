@@ -1,0 +1,172 @@
+"""A proxy for simulators: a folder whose network runs, and which is exported with the repeats of its layers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exporting import addmm, convolution, mix_of, mm, relu, signature, tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from statsnet.errors import FileFormatError, UsageError
+from statsnet.evaluation.validate import ValidateOptions, validate_proxy
+from statsnet.exports.build_manifest import manifest_of_mix
+from statsnet.exports.conformance import check_exporter
+from statsnet.exports.manifest import Manifest
+from statsnet.exports.manifest_json import manifest_json
+from statsnet.exports.registry import all_formats
+from statsnet.exports.scaling import scaled
+from statsnet.exports.simulator_proxy import SimulatorProxy, manifest_of_simulation, simulator_proxy
+from statsnet.exports.subjects import manifest_of_proxy
+from statsnet.measure.network_file import load_network
+from statsnet.proxy.folder import open_proxy
+from statsnet.proxy.spec import rewrite, write_folder
+from statsnet.signatures.mix import Mix
+from statsnet.signatures.simulation import Reference
+
+
+def a_mix(mode: str = "inference") -> Mix:
+    one = signature(
+        convolution(tensor(4, 64, 28, 28), tensor(64, 64, 3, 3), padding=1, calls=9), addmm(24, 512, 48), relu(999),
+        mode=mode,
+    )  # fmt: skip
+    line = convolution(tensor(2, 32, 2000), tensor(64, 32, 5), stride=2, calls=9)
+    other = signature(mm(8, 256, 96, calls=7), line, mode=mode)
+    return replace(mix_of(one=(1.0, one), other=(1.0, other)), mode=mode)
+
+
+def made(mode: str = "inference") -> tuple[SimulatorProxy, Manifest]:
+    mix = a_mix(mode)
+    whole = manifest_of_mix(mix)
+    few = scaled(whole, macs=2_000_000, quantum=16)
+    return simulator_proxy(mix, whole, few), few
+
+
+def test_an_export_of_the_folder_is_that_of_the_scaled_layers(tmp_path: Path) -> None:
+    proxy, few = made()
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    again = manifest_of_proxy(open_proxy(tmp_path / "p"))
+    assert [(x.operator, x.args, x.outputs, x.repeats, x.dtype) for x in again.layers] == [
+        (x.operator, x.args, x.outputs, x.repeats, x.dtype) for x in few.layers
+    ]
+    assert [x.scaling.cuts for x in again.layers if x.scaling] == [x.scaling.cuts for x in few.layers if x.scaling]
+    assert again.not_preserved == few.not_preserved and again.totals.macs == pytest.approx(few.totals.macs)
+    assert [row.operator for row in again.left_out] == ["aten.relu.default"]
+    for exporter in all_formats().values():
+        check_exporter(exporter, again)
+
+
+def test_the_network_has_the_layers_and_runs(tmp_path: Path) -> None:
+    proxy, few = made()
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    network = load_network(str(tmp_path / "p"))
+    outputs = network.make_step(network.build())()
+    assert [list(y.shape) for y in outputs] == [x.outputs[0]["shape"] for x in few.layers]
+    assert list(network.REPEATS) == pytest.approx([x.repeats for x in few.layers], rel=1e-8)
+    assert "aten.convolution.default" in {x.operator for x in few.layers}
+    counter = FlopCounterMode(display=False)
+    with counter:
+        network.make_step(network.build())()
+    assert counter.get_total_flops() == 2 * sum(p.dense_macs for x in few.layers for p in x.products)
+
+
+def test_the_same_request_gives_the_same_folder(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        proxy, _ = made()
+        write_folder(proxy.spec, proxy.fit, tmp_path / name)
+    folders = [{p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "other")]
+    assert folders[0] == folders[1]
+    rewrite(tmp_path / "one")  # everything follows from spec.json and fit.json
+    assert {p.name: p.read_bytes() for p in (tmp_path / "one").iterdir()} == folders[1]
+
+
+def test_it_says_that_nothing_was_measured(tmp_path: Path) -> None:
+    proxy, few = made()
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    fit = json.loads((tmp_path / "p" / "fit.json").read_text())
+    assert fit["simulation"]["measured"] is False
+    assert len(fit["simulation"]["predictions"]) == len(few.layers)
+    text = (tmp_path / "p" / "README.md").read_text()
+    assert "Nothing was measured" in text and "## Not preserved" in text
+    assert (
+        "Nothing of it" in (tmp_path / "p" / "network.py").read_text()
+        or "nothing of it" in (tmp_path / "p" / "network.py").read_text()
+    )
+    assert proxy.fit.summary.step_latency_s is None and proxy.spec.budget_s is None
+
+
+def test_a_training_mix_has_its_gradients_as_layers(tmp_path: Path) -> None:
+    proxy, _ = made("training")
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    network = load_network(str(tmp_path / "p"))
+    assert proxy.spec.mode == "training" and network.MODE == "inference"
+
+
+def test_weights_are_shares_of_time_on_a_recorded_device() -> None:
+    """A clock under which all operators of a mix take equally long."""
+    mix = a_mix()
+    device = Reference(kind="recorded", device="a toy")
+    whole = manifest_of_mix(mix, reference=device, clock=lambda cluster: 1e-3 * cluster.calls)
+    calls = {m.name: m.signature.calls_per_step for m in mix.members}
+    for member in whole.members:
+        assert member.latency_s == pytest.approx(1e-3 * calls[member.name])
+    few = scaled(whole, macs=2_000_000, quantum=16)
+    proxy = simulator_proxy(mix, whole, few, environment={})
+    assert proxy.spec.simulation is not None
+    assert proxy.spec.simulation.reference.words == "a toy, from its record"
+    assert {m.name: m.latency_s for m in proxy.spec.mix} == pytest.approx({m.name: m.latency_s for m in whole.members})
+
+
+def test_a_spec_whose_block_is_no_layer_is_refused() -> None:
+    proxy, _ = made()
+    towers = list(proxy.spec.towers)
+    block = towers[0].blocks[0]
+    for changed in (replace(block, kind="softmax"), replace(block, config={"rows": "many"})):
+        towers[0] = replace(towers[0], blocks=(changed,))
+        with pytest.raises(FileFormatError, match="is no layer"):
+            manifest_of_simulation(replace(proxy.spec, towers=tuple(towers)), None)
+    with pytest.raises(ValueError, match="one block for each"):
+        replace(proxy.spec, towers=proxy.spec.towers[1:])
+    with pytest.raises(ValueError, match="budget_s"):
+        replace(proxy.spec, simulation=None)
+
+
+def test_without_a_fit_the_layers_are_still_exported() -> None:
+    proxy, few = made()
+    bare = manifest_of_simulation(proxy.spec, None)
+    assert len(bare.layers) == len(few.layers) and not bare.not_preserved
+    assert manifest_json(bare) == manifest_json(manifest_of_simulation(proxy.spec, None))
+
+
+def test_it_is_not_validated(tmp_path: Path) -> None:
+    proxy, _ = made()
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    with pytest.raises(UsageError, match="proxy for simulators"):
+        validate_proxy(tmp_path / "p", ValidateOptions())
+
+
+def test_numbers_of_repeats_have_few_digits() -> None:
+    """So that other processors, whose sums differ in the last bits, write the same files."""
+    _, few = made()
+    assert all(float(f"{x.repeats:.6g}") == x.repeats for x in few.layers)
+    assert np.isfinite([x.repeats for x in few.layers]).all()
+
+
+def test_it_is_made_without_measuring(tmp_path: Path) -> None:
+    """The command, in a process of its own in which no task can be run."""
+    arguments = ["synthesize", "--mix", "recsys/ncf:0.5,cv/alexnet:0.5", "--macs", "2M", "-o", str(tmp_path / "p")]
+    code = (
+        "import sys, statsnet.measure.process as p\n"
+        "p.MeasuringProcess.__init__ = None\n"
+        "from statsnet.cli import main\n"
+        f"sys.exit(main({arguments!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Nothing of it was measured" in done.stdout and "not preserved" in done.stdout
+    assert open_proxy(tmp_path / "p").spec.simulation is not None
