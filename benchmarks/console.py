@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from statsnet.errors import StatsNetError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.progress import Progress
 
 
@@ -23,6 +24,7 @@ def report(progress: Progress) -> None:
 
 def start(main: Callable[[], int | None]) -> None:
     """Run a program and exit. An error that its user can act on is printed without a traceback."""
+    LOCKS.tell = lambda text: print(text, file=sys.stderr, flush=True)
     try:
         code = main()
     except StatsNetError as error:

@@ -137,7 +137,13 @@ def test_signatures_and_mixes_need_no_torch(tmp_path: Path) -> None:
 PRINTERS = {"measure/timing.py"}
 """Pasted into every proxy, where it is the command line."""
 
-EXITERS = {"measure/timing.py", "measure/process_main.py", "measure/process_server.py", "__main__.py"}
+EXITERS = {
+    "measure/timing.py",
+    "measure/process_main.py",
+    "measure/process_server.py",
+    "measure/end_with_parent.py",
+    "__main__.py",
+}
 """Programs of their own."""
 
 

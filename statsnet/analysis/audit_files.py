@@ -126,5 +126,5 @@ def _changed(folder: Path) -> list[str]:
     return [
         f"'{name}' is not what spec.json and fit.json make"
         for name, file in found.items()
-        if file.read_text(encoding="utf-8", errors="replace") != texts[name]
+        if file.stat().st_size != len(text := texts[name].encode()) or file.read_bytes() != text
     ]

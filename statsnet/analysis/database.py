@@ -43,7 +43,7 @@ def select(
 ) -> Selected:
     """Profiles whose names match one of the patterns `wanted` (none: all) in a mode (None: inference), or the signature
     files `wanted`, which must be of one environment and mode. Raises UsageError if nothing fits."""
-    files = [Path(text).expanduser() for text in wanted if _is_file(text)]
+    files = [Path(os.path.expanduser(text)) for text in wanted if _is_file(text)]
     if not files:
         patterns = wanted or ("*",)
         mode = mode or "inference"
@@ -123,7 +123,7 @@ def _named(entry: ProfileEntry) -> NamedSignature:
 
 
 def _is_file(text: str) -> bool:
-    return text.endswith(".json") or (os.sep in text and Path(text).expanduser().is_file())
+    return text.endswith(".json") or (os.sep in text and Path(os.path.expanduser(text)).is_file())
 
 
 def _matches(entry: ProfileEntry, patterns: Sequence[str]) -> bool:

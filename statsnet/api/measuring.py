@@ -120,7 +120,8 @@ def synthesize(
         require_device(device)
     from statsnet.devices import make_proxy
     from statsnet.measure.cache import MeasurementCache
-    from statsnet.proxy.spec import check_output, write_proxy
+    from statsnet.proxy.spec import write_proxy
+    from statsnet.proxy.whole_folder import check_output
     from statsnet.synthesis.problem import ProxyRequest
 
     folder = Path(output)

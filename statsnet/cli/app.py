@@ -28,6 +28,7 @@ from statsnet.cli import (
     import_recording,
     listing,
     map,
+    output,
     profile,
     report,
     run,
@@ -37,6 +38,7 @@ from statsnet.cli import (
     validate,
 )
 from statsnet.errors import StatsNetError, did_you_mean, shown
+from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 
 INTERRUPTED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGPIPE))
@@ -102,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _prepare_streams()
     PATIENCE.restart()
+    LOCKS.tell = lambda text: output.print_notes([text])
     heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
     previous = {number: signal.signal(number, _terminate) for number in heeded}
     try:
@@ -109,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return answered
         given = sys.argv[1:] if arguments is None else arguments
         # Not statsnet.main(), which has an exit code of its own for a broken pipe.
-        with statsnet.make_context("statsnet", list(given)) as context:
+        with statsnet.make_context("statsnet", list(given)) as context, LOCKS.command():
             statsnet.invoke(context)
         sys.stdout.flush()
         return 0

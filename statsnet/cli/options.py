@@ -46,6 +46,9 @@ level = click.option(
 trust = click.option(
     "--trust", is_flag=True, help="Run the folder's network.py whatever it holds, not the network in spec.json."
 )
+sandbox = click.option(
+    "--sandbox", is_flag=True, help="Run without a network and with nothing to write to (needs bubblewrap)."
+)
 
 
 def device(*, meta: bool = False, recorded: bool = False) -> Callable[[Any], Any]:

@@ -75,7 +75,7 @@ def print_notes(texts: Iterable[str]) -> None:
 
 
 def print_written(path: str | Path) -> None:
-    print(f"\nwritten to {path}")
+    print(f"\nwritten to {shown(str(path))}")
 
 
 def check_file(path: str | Path | None, *, or_stdout: bool = False) -> None:
@@ -193,7 +193,7 @@ def _plain_lines() -> ReportProgress:
 
     def show(progress: Progress) -> None:
         nonlocal last
-        stage = progress.stage
+        stage = shown(progress.stage)
         kind = re.sub(r"\d+", "#", stage)  # `block 3 of 40` and `block 4 of 40` are one stage
         if stage and (kind not in seen or time.monotonic() > last + QUIET_S):
             seen.add(kind)
@@ -226,7 +226,7 @@ def _live_line(before_s: float) -> Iterator[ReportProgress]:
             text = estimate.text(progress)
             bar.update(
                 task,
-                description=progress.stage,
+                description=shown(progress.stage),
                 completed=progress.done,
                 estimate=text,
                 waited=_waited(PATIENCE.spent_s - before_s),

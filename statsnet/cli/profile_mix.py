@@ -11,7 +11,7 @@ import click
 
 from statsnet.cli import options, output
 from statsnet.environment.at_hand import require_device
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import StatsNetError, UsageError, shown
 
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import Model
@@ -54,7 +54,8 @@ def profile_mix(
     try:
         for outcome in profile_members(members, mode, Path(folder), measuring_environment(device), measure):
             why = outcome.why.replace("\n", "; ")
-            click.echo(f"{outcome.name}: {outcome.what}{', ' if outcome.what != 'profiled' else ' into '}{why}")
+            said = f"{outcome.name}: {outcome.what}{', ' if outcome.what != 'profiled' else ' into '}{why}"
+            click.echo(shown(said))
             failed += [outcome.name] if outcome.what == "failed" else []
     except KeyboardInterrupt:
         click.echo(f"statsnet: the same command goes on with what is in '{folder}'", err=True)
@@ -66,7 +67,7 @@ def profile_mix(
             hint="the same command tries these alone again",
         )
     given = f" --mode {mode}" if options.was_given("mode") else ""
-    click.echo(f"\nall are there: statsnet synthesize --mix {mix}{given} --profiles {folder}")
+    click.echo(shown(f"\nall are there: statsnet synthesize --mix {mix}{given} --profiles {folder}"))
 
 
 def _check_options(device: str) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @trace.option
 @options.trust
+@options.sandbox
 def run(
     proxy: str,
     json_path: str | None,
@@ -56,6 +57,7 @@ def run(
     latency_bound_s: float | None,
     trace_path: str | None,
     trust: bool,
+    sandbox: bool,
 ) -> None:
     """Time the network in the folder PROXY, in several processes.
 
@@ -91,7 +93,7 @@ def run(
             trust=trust,
             **options.given(qps=qps, latency_bound_s=latency_bound_s, min_time_s=min_time_s),
         )
-        _run_scenario(proxy, asked, json_path)
+        _run_scenario(proxy, asked, json_path, sandbox=sandbox)
         return
     wanted = RunOptions(
         device=device,
@@ -99,6 +101,7 @@ def run(
         processes=processes,
         setting=chosen,
         trust=trust,
+        sandbox=sandbox,
         limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
     )
     _check_recordable(wanted.setting, trace_path)
@@ -117,9 +120,10 @@ def run(
         _record(opened, wanted, trace_path)
 
 
-def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) -> None:
+def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
     from statsnet.evaluation.scenarios import check_inference, run_scenario
     from statsnet.measure.loadgen import check_library
+    from statsnet.measure.sandbox import sandboxed
     from statsnet.proxy.folder import open_proxy
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
@@ -129,7 +133,7 @@ def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) ->
     check_library()
     output.print_notes([opened.note] if opened.note else [])
     require_device(wanted.device)
-    with output.progress() as show:
+    with output.progress() as show, sandboxed(sandbox):
         result = run_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))
 

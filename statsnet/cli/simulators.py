@@ -39,7 +39,8 @@ def synthesize_for_simulators(
     """Make the proxy, write it to `path`, and say what it is."""
     from statsnet.exports.build_manifest import manifest_of_mix
     from statsnet.exports.simulator_proxy import simulator_proxy
-    from statsnet.proxy.spec import check_output, write_folder
+    from statsnet.proxy.spec import write_folder
+    from statsnet.proxy.whole_folder import check_output
     from statsnet.reporting.proxy import proxy_report
     from statsnet.signatures.conversion import plain
     from statsnet.signatures.database import ProfilesDB

@@ -143,11 +143,15 @@ def synthesize(
     from statsnet.devices.make_proxy import MakeOptions, search_proxy
     from statsnet.devices.make_proxy import synthesize as make
     from statsnet.measure.cache import MeasurementCache
-    from statsnet.proxy.spec import check_output, write_proxy
+    from statsnet.proxy.spec import write_proxy
+    from statsnet.proxy.whole_folder import check_output
+    from statsnet.synthesis.journal import check_journal
     from statsnet.synthesis.problem import ProxyRequest
     from statsnet.synthesis.search import SearchLimits
 
     check_output(path)
+    if searching:
+        check_journal(_journal_of(path))
     json_option.check_not_within(json_path, path)
     notes: list[str] = []
     request = ProxyRequest(
@@ -250,13 +254,17 @@ def _search_journal(path: Path) -> Iterator[Path]:
             "a search draws its designs, and matplotlib is not installed",
             hint="pip install 'statsnet[pictures]'",
         )
-    journal = path.with_name(f"{path.name}.journal")
+    journal = _journal_of(path)
     try:
         yield journal
     except KeyboardInterrupt:
         if journal.exists():
             click.echo(f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True)
         raise
+
+
+def _journal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.journal")
 
 
 def _search_files(record: dict[str, Any]) -> dict[str, str]:

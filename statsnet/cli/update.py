@@ -71,7 +71,8 @@ def update(
     from statsnet.evaluation.updated import updated
     from statsnet.measure.patience import PATIENCE
     from statsnet.proxy.folder import open_proxy
-    from statsnet.proxy.spec import check_output, write_proxy
+    from statsnet.proxy.spec import write_proxy
+    from statsnet.proxy.whole_folder import check_output
 
     json_option.check_no_input(json_path, [proxy, *(a.name for a in change.added)])
     old = open_proxy(proxy)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @scenario_options.scenario
 @scenario_options.qps
 @options.trust
+@options.sandbox
 def validate(
     proxy: str,
     json_path: str | None,
@@ -56,6 +57,7 @@ def validate(
     scenario: ScenarioName | None,
     qps: float | None,
     trust: bool,
+    sandbox: bool,
 ) -> None:
     """Measure the workloads that PROXY stands for and the proxy itself, in turn, and compare them.
 
@@ -95,7 +97,7 @@ def validate(
             trust=trust,
             **options.given(qps=qps, min_time_s=min_time_s, rounds=rounds),
         )
-        _validate_scenario(proxy, asked, json_path)
+        _validate_scenario(proxy, asked, json_path, sandbox=sandbox)
         return
     wanted = ValidateOptions(
         rounds=rounds,
@@ -104,6 +106,7 @@ def validate(
         profiles=profiles,
         device=device,
         trust=trust,
+        sandbox=sandbox,
         limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
         log_path=Path(log_path) if log_path is not None else None,
     )
@@ -123,12 +126,13 @@ def validate(
     output.deliver(plain(result), json_path, lambda: validation_report(result))
 
 
-def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None) -> None:
+def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
     from statsnet.evaluation.scenario_suite import validate_scenario
+    from statsnet.measure.sandbox import sandboxed
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
 
     require_device(wanted.device)
-    with output.progress() as show:
+    with output.progress() as show, sandboxed(sandbox):
         result = validate_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from statsnet.devices.fit_performance import fit_device
@@ -239,7 +240,10 @@ def _check(model: KindModel) -> None:
             check_sizes(model.names, dims)
     try:
         sample = dict.fromkeys(model.names, 1)
-        model.predict("", [tuple(sample.values())], [model.variants[0]])
+        with np.errstate(all="ignore"):
+            time_s = model.predict("", [tuple(sample.values())], [model.variants[0]])
+        if not np.isfinite(time_s).all():
+            raise ValueError(f"the model of {model.operator} gives no times")
     except (KeyError, IndexError) as error:
         raise ValueError(f"the model of {model.operator} needs what its dims do not give: {error}") from error
 

@@ -30,7 +30,9 @@ AT_ONCE = 4096
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Positive = Annotated[float, Meta(gt=0, le=1e18)]
 Word = Annotated[str, Meta(max_length=LONGEST_WORD)]
-Integers = tuple[int, ...]
+Integers = tuple[Annotated[int, Meta(ge=-(2**62), le=2**62)], ...]
+LogRatio = Annotated[float, Meta(ge=-50, le=50)]
+"""Of times: beyond it, no exponential means anything."""
 
 Evidence = Literal["exact", "model", "roofline"]
 """What a time rests on: the same call was timed, a model of its kind, or the device's rates alone."""
@@ -142,10 +144,10 @@ class HeldOut:
     rows: Count
     median_error: Finite
     p90_error: Finite
-    low_80: Finite
-    high_80: Finite
-    low_95: Finite
-    high_95: Finite
+    low_80: LogRatio
+    high_80: LogRatio
+    low_95: LogRatio
+    high_95: LogRatio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,8 @@ import numpy as np
 
 from statsnet.devices.hardware import chip_of
 from statsnet.devices.operator_work import item_bytes, work_of
-from statsnet.devices.performance_model import Count, Positive, Prediction
+from statsnet.devices.performance_model import Count, LogRatio, Positive, Prediction
 from statsnet.devices.tables.row import TableRow
-from statsnet.signatures.limits import Finite
 
 PRODUCTS = frozenset({"gemm", "convolution", "moe", "attention_prefill", "attention_encoder", "mla_bmm"})
 STREAMS = frozenset({"add", "sub", "mul", "div", "relu", "gelu", "tanh"})
@@ -45,11 +44,11 @@ class Spread:
     devices."""
 
     rows: Count
-    usual: Finite
-    low_80: Finite
-    high_80: Finite
-    low_95: Finite
-    high_95: Finite
+    usual: LogRatio
+    low_80: LogRatio
+    high_80: LogRatio
+    low_95: LogRatio
+    high_95: LogRatio
 
 
 STREAMED = Spread(rows=0, usual=0.0, low_80=-0.08, high_80=0.25, low_95=-0.4, high_95=0.6)

@@ -21,7 +21,7 @@ from statsnet.environment.record import (
     quota_env,
 )
 from statsnet.environment.record import _text as file_text
-from statsnet.errors import DeviceError
+from statsnet.errors import DeviceError, StatsNetError
 
 __all__ = [
     "ALLOCATOR_ENV",
@@ -80,8 +80,17 @@ def select(device: str) -> str:
 
 
 def cache_dir() -> Path:
-    """$STATSNET_CACHE, else statsnet/ in the user's cache directory."""
+    """$STATSNET_CACHE, else statsnet/ in the user's cache directory. Raises StatsNetError for a user who has none."""
     chosen = os.environ.get("STATSNET_CACHE")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "statsnet"
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "statsnet"
+    try:
+        return Path.home() / ".cache" / "statsnet"
+    except RuntimeError as error:  # no HOME, and a user that the system does not know, as in a container
+        raise StatsNetError(
+            "there is no folder to keep measurements in",
+            cause="this user has no home folder",
+            hint="set STATSNET_CACHE to a folder that may be written to, for example STATSNET_CACHE=/tmp/statsnet",
+        ) from error

@@ -13,7 +13,7 @@ from statsnet.environment.record import usable_cores
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
 from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, judge, option_time, queries_needed, rate_text
-from statsnet.measure.control import Control, Job
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.rounds import measuring_failed
 from statsnet.measure.scenario_tasks import Answered, AnswerQueries
@@ -170,7 +170,7 @@ def query_job(
     """The job in which a proxy answers a load."""
     network = proxy_job(proxy, device=device, setting=setting).task
     assert isinstance(network, TimeNetwork)
-    return Job(AnswerQueries(load=load, network=network), Control(setting=setting, label=label))
+    return Job(AnswerQueries(load=load, network=network), Control(setting=setting, label=label, timeout_s=JOB_LIMIT_S))
 
 
 def _trials(asking: Asking, options: ScenarioOptions) -> tuple[ScenarioRules, list[Trial]]:

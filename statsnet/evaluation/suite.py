@@ -10,7 +10,7 @@ from typing import Any
 from statsnet import workloads
 from statsnet.errors import UsageError
 from statsnet.evaluation.run_proxy import common_environment
-from statsnet.measure.control import Control, Job
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
@@ -62,7 +62,7 @@ class SuiteMember:
         self, spec: ProxySpec, device: str, *, min_time_s: float | None = None
     ) -> Job[Profile] | Job[Replayed]:
         """The job that measures its operators."""
-        control = Control(label=self.name)
+        control = Control(label=self.name, timeout_s=JOB_LIMIT_S)
         if self.target is None:
             return Job(self._replay(device), control)
         task = ProfileWorkload(model=self.model(spec), device=device)
@@ -77,7 +77,7 @@ class SuiteMember:
         """
         self.require_to_follow(setting)
         label = f"{self.name} ({setting.name})"
-        control = Control(setting=setting, label=label, peak_bytes=self.peak_bytes)
+        control = Control(setting=setting, label=label, peak_bytes=self.peak_bytes, timeout_s=JOB_LIMIT_S)
         if self.target is None:
             return Job(self._replay(device), control)
         return Job(TimeWorkload(model=self.model(spec), device=device, limits=limits), control)

@@ -12,10 +12,11 @@ from statsnet.environment import differences, fingerprint
 from statsnet.errors import UsageError
 from statsnet.evaluation.factors import Rounds, measure_fidelity, moved_row
 from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, replay_notes, suite_of, suite_result
-from statsnet.measure.control import Control, Job
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.measure.rounds_log import RoundsLog
+from statsnet.measure.sandbox import sandboxed
 from statsnet.measure.timing_tasks import Limits
 from statsnet.profiling.replay_task import Replayed
 from statsnet.profiling.tasks import Profile
@@ -42,7 +43,8 @@ from statsnet.workloads.settings import RUNTIME, Setting
 class ValidateOptions:
     """What is validated, and how. The fit is measured if there are no `settings`, or if `fit` is true. `rounds` is by
     default 2; under settings, 2 to 8, until every factor is known well. `limits` bound a single measurement. With
-    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again."""
+    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again. With
+    `sandbox`, what is measured has no network and writes nothing."""
 
     rounds: int | None = None
     settings: Sequence[Setting] = ()
@@ -50,6 +52,7 @@ class ValidateOptions:
     profiles: str | Path | None = None
     device: str = "cpu"
     trust: bool = False
+    sandbox: bool = False
     limits: Limits = NO_LIMITS
     log_path: Path | None = None
 
@@ -60,7 +63,7 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
     Its `validation` holds every part that was asked for, and `moved` if the proxy was made in another environment.
 
     Raises UsageError and FileFormatError as open_proxy does, UsageError for a member that cannot be measured,
-    MeasurementError if a measurement fails.
+    MeasurementError if a measurement fails; and as `sandboxed` does.
     """
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
@@ -71,7 +74,7 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
             cause="each of its layers runs once, however often it counts, so its time says nothing of the mix's",
             hint="statsnet export writes its layers with their repeats",
         )
-    with runnable(opened) as proxy:
+    with runnable(opened) as proxy, sandboxed(options.sandbox):
         return _validated(proxy, options, report)
 
 
@@ -131,7 +134,7 @@ def _measure_fit(
     )
     jobs: list[Job[Any]] = [
         *(m.profile_job(spec, device, min_time_s=min_time_s) for m in members),
-        Job(trace, Control(label="the proxy")),
+        Job(trace, Control(label="the proxy", timeout_s=JOB_LIMIT_S)),
     ]
     outcomes = run_in_rounds(jobs, rounds, report=report)
     timings = [[o.timing for o in row] for row in outcomes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import re
@@ -20,6 +21,9 @@ from statsnet.signatures.canonical import write_json_atomically
 
 CACHE_VERSION = 21
 """Part of every key. Raise it when a measuring method changes, or what is kept of its results."""
+
+IN_KEYS = ("blocks", "profiling/costs")
+"""Folders of code that is part of every key, too: what a block runs, and what its operators count, is what is kept."""
 
 T = TypeVar("T")
 
@@ -49,7 +53,9 @@ class MeasurementCache:
         return self.fresh_since_ns is not None
 
     def key(self, **parts: Any) -> str:
-        text = json.dumps({**parts, "cache_version": CACHE_VERSION}, sort_keys=True, default=list)
+        text = json.dumps(
+            {**parts, "cache_version": CACHE_VERSION, "code": code_digest()}, sort_keys=True, default=list
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
     def get(self, key: str, kind: type[T]) -> T | None:
@@ -113,3 +119,11 @@ class MeasurementCache:
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
+
+
+@functools.cache
+def code_digest(package: Path = Path(__file__).parents[1]) -> str:
+    """Of the source of IN_KEYS."""
+    files = sorted(path for folder in IN_KEYS for path in (package / folder).rglob("*.py"))
+    digests = [(str(path.relative_to(package)), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()

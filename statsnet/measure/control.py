@@ -11,6 +11,10 @@ from statsnet.workloads.settings import BASELINE, Setting
 
 R = TypeVar("R")
 
+JOB_LIMIT_S = 14_400.0
+"""Longest time of a process that runs what a file asks for: a proxy, a signature's operators, a model of its sizes. A
+proxy of the largest GPU takes minutes a step on a CPU; what a stranger asks for may never end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:

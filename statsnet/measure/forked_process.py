@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.process_server import REQUEST_BYTES, Request
 
 SWITCH = "STATSNET_PROCESS_SERVER"
@@ -48,6 +49,10 @@ class ForkedProcess:
     def __init__(self, server: Server, pid: int, line: socket.socket) -> None:
         self._server, self._pid, self._line = server, pid, line
         self._code: int | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._pid
 
     def poll(self) -> int | None:
         try:
@@ -103,7 +108,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *LOCKS.descriptors),
                 start_new_session=True,  # Ctrl-C is for this process, which then ends those that it wants no longer
             )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import MeasurementError, UsageError, first_line
 from statsnet.signatures.scenarios import MOST_QUERIES, Answers, ScenarioName, ScenarioRules
 
@@ -82,7 +82,7 @@ def play(load: Load, answer: Callable[[int], object], *, step_s: float, kinds: i
         finally:
             asked.put(None)
 
-    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
+    with temporary_folder() as folder:
         thread = Thread(target=generate, daemon=True)
         thread.start()
         while (queries := asked.get()) is not None:

@@ -11,12 +11,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import FileFormatError, MeasurementError, StatsNetError
 from statsnet.measure.control import DEFAULT, Control
 from statsnet.measure.ncu_csv import METRICS, CountedKernels, read_table
@@ -118,8 +118,8 @@ def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: R
             hint="look at ncu --query-metrics, or give --counters off",
         )
     report(Progress(stage="counting (each kernel runs several times)"))
-    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
-        log = Path(folder, "counters.csv")
+    with temporary_folder() as folder:
+        log = folder / "counters.csv"
         try:
             run(
                 UnderNcu(task),

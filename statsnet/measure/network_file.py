@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import FileFormatError, first_line
 
 _MODULE = "statsnet_proxy_network"
@@ -55,6 +55,6 @@ def digest(source: str) -> str:
 @contextlib.contextmanager
 def written(source: str) -> Iterator[str]:
     """A temporary folder with this network."""
-    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
-        Path(folder, "network.py").write_text(source, encoding="utf-8")
-        yield folder
+    with temporary_folder() as folder:
+        (folder / "network.py").write_text(source, encoding="utf-8")
+        yield str(folder)

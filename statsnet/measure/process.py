@@ -15,7 +15,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,17 +24,24 @@ import msgspec
 
 from statsnet import errors
 from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.measure import end_with_parent, sandbox
 from statsnet.measure.control import DEFAULT, Control, Job
+from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
+from statsnet.measure.memory_watch import MemoryWatch
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import Event, Task, class_name, encode_task, result_type, to_json
+from statsnet.measure.task import Event, Task, class_name, device_of, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
 from statsnet.signatures.model import Environment
 
 R = TypeVar("R")
 
 _PROGRAM = "statsnet.measure.process_main"
+_ENDING_WITH_THIS = (sys.executable, "-I", "-S", end_with_parent.__file__)
+"""Put before a program: it ends with this process, which is named behind it."""
+
 _POLL_S = 0.5
 _TAIL_LINES = 8
 
@@ -50,8 +56,9 @@ def run(
     """Run a task in a process of its own and return its result.
 
     `report` gets its progress as it comes, `begun` the number of each item that it starts. Raises the task's own
-    StatsNetError, or MeasurementError if the process fails in any other way or takes longer than `control.timeout_s`.
-    Leaves no process and no file behind, even after Ctrl-C.
+    StatsNetError, or MeasurementError if the process fails in any other way, takes longer than `control.timeout_s`, or
+    more memory than there is. Waits while another program measures on the task's device. Leaves no process and no file
+    behind, even after Ctrl-C.
     """
     with MeasuringProcess(task, control) as process:
         for event in process.events():
@@ -95,6 +102,9 @@ class Running(Protocol):
 
     stdin: Any
 
+    @property
+    def pid(self) -> int: ...
+
     def poll(self) -> int | None: ...
 
     def wait(self, timeout: float | None = None) -> int: ...
@@ -128,8 +138,8 @@ class MeasuringProcess(Generic[R]):
             "patience": (PATIENCE.begun_s, PATIENCE.spent_s),
         }
         with contextlib.ExitStack() as resources:
-            folder = tempfile.TemporaryDirectory(prefix="statsnet-")
-            self._folder = Path(resources.enter_context(folder))
+            resources.enter_context(LOCKS.measuring_on(device_of(self._task)))
+            self._folder = resources.enter_context(temporary_folder())
             (self._folder / "task.json").write_text(to_json(message), encoding="utf-8")
             reading_end, writing_end = os.pipe()
             self._events = resources.enter_context(open(reading_end, "rb", buffering=0))
@@ -138,6 +148,7 @@ class MeasuringProcess(Generic[R]):
             finally:
                 os.close(writing_end)
             resources.callback(self._process.end)
+            self._memory = MemoryWatch(self._process.pid)
             resources.callback(self.tell, None)
             self._resources = resources.pop_all()
         return self
@@ -160,27 +171,28 @@ class MeasuringProcess(Generic[R]):
                 )
                 if forked is not None:
                     return forked
+            program = [*control.under, sys.executable, "-P", "-m", _PROGRAM, str(self._folder), str(writing_end)]
             return _FreshProcess(
-                [*control.under, sys.executable, "-P", "-m", _PROGRAM, str(self._folder), str(writing_end)],
+                [*_ENDING_WITH_THIS, str(os.getpid()), *sandbox.around(self._folder), *program],
                 env=variables,
                 stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=(writing_end,),
+                pass_fds=(writing_end, *LOCKS.descriptors),
                 start_new_session=True,  # its own group, so that processes which the task starts end with it
             )
 
     def _may_be_forked(self) -> bool:
-        """Not if the process needs variables of its own, or runs under another program."""
+        """Not if the process needs variables of its own, or runs under another program or in a sandbox."""
         control = self._control
-        return not (control.setting.env or control.env or control.under)
+        return not (control.setting.env or control.env or control.under or sandbox.is_on())
 
     def events(self) -> Iterator[Event]:
         """Yields the task's events as they come, until the process has ended, even if a process that it started still
-        holds the pipe open. Raises MeasurementError after the control's `timeout_s`."""
+        holds the pipe open. Raises MeasurementError after the control's `timeout_s`, or if it takes too much memory."""
         timeout_s = self._control.timeout_s
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        pending = b""
+        pending, looked_s = b"", 0.0
         with selectors.DefaultSelector() as selector:
             selector.register(self._events, selectors.EVENT_READ)
             while True:
@@ -193,8 +205,11 @@ class MeasuringProcess(Generic[R]):
                     yield from map(_heard, lines)
                 elif ended:
                     return
-                if time.monotonic() > deadline:
+                if (now_s := time.monotonic()) > deadline:
                     raise _too_slow(timeout_s)
+                if now_s > looked_s + _POLL_S:
+                    self._memory.look()
+                    looked_s = now_s
         try:
             self._process.wait(None if timeout_s is None else max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:

@@ -6,10 +6,8 @@ that this module stays below the stages whose tasks it runs.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,15 +16,16 @@ from typing import Any
 import msgspec
 
 from statsnet.errors import StatsNetError
+from statsnet.measure import device_lock
+from statsnet.measure.end_with_parent import end_with_parent
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Context, Event, decode_task, to_json
 from statsnet.workloads import settings
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main(folder: Path, events_fd: int) -> int:
     end_with_parent()
+    os.environ[device_lock.SWITCH] = "0"  # the command holds the lock for what is started here, too
     message = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     try:
         result = _run(message, events_fd)
@@ -64,12 +63,6 @@ def _write(path: Path, text: str) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
-
-
-def end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends in any way (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

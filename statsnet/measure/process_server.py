@@ -31,7 +31,8 @@ from typing import NoReturn
 import msgspec
 
 from statsnet.environment import SETTINGS
-from statsnet.measure.process_main import end_with_parent, main
+from statsnet.measure.end_with_parent import end_with_parent
+from statsnet.measure.process_main import main
 
 LIBRARIES = frozenset(
     {

@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
@@ -194,8 +194,8 @@ def _onnxruntime(program: torch.export.ExportedProgram) -> Program:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    with tempfile.TemporaryDirectory() as folder:
-        path = saved_onnx(program, Path(folder) / "model.onnx")
+    with temporary_folder() as folder:
+        path = saved_onnx(program, folder / "model.onnx")
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     given, made_of = [value.name for value in session.get_inputs()], [value.name for value in session.get_outputs()]
     feeds: dict[tuple[int, ...], dict[str, Any]] = {}
@@ -230,8 +230,8 @@ def _openvino(program: torch.export.ExportedProgram, *, precision: str) -> Progr
 def _iree(program: torch.export.ExportedProgram) -> Program:
     from iree import compiler, runtime
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = saved_onnx(program, Path(folder) / "model.onnx")
+    with temporary_folder() as folder:
+        path = saved_onnx(program, folder / "model.onnx")
         graph, weights = path.with_suffix(".mlir"), path.with_suffix(".irpa")
         command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", str(path), "-o", str(graph),
                    "--externalize-params", "--save-params-to", str(weights)]  # fmt: skip

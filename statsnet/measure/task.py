@@ -85,6 +85,11 @@ def class_name(task: Task[Any]) -> str:
     return f"{type(task).__module__}:{type(task).__qualname__}"
 
 
+def device_of(task: Task[Any]) -> str:
+    """Where it measures: what it says, else the CPU."""
+    return device_of(task.task) if isinstance(task, UnderNcu) else str(getattr(task, "device", "cpu"))
+
+
 def decode_task(data: dict[str, Any]) -> Task[Any]:
     """Inverse of `encode_task`. Raises UsageError if the class is no task."""
     if data["class"] == "UnderNcu":

@@ -13,6 +13,9 @@ from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, each_in_list, is_tensor
 from statsnet.workloads.torch_operators import overload
 
+MOST_ROWS = 10_000
+"""Of a nested tensor: each is a tensor of its own."""
+
 
 def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments with made-up values: normal floats, indices within bounds."""
@@ -142,6 +145,8 @@ def _nested(spec: dict[str, Any], dtype: torch.dtype, device: str) -> torch.Tens
     """A nested tensor with the batch, the longest row, the numbers stored and, as nearly as a linear run of lengths
     can, the sum of the squares of the lengths."""
     batch, longest, *rest = spec["shape"]
+    if batch > MOST_ROWS:
+        raise NotImplementedError("nested tensors of so many rows are not made up")
     total = spec["elements"] // max(1, math.prod(rest))
     lengths = nested_lengths(batch, longest, total, spec["squares"])
     rows = [torch.randn(length, *rest, dtype=dtype, device=device) for length in lengths]

@@ -58,8 +58,8 @@ def replay_clusters(clusters: tuple[Cluster, ...], *, device: str, progress: Cal
     for it takes the operators' code out of the caches, too; steps of 80 ms to 1 s take 0.9 to 1.3 times as long either
     way.
 
-    Raises MeasurementError for a call that needs more memory than there is. The process ends if an operator takes
-    longer than `replay_limits.OPERATOR_LIMIT_S`.
+    Raises MeasurementError for a call that needs more memory than there is, and if all together take longer than
+    `replay_limits.REPLAY_LIMIT_S`. The process ends if an operator takes longer than `OPERATOR_LIMIT_S`.
     """
     limit = TimeLimit()
     try:
@@ -74,10 +74,7 @@ def _replayed(
 ) -> Replay:
     replay = Replay([None] * len(clusters), [None] * len(clusters))
     refused = [why_not_run(cluster) for cluster in clusters]
-    needed = [
-        0 if why else needed_bytes(c, lambda c=c: call_of(c, "meta")())  # type: ignore[misc]
-        for c, why in zip(clusters, refused, strict=True)
-    ]
+    needed = [0 if why else _needed_bytes(c, limit) for c, why in zip(clusters, refused, strict=True)]
     require_memory(clusters, needed, device)
     overhead_s = event_overhead_s()
     flush = cache_flush(device) if device == "cuda" else _flush_nothing
@@ -109,6 +106,11 @@ def _replayed(
 
 def _flush_nothing() -> None:
     pass
+
+
+def _needed_bytes(cluster: Cluster, limit: TimeLimit) -> int:
+    limit.begin(cluster.op)
+    return needed_bytes(cluster, lambda: call_of(cluster, "meta")())
 
 
 def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:

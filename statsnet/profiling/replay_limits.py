@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from statsnet.deadline import Deadline
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import MeasurementError
 from statsnet.signatures.model import Cluster
@@ -31,6 +32,9 @@ STACK_BYTES = 64 * 1024**2
 """Address space set apart for each thread that a library may start."""
 
 TOO_LONG_EXIT = 3
+
+REPLAY_LIMIT_S = 3600.0
+"""Longest time that the replay of a signature may take: thousands of operators may each stay below their limit."""
 
 
 def stored_bytes(tensor: TensorSpec) -> int:
@@ -93,14 +97,23 @@ def memory_limit(device: str) -> Iterator[None]:
 
 class TimeLimit:
     """Ends this process if one operator takes longer than `limit_s`: nothing else can stop it. `begin` names the
-    operator whose time begins."""
+    operator whose time begins; it raises MeasurementError if all together have taken longer than `all_s`."""
 
-    def __init__(self, limit_s: float = OPERATOR_LIMIT_S, end: Callable[[int], object] = os._exit) -> None:
+    def __init__(
+        self, limit_s: float = OPERATOR_LIMIT_S, end: Callable[[int], object] = os._exit, all_s: float = REPLAY_LIMIT_S
+    ) -> None:
         self._limit_s, self._end = limit_s, end
+        self._deadline = Deadline.after(all_s)
         self._timer: threading.Timer | None = None
 
     def begin(self, op: str) -> None:
         self.stop()
+        if self._deadline.passed:
+            raise MeasurementError(
+                "the signature can not be replayed: its operators take too long",
+                cause=f"{op} had not begun when the time for all of them was over",
+                hint="use a faster machine, or a signature of a smaller size",
+            )
         self._timer = threading.Timer(self._limit_s, self._ended, [op])
         self._timer.daemon = True
         self._timer.start()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,6 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from statsnet import environment
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import MeasurementError
 from statsnet.measure import process
 from statsnet.measure.control import DEFAULT, Control
@@ -161,8 +161,8 @@ def record_into(
     Raises as `process.run`, and StatsNetError if the file can not be written.
     """
     path = Path(file)
-    with tempfile.TemporaryDirectory(prefix="statsnet-") as folder:
-        recorded = process.run(replace(task, into=folder, name=path.name), control, report=report)
+    with temporary_folder() as folder:
+        recorded = process.run(replace(task, into=str(folder), name=path.name), control, report=report)
         content = Path(folder, _FILE).read_bytes()
     packed = gzip.compress(content, 6, mtime=0) if path.name.lower().endswith(".gz") else content
     write_bytes_atomically(path, packed, owner_only=True)

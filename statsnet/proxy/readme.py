@@ -98,7 +98,7 @@ def _origin(fit: Fit, where: Mapping[str, Any]) -> str:
     """Where its times are from."""
     if not fit.recorded:
         return f"Made and measured on {where['device_name']}, {where['threads']} threads, torch {where['torch']}."
-    shares = [f"{share:.0%} {how}" for kind, how in _EVIDENCE if (share := fit.recorded[kind]) >= 0.005]
+    shares = [f"{share:.0%} {how}" for kind, how in _EVIDENCE if (share := fit.recorded.get(kind, 0.0)) >= 0.005]
     return (
         f"Made for {where['device_name']}, from its record. Nothing has run there: all times are predictions. Of the "
         f"time of its operators, {', '.join(shares)}."

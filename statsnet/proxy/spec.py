@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from statsnet.blocks.base import with_tuples
-from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.errors import FileFormatError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
 from statsnet.proxy.private_fit import without_fingerprints
@@ -23,6 +19,7 @@ from statsnet.proxy.readme import proxy_readme
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.simulator_readme import simulator_readme
 from statsnet.proxy.towers import Placed, Tower
+from statsnet.proxy.whole_folder import check_output, whole_folder
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
@@ -37,7 +34,6 @@ from statsnet.signatures.documents import (
     SpecMember,
     SpecTower,
 )
-from statsnet.signatures.kinds import FILES, SEARCH_FILES
 from statsnet.signatures.levels import finest
 from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
@@ -170,7 +166,7 @@ def source_of(spec: ProxySpec) -> str:
         return network_source(
             towers, title=title, spec_id=spec.id, mode=mode, dtype=spec.dtype, seed=spec.seed, repeats=repeats
         )
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error
@@ -212,7 +208,7 @@ def write_folder(spec: ProxySpec, fit: Fit, folder: Path, *, search: Mapping[str
     """As `write_proxy`, from a spec and its fit."""
     check_output(folder)
     folder = Path(os.path.realpath(folder))
-    with _whole_folder(folder) as partial:
+    with whole_folder(folder) as partial:
         save(partial / "spec.json", spec)
         save(partial / "fit.json", fit)
         for name, text in {**texts_of(spec, fit), **(search or {})}.items():
@@ -220,14 +216,17 @@ def write_folder(spec: ProxySpec, fit: Fit, folder: Path, *, search: Mapping[str
 
 
 def texts_of(spec: ProxySpec, fit: Fit) -> dict[str, str]:
-    """The files of a proxy's folder that follow from its spec and its fit."""
+    """The files of a proxy's folder that follow from its spec and its fit. Raises FileFormatError for a spec that is no
+    network, and for a fit that lacks what every fit has."""
     network = source_of(spec)
-    return {
-        "network.py": network,
-        "run.py": run_source(),
-        "fit.svg": fit_svg(fit),
-        "README.md": proxy_readme(spec, fit, network) if spec.simulation is None else simulator_readme(spec, fit),
-    }
+    try:
+        readme = proxy_readme(spec, fit, network) if spec.simulation is None else simulator_readme(spec, fit)
+        pages = {"fit.svg": fit_svg(fit), "README.md": readme}
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            "the fit is not one of a proxy", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
+        ) from error
+    return {"network.py": network, "run.py": run_source(), **pages}
 
 
 def rewrite(folder: Path) -> None:
@@ -242,65 +241,3 @@ def rewrite(folder: Path) -> None:
 def sha256_of(text: str) -> str:
     """As `Fit.network_sha256` holds it."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def check_output(folder: Path) -> None:
-    """Raise StatsNetError if a proxy cannot be written there: found out before the work, not after it."""
-    if folder.exists() and not folder.is_dir():
-        raise StatsNetError(f"'{folder}' is a file", hint="choose another folder with -o")
-    strangers = sorted({p.name for p in folder.iterdir()} - {*FILES, *SEARCH_FILES}) if folder.exists() else []
-    if strangers:
-        raise StatsNetError(
-            f"'{folder}' is not a proxy folder",
-            cause=f"it holds '{strangers[0]}'",
-            hint="choose another folder with -o",
-        )
-
-
-@contextlib.contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder that appears under its name only when its content is complete."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise _not_written(folder, error) from error
-    try:
-        partial.chmod(_mode_of(folder))
-        yield partial
-        _put_in_place(partial, folder)
-    except OSError as error:
-        raise _not_written(folder, error) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _mode_of(folder: Path) -> int:
-    """The permissions of the folder that is replaced, or what the umask leaves for a new one."""
-    if folder.exists():
-        return stat.S_IMODE(folder.stat().st_mode)
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o777 & ~mask
-
-
-def _put_in_place(partial: Path, folder: Path) -> None:
-    """The old folder is moved aside and goes last, so that one of the two is there at any moment."""
-    aside = partial.with_name(f"{partial.name}.old")
-    if folder.exists():
-        os.replace(folder, aside)
-    try:
-        os.replace(partial, folder)
-    except OSError:
-        if aside.exists():
-            os.replace(aside, folder)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _not_written(folder: Path, error: OSError) -> StatsNetError:
-    return StatsNetError(
-        f"the proxy could not be written to '{folder}'",
-        cause=error.strerror or str(error),
-        hint="free some space or choose another folder with -o",
-    )

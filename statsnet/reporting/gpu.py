@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 from rich.table import Table
 
 from statsnet.reporting.tables import MISSING, Report, notes, pairs, percent, table
-from statsnet.signatures.gpu import COUNTERS, RATE_COUNTERS, SUM_COUNTERS, GpuActivity, GpuKernel, Histogram
+from statsnet.signatures.gpu import COUNTERS, RATE_COUNTERS, SUM_COUNTERS, GpuActivity, GpuKernel, Histogram, Power
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import TargetCluster, counters_over, target_of
 from statsnet.units import format_bytes, format_duration, format_quantity
@@ -44,9 +43,13 @@ def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
             "SM clock",
             MISSING
             if power.sm_clock_mhz is None
-            else f"{power.sm_clock_mhz:.0f} MHz (lowest {power.sm_clock_min_mhz:.0f}), slowed down: {throttled}",
+            else f"{power.sm_clock_mhz:.0f} MHz (lowest {_lowest(power)}), slowed down: {throttled}",
         ),
     ]  # fmt: skip
+
+
+def _lowest(power: Power) -> str:
+    return MISSING if power.sm_clock_min_mhz is None else f"{power.sm_clock_min_mhz:.0f}"
 
 
 def _total(histogram: Histogram) -> float:
@@ -55,11 +58,12 @@ def _total(histogram: Histogram) -> float:
 
 def _middle(histogram: Histogram) -> str:
     """The bin of the median, as `2 to 4 µs`."""
-    spread = [bin_ for bin_, count in histogram for _ in range(max(round(count), 1))]
-    if not spread:
-        return MISSING
-    low = 2.0 ** int(median(sorted(spread)))
-    return f"{low:g} to {2 * low:g} µs"
+    left = _total(histogram) / 2
+    for bin_, count in sorted(histogram):
+        left -= count
+        if left <= 0:
+            return f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
+    return MISSING
 
 
 def _families(gpu: GpuActivity) -> Table:

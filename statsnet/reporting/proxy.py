@@ -110,11 +110,12 @@ def fit_report(fit: Fit) -> Report:
             )
         )
     if recorded := fit.recorded:
+        exact, model, roofline = (percent(recorded.get(kind, 0.0)) for kind in ("exact", "model", "roofline"))
         report.append(
             line(
                 "Made for a device that is not here: nothing was run there. Of its operators' time "
-                f"{percent(recorded['exact'])} was recorded with the same arguments, {percent(recorded['model'])} is "
-                f"predicted from operators of other sizes, {percent(recorded['roofline'])} by a roofline."
+                f"{exact} was recorded with the same arguments, {model} is predicted from operators of other sizes, "
+                f"{roofline} by a roofline."
             )
         )
     elif replayed := fit.replayed_members:

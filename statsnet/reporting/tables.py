@@ -23,7 +23,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, 
     made = Table(title=shown(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     made.show_edge = False
     for number, column in enumerate(columns):
-        made.add_column(column, justify="left" if number < left else "right", overflow="fold")
+        made.add_column(shown(column), justify="left" if number < left else "right", overflow="fold")
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     return made

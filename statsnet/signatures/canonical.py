@@ -11,6 +11,7 @@ import json
 import math
 import numbers
 import os
+import re
 import secrets
 import stat
 from collections import Counter
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from statsnet.environment.temporary import hold, is_left_over
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures import packed
 
@@ -114,20 +116,22 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes, *, owne
     """Write a file: afterwards it holds all of the content, or what it held before.
 
     Folders are made as needed. A file that was there keeps its permissions, and behind a link the file that it names is
-    written; with `owner_only`, none but its owner may read or write it. Raises StatsNetError if the file can not be
-    written.
+    written; with `owner_only`, none but its owner may read or write it. What a killed process has left of writing
+    the same file is removed. Raises StatsNetError if the file can not be written.
     """
     target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
         with open(temporary, "xb", opener=_open_for_owner if owner_only else None) as file:
+            hold(file)
             if not owner_only and (mode := _mode_of(target)) is not None:
                 os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+            os.replace(temporary, target)  # while it is held: else another process might sweep it
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -138,6 +142,14 @@ def write_bytes_atomically(path: str | os.PathLike[str], content: bytes, *, owne
 
 def _open_for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, stat.S_IRUSR | stat.S_IWUSR)
+
+
+def _sweep(target: Path) -> None:
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.tmp")
+    with contextlib.suppress(OSError):  # a folder that may not be listed
+        for name in os.listdir(target.parent):
+            if ours.fullmatch(name) and is_left_over(beside := target.with_name(name)):
+                beside.unlink()
 
 
 def _mode_of(target: Path) -> int | None:

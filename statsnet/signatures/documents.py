@@ -261,7 +261,7 @@ class Moved:
     suite_factor: Interval
     proxy_factor: Interval
     error: Interval
-    members: tuple[MemberFactor, ...]
+    members: Annotated[tuple[MemberFactor, ...], Meta(min_length=1, max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

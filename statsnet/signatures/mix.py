@@ -246,7 +246,7 @@ def signature_path(request: MixRequest, workloads: Container[str]) -> Path | Non
         return Path(request.name) if request.kind == "file" else None
     if request.name in workloads:
         return None
-    path = Path(request.name).expanduser()
+    path = Path(os.path.expanduser(request.name))
     if request.name.endswith(".json") or (os.sep in request.name and (path.exists() or request.name.count(os.sep) > 1)):
         return path
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,7 +214,7 @@ class _Reader:
                     "give it once, with the sum of its weights; another size of it as a signature file",
                 )  # fmt: skip
             seen.add(subject)
-            file = None if member.file is None else str(self._path.parent / Path(member.file).expanduser())
+            file = None if member.file is None else str(self._path.parent / Path(os.path.expanduser(member.file)))
             members.append(dataclasses.replace(member, file=file, place=self._at(node.start_mark)))
         return dataclasses.replace(mix, members=tuple(members))
 

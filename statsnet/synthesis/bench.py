@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from statsnet.deadline import NEVER, Deadline
 from statsnet.environment import fingerprint
 from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.control import JOB_LIMIT_S, Control
 from statsnet.measure.process import run
 from statsnet.measure.task import Task
 from statsnet.progress import Progress, Report, Stages, silent
@@ -64,7 +65,7 @@ class BenchSetup:
         def report(progress: Progress) -> None:
             self.report(replace(progress, stage=f"{stage}: {progress.stage}"))
 
-        return run(task, report=report, begun=begun)
+        return run(task, Control(timeout_s=JOB_LIMIT_S), report=report, begun=begun)
 
     def count_once(self, key: str, kind: type[T], count: Callable[[], tuple[T, str]]) -> T:
         """The counted result, from the cache if it is there. If there are no counters, the reason is noted and not

@@ -17,6 +17,7 @@ from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
+from statsnet.synthesis.journal import held_journal, ready_journal
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, for_design, prepare
 from statsnet.synthesis.rounds import NextNetwork, build_and_measure
 from statsnet.synthesis.synthesize import finish
@@ -92,15 +93,23 @@ def search(mix: Mix, bench: Bench, request: ProxyRequest, *, journal: Path, limi
     """Try designs, then make the proxy of the best. Members' steps are timed again once for all designs, and once more
     if the search is resumed on another day: each design is judged by the times of its own day.
 
-    Raises as `prepare` does, UsageError if nothing limits the search or the journal is another problem's.
+    Raises as `prepare` and `held_journal` do, UsageError if nothing limits the search or the journal is another
+    problem's.
     """
     if limits.trials is None and limits.time_limit_s is None:
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
+    with held_journal(journal):
+        return _searched(mix, bench, request, journal, limits)
+
+
+def _searched(mix: Mix, bench: Bench, request: ProxyRequest, journal: Path, limits: SearchLimits) -> SearchResult:
     begin, setup = time.monotonic(), bench.setup
     seed = request.seed
     usual_design = Design(seed=seed)
     pool = ProblemPool(mix, bench, request)
-    study = _study(journal, _identity(pool.problem(usual_design, 1.0), request), limits.resume, seed)
+    identity = _identity(pool.problem(usual_design, 1.0), request)
+    ready_journal(journal, resume=limits.resume)
+    study = _study(journal, identity, seed)
     done = [t for t in study.trials if t.values]
     if not done:
         study.enqueue_trial({**asdict(Design()), "share": 1.0}, skip_if_exists=True)
@@ -189,20 +198,17 @@ class ProblemPool:
         return finish(problem, effort=replace(effort, rounds=min(FINAL_ROUNDS, effort.rounds)), known=known)
 
 
-def _study(journal: Path, identity: str, resume: bool, seed: int) -> Any:
+def _study(journal: Path, identity: str, seed: int) -> Any:
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    if not resume:
-        journal.unlink(missing_ok=True)
-    journal.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         study_name=STUDY,
         directions=["minimize", "minimize"],
         sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=6, multivariate=True),
-        storage=JournalStorage(JournalFileBackend(str(journal))),
+        storage=JournalStorage(JournalFileBackend(str(journal.resolve()))),
         load_if_exists=True,
     )
     if study.user_attrs.setdefault("problem", identity) != identity:

@@ -118,7 +118,7 @@ def _origin(module_name: str) -> str:
 
 
 def _import_file(path: str) -> ModuleType:
-    file = Path(path).expanduser().resolve()
+    file = Path(os.path.expanduser(path)).resolve()
     if not file.is_file():
         raise UsageError(f"there is no file '{path}'", hint="give the path of a Python file, then :factory")
     # One name per file, so that two files called model.py do not collide and dataclasses find their module.

@@ -26,8 +26,8 @@ def cli(here: Path) -> Cli:
 
     def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            command(*arguments), cwd=here, capture_output=True, text=True,
-            **{"env": environment(here), **options},
+            command(*arguments), capture_output=True, text=True,
+            **{"cwd": here, "env": environment(here), **options},
         )  # fmt: skip
         assert not list((here.parent / "tmp").glob("statsnet-*"))
         return done

@@ -17,6 +17,7 @@ from statsnet import __version__
 from statsnet.cli import app, main, output
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
+from statsnet.reporting.tables import table
 
 COMMANDS = (
     "profile", "synthesize", "run", "validate", "explain", "compare", "list", "show", "cache", "doctor", "report",
@@ -179,3 +180,14 @@ def test_what_a_file_system_refuses_is_no_bug(
     said = capsys.readouterr().err
     assert "can not be read or written" in said and words in said
     assert "bug" not in said
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.progress() as show:
+        show(Progress(stage="reading \x1b]0;owned\x07.json"))
+    output.print_notes(["\x1b[2Ja note"])
+    output.print_written("\x1b[31mred")
+    output.print_report([table("\x1b[1m", ["\x1b[2m"], [["\x1b[3m"]])])
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert "reading ?]0;owned?.json" in said.err

@@ -79,6 +79,34 @@ def test_an_output_folder_with_something_else_in_it(failing: Callable[..., str],
     assert (here / "letters" / "mother.txt").read_text() == "Dear"
 
 
+@pytest.mark.parametrize("option", ["--trials", "--time-limit"])
+def test_a_search_never_touches_another_file(
+    failing: Callable[..., str], here: Path, profiles: str, option: str
+) -> None:
+    (here / "p.journal").write_text("Dear diary")
+    data = read(GOLDEN)
+    mix = ["--mix", f"{data['workload']['domain']}:1", "--mode", data["mode"], "--profiles", profiles]
+    message = failing("synthesize", *mix, "-o", "p", option, "1" if option == "--trials" else "1s", code=2)
+    assert "'p.journal' is no journal of a search" in message
+    assert (here / "p.journal").read_text() == "Dear diary"
+
+
+def test_the_folder_that_one_is_in_is_refused_before_the_work(
+    failing: Callable[..., str], here: Path, profiles: str
+) -> None:
+    data = read(GOLDEN)
+    (here / "p").mkdir()
+    mix = ["--mix", f"{data['workload']['domain']}:1", "--mode", data["mode"], "--profiles", str(here / profiles)]
+    message = failing("synthesize", *mix, "-o", ".", code=1, cwd=here / "p")
+    assert "'.' can not be replaced as a whole" in message
+    assert "-o proxy" in message
+
+
+def test_a_user_that_nobody_knows(failing: Callable[..., str]) -> None:
+    message = failing("synthesize", "--mix", "~nobody-of-that-name/x.json:1", code=1)
+    assert "does not exist" in message
+
+
 def test_the_default_folder_is_named_by_the_mix() -> None:
     assert mix_slug("recsys:0.5,cv:0.5") == "recsys-0.5-cv-0.5"
     assert mix_slug("/home/me/secret/model.json:1, cv/ResNet50:2") == "model.json-1-resnet50-2"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from statsnet.cli import main
 from statsnet.environment import cache_dir
-from statsnet.measure.cache import CacheContents, MeasurementCache
+from statsnet.errors import StatsNetError
+from statsnet.measure.cache import IN_KEYS, CacheContents, MeasurementCache, code_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,3 +153,35 @@ def test_what_is_measured_comes_back_as_later_runs_read_it(tmp_path: Path) -> No
     first = cache.remember("ab12", float, lambda: 1 / 3)
     assert first == MeasurementCache(tmp_path).get("ab12", float)
     assert first == pytest.approx(1 / 3)
+
+
+def test_keys_cover_the_code_of_blocks_and_formulas(tmp_path: Path) -> None:
+    for number, folder in enumerate(IN_KEYS):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.py").write_text("x = 1")
+        seen = {code_digest.__wrapped__(tmp_path), code_digest.__wrapped__(tmp_path)}
+        (tmp_path / folder / "a.py").write_text("x = 2")
+        seen.add(code_digest.__wrapped__(tmp_path))
+        (tmp_path / folder / "a.py").rename(tmp_path / folder / "b.py")
+        seen.add(code_digest.__wrapped__(tmp_path))
+        (tmp_path / folder / "c.txt").write_text("no code")
+        seen.add(code_digest.__wrapped__(tmp_path))
+        assert len(seen) == 3, number
+    package = Path(os.path.realpath(code_digest.__wrapped__.__code__.co_filename)).parents[1]
+    assert all(list((package / folder).glob("*.py")) for folder in IN_KEYS)
+
+
+def test_a_user_without_a_home_is_told_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unknown(_: object) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_CACHE_HOME", "STATSNET_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(StatsNetError, match="no folder to keep measurements") as refused:
+        cache_dir()
+    assert "STATSNET_CACHE" in refused.value.hint
+    assert main(["cache"]) == 1
+    assert "STATSNET_CACHE" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from fake_tasks import (
 from measuring import assert_all_end
 
 from statsnet.errors import MeasurementError, UsageError, WorkloadError
+from statsnet.measure import end_with_parent
 from statsnet.measure.control import Control
 from statsnet.measure.forked_process import SWITCH
 from statsnet.measure.patience import PATIENCE, SHARE
@@ -203,6 +204,32 @@ class TestNothingIsLeftBehind:
             parent.kill()
         assert_all_end([worker])
         os.kill(helper, signal.SIGKILL)  # what the job started itself gets no such signal
+
+
+@needs_linux
+def test_a_program_around_a_process_ends_with_us(temporary_files: Path) -> None:
+    """As ncu, which asks for no such thing itself."""
+    around, pid = temporary_files.parent / "around", temporary_files.parent / "pid"
+    around.write_text(f"#!/bin/sh\necho $$ > {pid}.partial\nmv {pid}.partial {pid}\nexec sleep 600\n")
+    around.chmod(0o755)
+    program = (
+        "from fake_tasks import Environment\nfrom statsnet.measure.control import Control\n"
+        f"from statsnet.measure.process import run\nrun(Environment(), Control(under=[{str(around)!r}]))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(temporary_files)}
+    with subprocess.Popen([sys.executable, "-c", program], env=env) as parent:
+        while not pid.exists():
+            assert parent.poll() is None
+        parent.kill()
+    assert_all_end([int(pid.read_text())])
+
+
+@needs_linux
+def test_a_program_whose_parent_has_ended_meanwhile_does_not_begin(tmp_path: Path) -> None:
+    program = [sys.executable, "-I", "-S", end_with_parent.__file__, "1", "touch", str(tmp_path / "begun")]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "has ended" in done.stderr
+    assert not (tmp_path / "begun").exists()
 
 
 @pytest.mark.parametrize("name", ["os:system", "fake_tasks:VARIABLES", "fake_tasks:Missing", "json", ""])

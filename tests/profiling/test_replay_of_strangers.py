@@ -148,6 +148,18 @@ def test_an_operator_that_does_not_end_ends_the_process(capfd: pytest.CaptureFix
     assert len(ended) == 1
 
 
+def test_a_replay_that_does_not_end_is_ended_with_the_reason() -> None:
+    limit = TimeLimit(all_s=0.0)
+    with pytest.raises(MeasurementError, match="its operators take too long") as ended:
+        limit.begin("aten.mm.default")
+    assert "aten.mm.default" in ended.value.cause
+
+
+def test_a_nested_tensor_of_more_rows_than_there_are() -> None:
+    rows = {"shape": [2**62, 4], "dtype": "float32", "elements": 8, "squares": 16}
+    assert "NotImplementedError" in why_left_out(cluster("aten.relu.default", rows, outputs=(F32,)))
+
+
 def test_nothing_that_can_be_replayed() -> None:
     task = ReplayOperators(signature=signature(replace(GOOD, op="custom.opaque.default")))
     with pytest.raises(MeasurementError, match="no operator of the signature"):

@@ -6,6 +6,9 @@ import errno
 import hashlib
 import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +18,10 @@ import pytest
 from synthesis_builders import mix_of, small_signature
 
 from statsnet.errors import FileFormatError, StatsNetError
-from statsnet.proxy.spec import _whole_folder, make_spec, source_of, texts_of
+from statsnet.proxy import whole_folder as whole_folder_module
+from statsnet.proxy.spec import make_spec, source_of, texts_of
 from statsnet.proxy.towers import Placed, build_towers
+from statsnet.proxy.whole_folder import check_output, whole_folder
 from statsnet.signatures.documents import ProxySpec, SpecBlock, TowerPurpose
 from statsnet.signatures.storage import load_fit, load_spec, save
 from statsnet.signatures.target import target_of_mix
@@ -91,7 +96,7 @@ def test_a_full_disk_or_an_interrupt_leaves_what_was_there(tmp_path: Path, failu
     expected = StatsNetError if isinstance(failure, OSError) else KeyboardInterrupt
 
     def write() -> None:
-        with _whole_folder(folder) as partial:
+        with whole_folder(folder) as partial:
             (partial / "network.py").write_text("after")
             raise failure
 
@@ -104,3 +109,109 @@ def test_a_full_disk_or_an_interrupt_leaves_what_was_there(tmp_path: Path, failu
         assert "free some space" in error.hint
     assert [p.name for p in tmp_path.iterdir()] == ["proxy"]
     assert (folder / "network.py").read_text() == "before"
+
+
+def write(folder: Path, text: str) -> None:
+    with whole_folder(Path(os.path.realpath(folder))) as partial:
+        (partial / "network.py").write_text(text)
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_folder_is_replaced_with_and_without_a_system_that_exchanges_names(
+    tmp_path: Path, exchanges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchanges:
+        monkeypatch.setattr(whole_folder_module, "_exchanged", lambda *_: False)
+    folder = tmp_path / "proxy"
+    write(folder, "before")
+    folder.chmod(0o750)
+    (tmp_path / "link").symlink_to(folder)
+    write(tmp_path / "link", "after")
+    assert (folder / "network.py").read_text() == "after"
+    assert folder.stat().st_mode & 0o777 == 0o750
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "proxy"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from statsnet.proxy import whole_folder
+moment, folder = sys.argv[1], Path(sys.argv[2])
+exchanged, replace = whole_folder._exchanged, os.replace
+
+
+def end(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if moment == "exchanged":
+    whole_folder._exchanged = lambda *paths: exchanged(*paths) and end()
+elif moment == "aside":
+    whole_folder._exchanged = lambda *_: False
+    os.replace = lambda a, b: (replace(a, b), end())
+with whole_folder.whole_folder(folder) as partial:
+    (partial / "network.py").write_text("after")
+    if moment == "written":
+        end()
+"""
+
+
+@pytest.mark.parametrize("moment", ["written", "exchanged", "aside"])
+def test_one_of_the_two_is_there_whenever_the_process_is_killed(tmp_path: Path, moment: str) -> None:
+    folder = tmp_path / "proxy"
+    write(folder, "before")
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", KILLED, moment, str(folder)], env=variables, check=False)
+    assert done.returncode == -signal.SIGKILL
+    found = sorted(path.read_text() for path in tmp_path.rglob("network.py"))
+    assert "before" in found or folder.exists()
+    assert folder.exists() or moment == "aside"
+    for mark in tmp_path.glob(".proxy-*/.temporary"):
+        os.utime(mark, (0, 0))
+    write(folder, "new")
+    assert (folder / "network.py").read_text() == "new"
+    left = {path.name for path in tmp_path.iterdir()} - {"proxy"}
+    assert all(name.endswith(".old") for name in left) and len(left) == (moment == "aside")
+
+
+@pytest.mark.parametrize(
+    ("folder", "message", "cause"),
+    [
+        (".", "can not be replaced as a whole", "the folder that you are in"),
+        ("..", "is not a proxy folder", "it holds"),
+        ("loop", "is a link to itself", ""),
+        ("file", "is a file", ""),
+        ("to-file", "is a file", ""),
+        ("letters", "is not a proxy folder", "mother.txt"),
+        ("to-letters", "is not a proxy folder", "mother.txt"),
+        ("/proc", "is not a proxy folder", "it holds"),
+    ],
+)
+def test_what_can_not_be_replaced_is_known_before_the_work(
+    tmp_path: Path, folder: str, message: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "loop").symlink_to("loop")
+    if folder != ".":
+        (here / "file").write_text("")
+        (here / "to-file").symlink_to("file")
+        (here / "letters").mkdir()
+        (here / "letters" / "mother.txt").write_text("Dear")
+        (here / "to-letters").symlink_to("letters")
+    else:
+        (here / "loop").unlink()
+    with pytest.raises(StatsNetError) as refused:
+        check_output(Path(folder))
+    assert message in refused.value.message
+    assert cause in refused.value.cause
+
+
+def test_new_folders_and_links_to_proxies_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "proxy", "before")
+    (tmp_path / "link").symlink_to("proxy")
+    (tmp_path / "dangling").symlink_to("not-yet")
+    for name in ("proxy", "link", "dangling", "new", "deep/er/new"):
+        check_output(Path(name))

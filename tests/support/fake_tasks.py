@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import json
 import math
@@ -229,3 +230,39 @@ class Meeting(Task[tuple[float, float]]):
         if context.turns is not None:
             next(iter(context.turns))
         return ready_s, time.monotonic()
+
+
+@dataclass(frozen=True)
+class Taking(Task[None]):
+    """Takes memory until it is ended, or has so much."""
+
+    megabytes: int
+
+    def run(self, context: Context) -> None:
+        taken = []
+        for _ in range(self.megabytes // 100):
+            taken.append(bytearray(b"\1") * 100_000_000)
+            time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Escaping(Task[dict[str, bool]]):
+    """What a process may do: write into a folder, reach a port of this machine, and use temporary files."""
+
+    folder: str
+    port: int
+
+    def run(self, context: Context) -> dict[str, bool]:
+        import socket
+        import tempfile
+
+        done = {"writes": False, "connects": False, "temporary": False}
+        with contextlib.suppress(OSError):
+            with open(os.path.join(self.folder, "statsnet-escaped"), "w"):
+                done["writes"] = True
+        with contextlib.suppress(OSError):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10):
+                done["connects"] = True
+        with tempfile.TemporaryFile():
+            done["temporary"] = True
+        return done

@@ -1,0 +1,204 @@
+"""Does any file that a stranger may send crash a reader, hang it, fill the memory or touch another file?
+
+    python benchmarks/fuzz.py [--readers signature,trace] [--inputs 1000000] [--minutes 10] [--engine atheris]
+
+Every reader (fuzzing/readers.py) is given small files of its kind with some things changed: values of a JSON document
+replaced by hostile ones, bytes cut, doubled or turned. It must take the file in or refuse it with an error of StatsNet:
+within 2 s of the processor, within 1 GiB more than it had before, and without changing a file elsewhere, starting a
+program or opening a connection. What breaks a rule is kept in the folder -o, once for each place in the code, and can
+be read again with --again FILE.
+
+Each reader runs in a process of its own, which an input may kill. The changes follow bytes: random ones by default,
+with --engine atheris (pip install 'statsnet[fuzz]') those that libFuzzer finds by looking at the code that they reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.console import parser, start
+from benchmarks.fuzzing.limits import Failure, Watch
+from benchmarks.markdown import markdown_table
+from statsnet.errors import UsageError
+
+PROGRAM = Path(__file__)
+CHOICE_BYTES = 64
+"""So many bytes choose the changes of an input."""
+
+SAVED_EVERY = 500
+IN_MEMORY = Path("/dev/shm")
+"""Inputs are written there, where this is faster."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What happened to a reader's inputs. `failures` are the first of each kind and place."""
+
+    reader: str
+    inputs: int = 0
+    accepted: int = 0
+    slowest_s: float = 0.0
+    failures: list[Failure] = field(default_factory=list)
+
+
+def main() -> int:
+    options = parser(__doc__)
+    options.add_argument("--readers", default="all", help="names, with commas between them")
+    options.add_argument("--inputs", type=int, default=10_000, help="for each reader (default 10000)")
+    options.add_argument("--minutes", type=float, default=60.0, help="at most so long for each reader")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--engine", choices=("random", "atheris"), default="random")
+    options.add_argument("--again", type=Path, metavar="FILE", help="read this one input, without limits")
+    options.add_argument("-o", "--output", type=Path, default=Path("build/fuzz"))
+    options.add_argument("--only", help=argparse.SUPPRESS)
+    options.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.only:
+        return _fuzz(chosen.only, chosen)
+    if chosen.again:
+        return _again(chosen.again)
+    from benchmarks.fuzzing.readers import READERS
+
+    names = list(READERS) if chosen.readers == "all" else chosen.readers.split(",")
+    if unknown := [name for name in names if name not in READERS]:
+        raise UsageError(f"'{unknown[0]}' is no reader", hint=f"one of {', '.join(READERS)}")
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    tallies = [_in_a_process(name, chosen) for name in names]
+    head = ("reader", "inputs", "taken in", "refused", "slowest", "failures")
+    print(markdown_table(head, (_row(tally) for tally in tallies)))
+    for tally in tallies:
+        for failure in tally.failures:
+            print(f"{tally.reader}: {failure.kind} at {failure.where}: {failure.text!r}")
+    return int(any(tally.failures for tally in tallies))
+
+
+def _row(tally: Tally) -> tuple[str, ...]:
+    refused = tally.inputs - tally.accepted - len(tally.failures)
+    return (tally.reader, str(tally.inputs), str(tally.accepted), str(refused), f"{tally.slowest_s:.2f} s",
+            str(len(tally.failures)))  # fmt: skip
+
+
+def _in_a_process(name: str, chosen: argparse.Namespace) -> Tally:
+    """The tally of a reader. If its process ends by a signal, the input that it had is a failure, too."""
+    kept = chosen.output / f"{name}.tally.json"
+    work = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
+    kept.unlink(missing_ok=True)
+    words = [sys.executable, str(PROGRAM), "--only", name, "--work", str(work), "--inputs", str(chosen.inputs),
+             "--minutes", str(chosen.minutes), "--seed", str(chosen.seed), "--engine", chosen.engine,
+             "-o", str(chosen.output)]  # fmt: skip
+    print(f"{name} ...", file=sys.stderr, flush=True)
+    code = subprocess.run(words, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode
+    data = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"reader": name}
+    tally = Tally(**{**data, "failures": [Failure(**f) for f in data.get("failures", ())]})
+    if code not in (0, 1) or not kept.exists():
+        for file in work.iterdir():
+            shutil.copy(file, chosen.output / f"{name}.last.{file.name}")
+        tally.failures.append(Failure(kind=f"ended with {code}", where="-", text=f"see {chosen.output / name}.last.*"))
+    shutil.rmtree(work)
+    return tally
+
+
+def _fuzz(name: str, chosen: argparse.Namespace) -> int:
+    if chosen.engine == "atheris":
+        import atheris
+
+        with atheris.instrument_imports(include=["statsnet"]):  # what is imported here tells which branches are taken
+            from benchmarks.fuzzing.readers import READERS
+    else:
+        from benchmarks.fuzzing.readers import READERS
+    fuzzer = _Fuzzer(name, chosen)
+    if not READERS[name].inputs:
+        print(f"{name}: a package is missing, nothing was read", file=sys.stderr)
+    elif chosen.engine == "atheris":
+        fuzzer.warm_up()
+        fuzzer.by_coverage()
+    else:
+        fuzzer.warm_up()
+        generator = random.Random(chosen.seed)
+        while fuzzer.goes_on:
+            fuzzer.one(generator.randbytes(CHOICE_BYTES))
+    fuzzer.save()
+    return int(bool(fuzzer.tally.failures))
+
+
+class _Fuzzer:
+    def __init__(self, name: str, chosen: argparse.Namespace) -> None:
+        from benchmarks.fuzzing.readers import READERS
+
+        self.reader, self.chosen = READERS[name], chosen
+        self.tally = Tally(reader=name)
+        self._path = chosen.work / self.reader.name
+        self._watch = Watch(chosen.work)
+        self._end_s = time.monotonic() + 60 * chosen.minutes
+
+    @property
+    def goes_on(self) -> bool:
+        return self.tally.inputs < self.chosen.inputs and time.monotonic() < self._end_s
+
+    def warm_up(self) -> None:
+        """Read the seeds, so that what is imported at first use counts for no input. Raises what a seed raises."""
+        for seed in self.reader.inputs:
+            self._path.write_bytes(seed)
+            self.reader.read(self._path)
+
+    def one(self, data: bytes) -> None:
+        content, tally = self.reader.content(data), self.tally
+        self._path.write_bytes(content)
+        if tally.inputs % SAVED_EVERY == 0:
+            self.save()
+        accepted, failure = self._watch.run(lambda: self.reader.read(self._path))
+        tally.inputs += 1
+        tally.accepted += accepted
+        tally.slowest_s = max(tally.slowest_s, self._watch.slowest_s)
+        if failure is not None and (failure.kind, failure.where) not in {(f.kind, f.where) for f in tally.failures}:
+            tally.failures.append(failure)
+            number = len(tally.failures)
+            (self.chosen.output / f"{tally.reader}.{number}.{self.reader.name}").write_bytes(content)
+
+    def by_coverage(self) -> None:
+        """libFuzzer chooses the bytes. It ends the process itself, so what is known then is written before."""
+        import atheris
+
+        def one(data: bytes) -> None:
+            if not self.goes_on:
+                self.save()
+                os._exit(int(bool(self.tally.failures)))
+            self.one(data)
+
+        corpus = self.chosen.output / f"{self.tally.reader}.corpus"
+        corpus.mkdir(exist_ok=True)
+        options = [f"-max_len={4 * CHOICE_BYTES}", "-len_control=0", "-rss_limit_mb=4096"]
+        atheris.Setup([str(PROGRAM), str(corpus), *options, f"-seed={self.chosen.seed + 1}"], one)
+        atheris.Fuzz()
+
+    def save(self) -> None:
+        data: dict[str, Any] = asdict(self.tally)
+        path = self.chosen.output / f"{self.tally.reader}.tally.json"
+        path.write_text(json.dumps(data), encoding="utf-8")
+
+
+def _again(file: Path) -> int:
+    """Read an input once more, as a traceback tells most."""
+    from benchmarks.fuzzing.readers import READERS
+
+    name = file.name.partition(".")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, READERS[name].name)
+        path.write_bytes(file.read_bytes())
+        READERS[name].read(path)
+    return 0
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,0 +1,1 @@
+"""Changed files for every reader, and the limits within which it must refuse or read them (benchmarks/fuzz.py)."""

@@ -1,0 +1,130 @@
+"""What a reader may do with a file that anybody wrote: within a time, within memory, and to no other file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statsnet.errors import StatsNetError
+
+TIME_S = 2.0
+"""Of the processor, so that neighbours do not matter."""
+
+MEMORY_BYTES = 1 << 30
+"""Beside what the process had before."""
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGES = {
+    "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
+    "shutil.rmtree", "os.chown", "os.utime",
+}  # fmt: skip
+_NEVER = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.bind"}
+
+
+class TooSlow(BaseException):
+    """No Exception, so that nothing catches it on the way."""
+
+
+class Forbidden(BaseException):
+    """Something outside was about to be changed or started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a reader did that it must not: `kind` in a word, `where` the last place in the product's code."""
+
+    kind: str
+    where: str
+    text: str
+
+
+class Watch:
+    """Runs a reader within the limits. Writing is allowed in `folder` alone. There is one in a process: what Python
+    tells of opened files cannot be unheard."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = os.path.realpath(folder)
+        self._watching = False
+        self.slowest_s = 0.0
+        sys.addaudithook(self._hear)
+
+    def run(self, read: Callable[[], object]) -> tuple[bool, Failure | None]:
+        """Whether the input was taken in; and what the reader did wrong, if anything."""
+        before_s = _used_s()
+        try:
+            with self._limits():
+                read()
+            return True, None
+        except StatsNetError:
+            return False, None
+        except TooSlow as error:
+            return False, _failure("too slow", error)
+        except Forbidden as error:
+            return False, _failure("not allowed", error)
+        except MemoryError as error:
+            return False, _failure("too much memory", error)
+        except RecursionError as error:
+            return False, _failure("nested too deeply", error)
+        except Exception as error:
+            return False, _failure("crash", error)
+        finally:
+            self.slowest_s = max(self.slowest_s, _used_s() - before_s)
+
+    @contextlib.contextmanager
+    def _limits(self) -> Iterator[None]:
+        previous = signal.signal(signal.SIGPROF, _too_slow)
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        with open("/proc/self/statm", encoding="ascii") as file:
+            have = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (have + MEMORY_BYTES, before[1]))
+        signal.setitimer(signal.ITIMER_PROF, TIME_S)
+        self._watching = True
+        try:
+            yield
+        finally:
+            self._watching = False
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            resource.setrlimit(resource.RLIMIT_AS, before)
+            signal.signal(signal.SIGPROF, previous)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._watching:
+            return
+        if event in _NEVER:
+            raise Forbidden(f"{event}{arguments!r:.200}")
+        if event == "open":
+            path, mode, flags = (*arguments, 0, 0, 0)[:3]
+            writes = bool(flags & _WRITING) if isinstance(flags, int) and flags else any(c in str(mode) for c in "wax+")
+            if writes and not isinstance(path, int) and not self._is_inside(path):
+                raise Forbidden(f"open({path!r:.200}, {mode!r})")
+        elif event in _CHANGES and not self._is_inside(arguments[0]):
+            raise Forbidden(f"{event}({arguments[0]!r:.200})")
+
+    def _is_inside(self, path: Any) -> bool:
+        name = os.path.realpath(os.fsdecode(path))
+        return f"{name}{os.sep}".startswith(self._folder + os.sep) or name == os.devnull or "__pycache__" in name
+
+
+def _too_slow(_number: int, _frame: object) -> None:
+    raise TooSlow(f"more than {TIME_S:g} s")
+
+
+def _used_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _failure(kind: str, error: BaseException) -> Failure:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if f"{os.sep}statsnet{os.sep}" in frame.filename]
+    last = ours[-1] if ours else frames[-1]
+    where = f"{Path(last.filename).name}:{last.lineno}"
+    return Failure(kind=f"{kind}: {type(error).__name__}", where=where, text=f"{type(error).__name__}: {error}"[:300])

@@ -1,0 +1,195 @@
+"""Every reader of a file or text that a stranger may have written, with small inputs that it takes in.
+
+A reader goes as far as a command does that only looks: from the file to the tables on the terminal, and for signatures
+on to the blocks that would stand for their operators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fuzzing import seeds
+from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
+from statsnet.analysis.audit import problems_of_signature
+from statsnet.blocks import readings
+from statsnet.devices.device_record import load_record
+from statsnet.devices.tables.reading import read_all
+from statsnet.errors import StatsNetError
+from statsnet.evaluation.standings import NamedResult, standings
+from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.ncu_csv import read_counters
+from statsnet.measure.rounds_log import RoundsLog
+from statsnet.profiling.coarse_scalars import coarse_arguments
+from statsnet.profiling.costs import cost_of
+from statsnet.profiling.operator_schemas import is_replayable, misfit
+from statsnet.profiling.replay_task import Replayed
+from statsnet.proxy.spec import source_of, texts_of
+from statsnet.recordings.execution_trace import read_execution_trace
+from statsnet.recordings.kineto import read_kineto
+from statsnet.recordings.onnx_model import read_onnx
+from statsnet.reporting.device import record_report
+from statsnet.reporting.html.of_proxy import proxy_section
+from statsnet.reporting.html.of_result import result_section
+from statsnet.reporting.html.of_signature import signature_section
+from statsnet.reporting.proxy import fit_report, proxy_report
+from statsnet.reporting.signature import signature_report
+from statsnet.reporting.standings import standings_report
+from statsnet.reporting.validation import validation_report
+from statsnet.signatures import packed
+from statsnet.signatures.canonical import content_id
+from statsnet.signatures.documents import ProxySpec
+from statsnet.signatures.levels import coarsen
+from statsnet.signatures.mix import parse_mix
+from statsnet.signatures.mix_file import load_mix_file
+from statsnet.signatures.storage import load_fit, load_result, load_signature, load_spec
+from statsnet.signatures.target import target_of
+from statsnet.workloads.settings import parse_settings
+
+KEY = "ab" * 32
+"""Of the cache's one entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """`read` is given a file called `name`, `seeds` are contents that it takes in. Of a `document` (JSON), values are
+    changed as well as bytes."""
+
+    name: str
+    read: Callable[[Path], object]
+    seeds: Callable[[], Sequence[bytes]]
+    document: bool = False
+
+    @property
+    def inputs(self) -> Sequence[bytes]:
+        """The seeds, made once. Empty where a package is missing that reads them."""
+        return _kept(self.seeds)
+
+    def content(self, data: bytes) -> bytes:
+        """One of the seeds, changed as these bytes choose."""
+        choices = Choices(data)
+        seed = choices.one_of(self.inputs)
+        if not self.document or choices.below(8) == 0:
+            return changed_bytes(seed, choices)
+        packed_too = seed.startswith(b"\x1f\x8b")
+        document = changed_document(json.loads(gzip.decompress(seed) if packed_too else seed), choices)
+        if isinstance(document, dict) and "id" in document:
+            with contextlib.suppress(ValueError, TypeError):  # it holds what has no canonical form
+                document["id"] = content_id(document)
+        text = json.dumps(document).encode()
+        return gzip.compress(text, mtime=0) if packed_too and choices.below(4) == 0 else text
+
+
+@cache
+def _kept(made: Callable[[], Sequence[bytes]]) -> Sequence[bytes]:
+    return made()
+
+
+def _signature(path: Path) -> None:
+    signature = load_signature(path)
+    _shown(signature_report(signature))
+    for level in ("statistical", "coarse"):
+        if signature.level == "full":
+            coarsen(signature, level, cost_of)  # type: ignore[arg-type]
+    for cluster in signature.clusters:
+        cost_of(cluster.op, cluster.args, cluster.outputs)
+        if is_replayable(cluster.op):
+            misfit(cluster.op, cluster.args)
+        _within(lambda cluster=cluster: readings([cluster]))  # type: ignore[misc]
+    for motif in signature.motifs:
+        _within(lambda motif=motif: readings([signature.clusters[i] for i in motif.clusters]))  # type: ignore[misc]
+    _within(lambda: target_of(signature))
+    _within(lambda: manifest_of_signature(signature, "signature"))
+    _within(lambda: problems_of_signature(signature, coarse_arguments))
+    signature_section("signature", signature)
+
+
+def _within(part: Callable[[], object]) -> None:
+    """A part that may refuse what the others take."""
+    with contextlib.suppress(StatsNetError):
+        part()
+
+
+def _shown(report: Sequence[Any]) -> None:
+    """As on a terminal. Raises ValueError if control characters would reach it."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=200, markup=False, highlight=False, emoji=False).print(*report)
+    if any(not (c.isprintable() or c in "\n") for c in out.getvalue()):
+        raise ValueError("a control character reaches the terminal")
+
+
+def _spec(path: Path) -> None:
+    spec = load_spec(path)
+    _shown(proxy_report(spec, None))
+    proxy_section("proxy", spec, None, None)
+    source_of(spec)
+
+
+def _fit(path: Path) -> None:
+    fit = load_fit(path)
+    _shown(fit_report(fit))
+    spec = _shipped_spec()
+    proxy_section("proxy", spec, fit, None)
+    _within(lambda: texts_of(spec, fit))
+
+
+@cache
+def _shipped_spec() -> ProxySpec:
+    return load_spec(seeds.ROOT / "generated" / "recsys-cv-inference" / "spec.json")
+
+
+def _result(path: Path) -> None:
+    result = load_result(path)
+    _shown(validation_report(result))
+    result_section("result", result)
+    _within(lambda: _shown(standings_report(standings([NamedResult(name=name, result=result) for name in ("a", "b")]))))
+
+
+def _cache(path: Path) -> None:
+    place = path.parent / KEY[:2] / f"{KEY}.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(path.read_bytes())
+    MeasurementCache(path.parent).get(KEY, Replayed)
+
+
+def _packed(path: Path) -> None:
+    for file in packed.files(path):
+        packed.read(file, 1 << 20)
+
+
+def _text(read: Callable[[str], object]) -> Callable[[Path], object]:
+    return lambda path: read(path.read_bytes().decode("utf-8", errors="replace"))
+
+
+READERS: dict[str, Reader] = {
+    reader.name.partition(".")[0]: reader
+    for reader in (
+        Reader(name="signature.json", read=_signature, seeds=seeds.signatures, document=True),
+        Reader(name="spec.json", read=_spec, seeds=seeds.specs, document=True),
+        Reader(name="fit.json", read=_fit, seeds=seeds.fits, document=True),
+        Reader(name="result.json", read=_result, seeds=seeds.results, document=True),
+        Reader(name="device.json", read=lambda p: _shown(record_report(load_record(p))), seeds=seeds.devices,
+               document=True),
+        Reader(name="trace.json", read=read_kineto, seeds=seeds.traces, document=True),
+        Reader(name="execution_trace.json", read=read_execution_trace, seeds=seeds.execution_traces, document=True),
+        Reader(name="ncu.csv", read=read_counters, seeds=seeds.counters),
+        Reader(name="model.onnx", read=read_onnx, seeds=seeds.onnx_models),
+        Reader(name="cache.json", read=_cache, seeds=seeds.cache_entries, document=True),
+        Reader(name="table.csv", read=lambda p: read_all([p]), seeds=seeds.tables),
+        Reader(name="packed.zip", read=_packed, seeds=seeds.archives),
+        Reader(name="log.jsonl", read=lambda p: RoundsLog(p, here="here"), seeds=seeds.logs),
+        Reader(name="mix.yaml", read=load_mix_file, seeds=seeds.mix_files),
+        Reader(name="mix_text.txt", read=_text(parse_mix), seeds=seeds.mix_texts),
+        Reader(name="settings.txt", read=_text(parse_settings), seeds=seeds.settings),
+    )
+}  # fmt: skip

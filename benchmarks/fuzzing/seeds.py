@@ -1,0 +1,303 @@
+"""Small inputs that the readers take in, from what ships with StatsNet, and from torch's own recorders."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from statsnet.devices.tables.reading import FORMATS
+from statsnet.environment import describe
+from statsnet.measure.ncu_csv import METRICS
+from statsnet.measure.rounds_log import Logged
+from statsnet.measure.task import to_json
+from statsnet.signatures import packed
+from statsnet.signatures.canonical import canonical_json, content_id
+from statsnet.signatures.conversion import plain
+from statsnet.signatures.documents import (
+    CharacteristicAgain,
+    Distances,
+    FailedSetting,
+    Fidelity,
+    FitAgain,
+    MemberFactor,
+    Moved,
+    ProxyTimes,
+    Result,
+    ResultMember,
+    SettingFactors,
+    Subject,
+    Validation,
+)
+from statsnet.signatures.intervals import Interval
+from statsnet.signatures.model import Signature
+from statsnet.signatures.timing import ProcessPower, Timing
+
+ROOT = Path(__file__).parents[2]
+MOST_BYTES = 60_000
+"""Larger signatures are left out."""
+
+FEW = 6
+"""Of each list in a seed no more is kept: reading long files again and again takes long and shows nothing new."""
+
+CELLS = {
+    "op": ("gemm", "linear", "conv", "addu", "mlp_up_proj", "emb", "rope"), "operator": ("gemm", "relu"),
+    "dims": ("1x64x64x64", "64x64x64_NT", "8x8"), "dtype": ("float16", "fp32"), "device": ("NVIDIA-H100", "acme one"),
+    "direction": ("fwd", "forward", ""), "time_us": ("12.5",), "latency_us": ("12.5",), "gated": ("True", "False"),
+}  # fmt: skip
+"""Of tables: cells that mean something in these columns; in all others stand small numbers."""
+
+
+def signatures() -> list[bytes]:
+    """The smallest of each domain and mode, measured on a CPU, on a GPU and nowhere, with FEW clusters each."""
+    found: dict[tuple[str, str, str], bytes] = {}
+    for archive in sorted((ROOT / "profiles_db").glob("*/*.zip")):
+        for file in packed.files(archive):
+            content = packed.read(file, 1 << 22)
+            key = archive.parent.name, archive.stem, file.name.split(".")[-2]
+            if len(content) < len(found.get(key, b" " * MOST_BYTES)):
+                found[key] = content
+    return [canonical_json(_few_clusters(json.loads(text))).encode() for text in found.values()]
+
+
+def _few_clusters(data: dict[str, Any]) -> dict[str, Any]:
+    """One cluster of each category, and what belongs to them."""
+    signature = Signature.from_dict(data)
+    first = {cluster.category: i for i, cluster in reversed([*enumerate(signature.clusters)])}
+    places = {old: new for new, old in enumerate(sorted(first.values())[:FEW])}
+
+    def kept(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in places)
+
+    measurements = []
+    for m in signature.measurements:
+        gpu = m.gpu
+        if gpu is not None:
+            kernels = tuple(replace(k, cluster=places[k.cluster]) for k in gpu.kernels if k.cluster in places)
+            counters = replace(gpu.counters, clusters={n: kept(v) for n, v in gpu.counters.clusters.items()})
+            gpu = replace(gpu, kernels=kernels[:FEW], counters=counters)
+        lists = {name: kept(getattr(m, name)) for name in ("cluster_time_s", "kernels", "kernel_class")}
+        samples = {
+            name: getattr(m, name)[:FEW] for name in ("step_latency_s", "warmup_latency_s", "profiled_latency_s")
+        }
+        measurements.append(replace(m, gpu=gpu, **lists, **samples))
+    motifs = [m for m in signature.motifs if places.keys() >= {*m.clusters}]
+    motifs = [replace(m, clusters=tuple(places[i] for i in m.clusters)) for m in motifs]
+    few = replace(
+        signature, clusters=kept(signature.clusters), motifs=tuple(motifs[:FEW]), measurements=tuple(measurements)
+    )
+    return few.to_dict()
+
+
+def specs() -> list[bytes]:
+    """Of the shipped proxies, towers with a block of each kind."""
+    made = []
+    for path in sorted((ROOT / "generated").glob("*/spec.json")):
+        spec = json.loads(path.read_bytes())
+        kinds = {block["kind"]: block for tower in spec["towers"] for block in tower["blocks"]}
+        blocks = [*kinds.values()]
+        for begin in range(0, len(blocks), FEW):
+            towers = [{"blocks": [block]} for block in blocks[begin : begin + FEW]]
+            few = {**spec, "towers": towers, "mix": spec["mix"][:2]}
+            made.append(canonical_json({**few, "id": content_id(few)}).encode())
+    return made
+
+
+def fits() -> list[bytes]:
+    """Of the shipped proxies, with some characteristics of each group."""
+    made = []
+    for path in sorted((ROOT / "generated").glob("*/fit.json")):
+        fit = json.loads(path.read_bytes())
+        by_group: dict[str, list[Any]] = {}
+        for row in fit["characteristics"]:
+            by_group.setdefault(row["group"], []).append(row)
+        few = [row for rows in by_group.values() for row in rows[:2]]
+        made.append(canonical_json({**fit, "characteristics": few, "rounds": fit["rounds"][:2]}).encode())
+    return made
+
+
+def devices() -> list[bytes]:
+    """Of the smallest records the two smallest models, packed and not."""
+    paths = sorted((ROOT / "profiles_db" / "devices").glob("*.json.gz"), key=lambda path: path.stat().st_size)[:3]
+    made = []
+    for path in paths:
+        record = json.loads(gzip.decompress(path.read_bytes()))
+        models = sorted(record["models"], key=lambda model: len(json.dumps(model)))[:2]
+        made.append(json.dumps({**record, "models": models, "exact": record["exact"][:FEW]}).encode())
+    return [*made, gzip.compress(made[0], mtime=0)]
+
+
+def results() -> list[bytes]:
+    """Of `run`, and of `validate` with every part."""
+    environment = {"device": "cpu", "device_name": "Z80", "threads": 1, "settings": {"OMP_NUM_THREADS": "1"}}
+    power = ProcessPower(energy_j_per_step=1.0, throttled=("power",), missing={"power_w": "unknown"})
+    timing = Timing(latency_s=(0.01, 0.011), warmup_latency_s=(0.02,), warnings=("noisy",), window_latency_s=(0.01,),
+                    power=power, attempts=1, generated_share=0.5)  # fmt: skip
+    subject = "sha256:" + "0" * 64
+    factor = Interval(value=1.1, low=1.0, high=1.2)
+    member = MemberFactor(value=1.1, low=1.0, high=1.2, name="cv/x", evidence="model")
+    moved = Moved(suite_factor=factor, proxy_factor=factor, error=factor, members=(member,))
+    setting = SettingFactors(
+        **{name: getattr(moved, name) for name in ("suite_factor", "proxy_factor", "error", "members")},
+        name="threads=1", suite_noise=0.01, differences=("threads: 1 against 2",), member_processes=((timing,),),
+        proxy_processes=(timing,),
+    )  # fmt: skip
+    row = CharacteristicAgain(name="convolution", group="category", target=0.5, achieved=0.4, unit="share of time",
+                              recorded=0.5, error=-0.1, noise=0.01)  # fmt: skip
+    rate = CharacteristicAgain(name="flops_per_s", group="rate", target=1e9, achieved=9e8, unit="FLOP/s", recorded=None,
+                               error=-0.1, noise=None)  # fmt: skip
+    validation = Validation(
+        fit=FitAgain(characteristics=(row, rate), summary=Distances(), noise=Distances(), suite_latency_s=0.5,
+                     proxy_latency_s=0.01, compression=50.0),
+        fidelity=Fidelity(rounds=2, widest_half_width=0.01, baseline_noise=0.02, settings=(setting,),
+                          failed=(FailedSetting(name="aten=default", cause="no room"),)),
+        moved=moved, notes=("a note",),
+    )  # fmt: skip
+    of_suite = ResultMember(name="cv/x", weight=1.0, latency_s_reference=0.25, processes=(timing,), evidence="replay")
+    both = (
+        Result(subject=Subject(type="proxy", id=subject, mode="inference"), environment=environment,
+               processes=(timing,)),
+        Result(subject=Subject(type="suite", id=subject, mode="training"), environment=environment, members=(of_suite,),
+               proxy=ProxyTimes(processes=(timing,)), validation=validation),
+    )  # fmt: skip
+    return [canonical_json(plain(result)).encode() for result in both]
+
+
+def traces() -> list[bytes]:
+    """A step on a CPU as torch records it, and the same with kernels as a GPU has them."""
+    recorded = json.loads(_recorded()[0])
+    events = [e for e in recorded["traceEvents"] if e.get("cat") in ("cpu_op", "user_annotation")]
+    recorded = {"schemaVersion": 1, "traceEvents": events[: 3 * FEW]}
+    first = next(e for e in recorded["traceEvents"] if e.get("cat") == "cpu_op")
+    on_gpu = {**recorded, "traceEvents": [*recorded["traceEvents"], *_kernels(first)]}
+    on_gpu["deviceProperties"] = [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "computeMinor": 0, "numSms": 132}]
+    return [json.dumps(recorded).encode(), json.dumps(on_gpu).encode(), gzip.compress(json.dumps(on_gpu).encode())]
+
+
+def _kernels(launched_by: Mapping[str, Any]) -> list[dict[str, Any]]:
+    at = float(launched_by["ts"])
+    where = {"pid": launched_by["pid"], "tid": launched_by["tid"]}
+    args = {"device": 0, "stream": 7, "correlation": 1, "grid": [8, 1, 1], "block": [128, 1, 1]}
+    return [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", **where, "ts": at + 0.1, "dur": 0.5,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "ampere_sgemm_128x64_nn", "pid": 0, "tid": 7, "ts": at + 1, "dur": 4,
+         "args": args},
+    ]  # fmt: skip
+
+
+def execution_traces() -> list[bytes]:
+    recorded = json.loads(_recorded()[1])
+    return [json.dumps({**recorded, "nodes": recorded["nodes"][: 5 * FEW]}).encode()]
+
+
+@cache
+def _recorded() -> tuple[bytes, bytes]:
+    """A training step of a small model, in both formats of torch's profiler."""
+    import torch
+    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
+
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        timeline, nodes = Path(name, "trace.json"), Path(name, "et.json")
+        observer = ExecutionTraceObserver().register_callback(str(nodes))
+        with profile(
+            activities=[ProfilerActivity.CPU], record_shapes=True, execution_trace_observer=observer
+        ) as recorder:
+            model(torch.ones(3, 8)).sum().backward()
+            optimizer.step()
+        recorder.export_chrome_trace(str(timeline))
+        return timeline.read_bytes(), nodes.read_bytes()
+
+
+def counters() -> list[bytes]:
+    """Nsight Compute's raw page, with a line of units, and its details page."""
+    metrics = sorted({name for _, names in METRICS.values() for name in names})
+    places = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size",
+              "Grid Size", "Device", "CC")  # fmt: skip
+    kernel = ("0", "1", "python", "host", "ampere_sgemm_128x64_nn", "1", "7", "(128, 1, 1)", "(8, 1, 1)", "0", "9.0")
+    raw = [(*places, *metrics), ("",) * 11 + ("%",) * len(metrics), (*kernel, *("1,205.5",) * len(metrics))]
+    columns = (*places, "Section Name", "Metric Name", "Metric Unit", "Metric Value")
+    details = [columns, *((*kernel, "Speed Of Light", name, "Kbyte", "12.5") for name in metrics[:6])]
+    return [_csv(raw), b"==PROF== Connected\n" + _csv(details), gzip.compress(_csv(raw))]
+
+
+def _csv(rows: list[tuple[str, ...]]) -> bytes:
+    return "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows).encode()
+
+
+def onnx_models() -> list[bytes]:
+    """A small model with a symbolic batch. Empty where the package onnx is not installed."""
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        return []
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3]), helper.make_node("Relu", ["y"], ["z"]),
+             helper.make_node("Flatten", ["z"], ["f"]), helper.make_node("Gemm", ["f", "v"], ["out"])]  # fmt: skip
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [2, 1, 3, 3], [0.5] * 18),
+               helper.make_tensor("v", TensorProto.FLOAT, [72, 2], [0.5] * 144)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["batch", 1, 8, 8])],
+                              [value("out", TensorProto.FLOAT, None)], weights)  # fmt: skip
+    return [helper.make_model(graph).SerializeToString()]
+
+
+def cache_entries() -> list[bytes]:
+    """A measurement by replay, as the cache keeps it."""
+    measurement = next(json.loads(text)["measurements"][0] for text in signatures() if json.loads(text)["measurements"])
+    value = {"measurement": measurement, "failures": [["aten.relu.default", "NotImplementedError"]], "launches": None,
+             "reference_latency_s": 0.01}  # fmt: skip
+    return [json.dumps({"value": value, "put_ns": 1}).encode()]
+
+
+def tables() -> list[bytes]:
+    """A table of each format: its columns, and rows of cells that mean something in some of them."""
+    made = []
+    for form in FORMATS:
+        columns = sorted(form.columns)
+        extra = ["m", "n", "k", "time_us", "variant"] if form.name == "plain" else ["NVIDIA-H100"]
+        columns += [name for name in extra if name not in columns]
+        rows = [[_cell(column, number) for column in columns] for number in range(8)]
+        made.append("".join(",".join(row) + "\n" for row in (columns, *rows)).encode())
+    return [*made, gzip.compress(made[0], mtime=0)]
+
+
+def _cell(column: str, number: int) -> str:
+    known = CELLS.get(column)
+    return known[number % len(known)] if known else str(2 ** (number + 3))
+
+
+def archives() -> list[bytes]:
+    return [packed.archive_bytes({"a.json": b"{}" * 40, "b.json": b"[1]"})]
+
+
+def logs() -> list[bytes]:
+    """Two rounds of `validate --resume`."""
+    logged = Logged(timing=Timing(latency_s=(0.01,)), environment=describe("cpu"))
+    line = {"subject": "a", "environment": "here", "began": 1, "processes": {"baseline": logged, "threads=1": logged}}
+    return [(to_json(line) + "\n").encode() * 2]
+
+
+def mix_files() -> list[bytes]:
+    members = (
+        "members:\n  - {workload: cv/resnet50, weight: 1, preset: small, batch: 4}\n  - domain: nlp\n    weight: 0.5\n"
+    )
+    own = f"name: Mine\nmode: training\nbudget: 10ms\nnotes: |\n  text\n{members}".encode()
+    return [own, *(path.read_bytes() for path in sorted((ROOT / "examples").glob("*.yaml")))]
+
+
+def mix_texts() -> list[bytes]:
+    return [b"recsys:0.5,cv/resnet50:0.25,a/b.json:1e-3"]
+
+
+def settings() -> list[bytes]:
+    return [b"threads=1,onednn=sse41+mkl=compatible,dtype=bfloat16+channels_last,compile=inductor,precision=medium",
+            b"aten=default,mkldnn=off,runtime=onnxruntime,graphs=cuda"]  # fmt: skip

@@ -1,0 +1,95 @@
+"""Temporary files and folders that do not outlive the process that made them, whatever ends it.
+
+Each is locked while its process lives. A process that is killed can remove nothing; but then nobody holds the lock, so
+the next process that makes one knows that it may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+PREFIX = "statsnet-"
+
+_MARK = ".temporary"
+"""The file in each folder that is locked. A folder without it is nobody's temporary one, whatever its name is."""
+
+SETTLED_S = 10.0
+"""Younger ones are let alone: one is made first and locked then."""
+
+_live: set[Path] = set()
+
+
+def live_folders() -> list[Path]:
+    """Temporary folders that this process has now."""
+    return sorted(_live)
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str = PREFIX, within: Path | None = None) -> Iterator[Path]:
+    """A folder that goes with the `with` block: in the system's folder for temporary files, or `within` another.
+
+    What killed processes have left there under this prefix is removed first. Raises OSError as tempfile does.
+    """
+    place = within or Path(tempfile.gettempdir())
+    if within is None:
+        _sweep_once(place, prefix)
+    else:
+        sweep(place, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    _live.add(folder)
+    try:
+        with open(folder / _MARK, "xb") as mark:
+            hold(mark)
+            yield folder
+    finally:
+        _live.discard(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def hold(file: BinaryIO) -> None:
+    """Lock a file until it is closed. Where the file system knows no locks, nothing is ever swept."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def sweep(place: Path, prefix: str) -> None:
+    """Remove the temporary folders of this user there that no process holds any more."""
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and is_left_over(Path(entry.path, _MARK)):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def is_left_over(path: Path) -> bool:
+    """Whether a file that was locked with `hold` is this user's, and its process has ended."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
+            return False
+        if time.time() - about.st_mtime < SETTLED_S:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # it is held
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@functools.cache
+def _sweep_once(place: Path, prefix: str) -> None:
+    sweep(place, prefix)

@@ -1,0 +1,111 @@
+"""Measuring processes in a sandbox of bubblewrap: without a network, and with nothing to write to but temporary files.
+
+What such a process can still do: read what this user can read, use the processor, the memory and the GPU, and hand back
+a result, which is checked. Folders in which other programs of the user keep their sockets are hidden, for whoever may
+speak with a shell's or an agent's socket needs no network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+
+from statsnet.environment import cache_dir
+from statsnet.environment.temporary import live_folders, temporary_folder
+from statsnet.errors import StatsNetError, UsageError, first_line
+
+PROGRAM = "bwrap"
+
+APART = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
+"""Not the control group: limits of a container around it must be seen."""
+
+HIDDEN = ("/tmp", "/var/tmp", "/run")
+"""Empty within. /tmp can be written; what is written there is gone at the end."""
+
+DEVICES = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
+"""Of GPUs of NVIDIA, of any, of AMD."""
+
+_on: ContextVar[bool] = ContextVar("sandbox", default=False)
+
+
+def is_on() -> bool:
+    """Whether processes are started in a sandbox now."""
+    return _on.get()
+
+
+@contextlib.contextmanager
+def sandboxed(on: bool = True) -> Iterator[None]:
+    """Processes started within are in a sandbox, if it is `on`.
+
+    Raises UsageError if this system has none, StatsNetError if it does not let this user make one.
+    """
+    if on:
+        check()
+    token = _on.set(on)
+    try:
+        yield
+    finally:
+        _on.reset(token)
+
+
+def check() -> None:
+    """Start a sandbox once, so that whatever is missing is known before the work."""
+    if shutil.which(PROGRAM) is None:
+        raise UsageError(
+            "there is no sandbox on this machine",
+            cause=f"it is made by bubblewrap, and the program {PROGRAM} was not found",
+            hint="apt install bubblewrap (or dnf, pacman), or use a container without a network in its place",
+        )
+    with temporary_folder() as folder:
+        words = [*_command(folder), sys.executable, "-I", "-S", "-c", "pass"]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+            said, failed = done.stderr, done.returncode != 0
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said, failed = str(error), True
+    if failed:
+        raise StatsNetError(
+            "the sandbox can not be started here",
+            cause=first_line(ValueError(said)),
+            hint="let users make namespaces (sysctl user.max_user_namespaces, on Ubuntu also "
+            "kernel.apparmor_restrict_unprivileged_userns=0), or use a container without a network in its place",
+        )
+
+
+def around(folder: Path) -> list[str]:
+    """Put before a program's command: it runs in a sandbox in which it may write to `folder`. Empty if none is on."""
+    return _command(folder) if is_on() else []
+
+
+def _command(folder: Path) -> list[str]:
+    shown = [Path.cwd(), *map(Path, sys.path), Path(sys.prefix), Path(sys.base_prefix), cache_dir(), *live_folders()]
+    hidden = [path for path in HIDDEN if os.path.isdir(path) and not os.path.islink(path)]
+    devices = sorted(device for pattern in DEVICES for device in glob.glob(pattern))
+    return command(folder, shown=_within(shown, hidden), hidden=hidden, devices=devices)
+
+
+def command(folder: Path, *, shown: Iterable[Path], hidden: Sequence[str], devices: Iterable[str]) -> list[str]:
+    """The words before a program: it sees all files, but none in the `hidden` folders except those `shown`, and may
+    write to `folder`. Later words go before earlier ones where they name the same place."""
+    words = [PROGRAM, *APART, "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for device in devices:
+        words += ["--dev-bind", device, device]
+    for path in hidden:
+        words += ["--tmpfs", path]
+    for place in shown:
+        words += ["--ro-bind", str(place), str(place)]
+    words += ["--bind", str(folder), str(folder), "--setenv", "TMPDIR", "/tmp", "--chdir", os.getcwd()]
+    return [*words, "--"]
+
+
+def _within(places: Iterable[Path], hidden: Sequence[str]) -> list[Path]:
+    """Those that lie in a hidden folder, the outer ones first."""
+    real = {place.resolve() for place in places if place.exists()}
+    return sorted(p for p in real if any(p != Path(h) and p.is_relative_to(h) for h in hidden))

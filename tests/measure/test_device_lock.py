@@ -1,0 +1,180 @@
+"""One program at a time measures on a device: who waits, for whom, and when a lock is free again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from statsnet.measure import device_lock
+from statsnet.measure.device_lock import SWITCH, DeviceLocks, name_of
+from statsnet.measure.patience import PATIENCE
+
+HOLDER = """
+import subprocess, sys
+from statsnet.measure.device_lock import LOCKS
+with LOCKS.command():
+    with LOCKS.measuring_on("cpu"):
+        pass
+    heir = subprocess.Popen(["sleep", "600"], pass_fds=LOCKS.descriptors, stdout=subprocess.DEVNULL)
+    print(heir.pid, flush=True)
+    sys.stdin.read()
+"""
+"""A command that has measured, and is still at work; and a process that it has started."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(SWITCH, str(tmp_path))
+    return tmp_path
+
+
+def holder(folder: Path) -> subprocess.Popen[str]:
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), SWITCH: str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDER], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def begin_to_measure(locks: DeviceLocks) -> tuple[threading.Thread, threading.Event]:
+    """A thread that waits for the CPU's lock, and whether it has got it; returns once it has said that it waits."""
+    waits, measures = threading.Event(), threading.Event()
+
+    def measure() -> None:
+        with locks.measuring_on("cpu"):
+            measures.set()
+
+    locks.tell = lambda text: waits.set() if "another program" in text and "=0" in text else None
+    thread = threading.Thread(target=measure)
+    thread.start()
+    assert waits.wait(60)
+    return thread, measures
+
+
+def test_a_second_command_says_that_it_waits_and_begins_when_the_first_has_ended(folder: Path) -> None:
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        thread, measures = begin_to_measure(DeviceLocks())
+        assert not measures.is_set()
+        first.communicate("")  # it ends as it should: what it has started holds nothing any more
+        assert measures.wait(60)
+        thread.join()
+        os.kill(heir, 9)
+
+
+def test_a_command_on_the_command_line_waits(folder: Path, proxy_folder: Path) -> None:
+    words = ["run", str(proxy_folder), "--processes", "1", "--min-time", "20ms", "--max-time", "100ms"]
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        second = subprocess.Popen(
+            [sys.executable, "-m", "statsnet", *words],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert second.stderr is not None
+        said = next(line for line in second.stderr if "another program" in line)
+        assert said.startswith("statsnet: another program of StatsNet measures on cpu: waiting for its end")
+        assert second.poll() is None
+        first.communicate("")
+        assert second.wait() == 0, second.stderr.read()
+        second.stderr.close()
+        os.kill(heir, 9)
+
+
+def test_the_lock_of_a_killed_command_is_free_when_its_processes_have_ended(folder: Path) -> None:
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        thread, measures = begin_to_measure(DeviceLocks())
+        first.kill()
+        first.wait()
+        assert not measures.is_set(), "a process that it has started may still measure"
+        os.kill(heir, 9)
+        assert measures.wait(60)
+        thread.join()
+
+
+def test_waiting_is_no_time_of_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PATIENCE, "begun_s", 100.0)
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        thread, _ = begin_to_measure(DeviceLocks())
+        first.communicate("")
+        thread.join()
+        os.kill(heir, 9)
+    assert PATIENCE.begun_s > 100.0
+
+
+def test_a_program_holds_it_while_it_measures_and_a_command_until_its_end(folder: Path) -> None:
+    locks = DeviceLocks()
+    with locks.measuring_on("cpu"), locks.measuring_on("cpu"), locks.measuring_on("cuda:1"):
+        assert len(locks.descriptors) == 2
+    assert locks.descriptors == ()
+    with locks.command():
+        with locks.measuring_on("cpu"):
+            pass
+        assert len(locks.descriptors) == 1
+    assert locks.descriptors == ()
+    assert sorted(p.name for p in folder.iterdir()) == ["statsnet-cpu.lock", "statsnet-cuda-1.lock"]
+
+
+def test_what_is_not_measured_on_needs_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = DeviceLocks()
+    with locks.measuring_on("meta"):
+        assert locks.descriptors == ()
+    monkeypatch.setenv(SWITCH, "0")
+    with locks.measuring_on("cpu"):
+        assert locks.descriptors == ()
+
+
+def test_processes_of_one_step_share_a_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with DeviceLocks().measuring_on("cpu"), DeviceLocks().measuring_on("cpu"):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "none"])
+def test_a_file_that_somebody_else_has_put_there(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither followed nor waited for; without a lock, measuring goes on."""
+    path = folder / "statsnet-cpu.lock"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(folder / "elsewhere")
+    else:
+        monkeypatch.setenv(SWITCH, str(folder / "missing"))
+    with DeviceLocks().measuring_on("cpu"):
+        pass
+    assert not (folder / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "name"),
+    [
+        ("cpu", "", "cpu"), ("meta", "", None), ("cuda", "", "cuda-0"), ("cuda:2", "", "cuda-2"),
+        ("cuda:1", "3,5", "cuda-5"), ("cuda", "GPU-8a/../b", "cuda-GPU-8ab"), ("cuda:9", "3", "cuda-9"),
+        ("cuda:x", "", "cuda-0"),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_devices_lock(
+    device: str, visible: str, name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert name_of(device) == name
+
+
+def test_all_users_can_lock_what_one_has_made(folder: Path) -> None:
+    mask = os.umask(0o077)
+    try:
+        with DeviceLocks().measuring_on("cpu"):
+            pass
+    finally:
+        os.umask(mask)
+    assert (folder / "statsnet-cpu.lock").stat().st_mode & 0o777 == 0o644
+    assert device_lock.FOLDER == "/tmp"
