@@ -60,6 +60,7 @@ def profile_workload(
     from statsnet.profiling.costs import cost_of
     from statsnet.profiling.members import profiled_signature, setting_of_profile
     from statsnet.profiling.tasks import ProfileWorkload
+    from statsnet.synthesis.machine_speed import beside_reference
     from statsnet.workloads import get
     from statsnet.workloads.settings import BASELINE
 
@@ -74,7 +75,8 @@ def profile_workload(
         task = replace(task, min_time_s=min_time_s)
     control = Control(setting=BASELINE if setting is None else setting_of_profile(setting, device))
     PATIENCE.restart()
-    signature, notes = profiled_signature(task, counters, control=control, report=report)
+    with beside_reference(task) as task:
+        signature, notes = profiled_signature(task, counters, control=control, report=report)
     warn(notes)
     return coarsen(signature, level, cost_of)
 

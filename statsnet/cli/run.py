@@ -76,6 +76,12 @@ def run(
     for written in (json_path, trace_path):
         json_option.check_no_input(written, [proxy])
     trace.check(trace_path, json_path)
+    if trace_path is not None and sandbox:
+        raise UsageError(
+            "--trace and --sandbox were both given",
+            cause="a recording is written by the process that runs the network, which may write nothing there",
+            hint="leave out one of them",
+        )
     from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting

@@ -84,6 +84,12 @@ def update(
     change.staying(old.spec.mix)  # wrong names are reported before the device is looked at
     if profiles is not None and not Path(profiles).is_dir():
         raise UsageError(f"there is no folder '{profiles}'", hint="give the folder that holds the signatures")
+    if old.spec.simulation is not None:
+        raise UsageError(
+            f"'{proxy}' is a proxy for simulators",
+            cause="it was made without measuring, in seconds",
+            hint="make it anew from the other mix: statsnet synthesize --mix MIX --macs N",
+        )
     before = old.fit()
     device = device or _made_for(old)
     recorded = device.startswith("recorded:")

@@ -29,8 +29,8 @@ from statsnet.evaluation.explained import (
 )
 from statsnet.evaluation.factors import factors, relative_error, suite_noise
 from statsnet.evaluation.run_proxy import common_environment
-from statsnet.evaluation.suite import SuiteMember, replay_notes, suite_of
-from statsnet.measure.control import Control, Job
+from statsnet.evaluation.suite import SuiteMember, replay_notes, require_measured, suite_of
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.profiling.replay_task import Replayed
 from statsnet.profiling.tasks import Profile
@@ -83,7 +83,9 @@ def explain_proxy(folder: str | Path, options: ExplainOptions, *, report: Report
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
     for setting in options.settings:
         _require_operators(setting)
-    with runnable(open_proxy(folder, trust=options.trust)) as proxy:
+    opened = open_proxy(folder, trust=options.trust)
+    require_measured(opened.spec)
+    with runnable(opened) as proxy:
         members = suite_of(proxy.spec, options.profiles)
         for member in members:
             for setting in options.settings:
@@ -116,7 +118,7 @@ def _measured(
     )
     subjects: list[Job[Any]] = [
         *(m.profile_job(spec, options.device, min_time_s=options.min_time_s) for m in members),
-        Job(trace, Control(label="the proxy")),
+        Job(trace, Control(label="the proxy", timeout_s=JOB_LIMIT_S)),
     ]
     jobs = [
         replace(job, control=replace(job.control, setting=setting, label=f"{job.label} ({setting.name})"))

@@ -20,8 +20,8 @@ from statsnet.evaluation.scenarios import (
     environment_of,
     query_job,
 )
-from statsnet.evaluation.suite import SuiteMember, suite_of
-from statsnet.measure.control import Control, Job
+from statsnet.evaluation.suite import SuiteMember, require_measured, suite_of
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.scenario_tasks import Answered, AnswerQueries
 from statsnet.measure.timing_tasks import TimeWorkload
@@ -69,6 +69,7 @@ def validate_scenario(folder: str | Path, options: SuiteScenarioOptions, *, repo
     Raises as `run_scenario` does, and UsageError where no member's model is at hand.
     """
     proxy = open_proxy(folder, trust=options.trust)
+    require_measured(proxy.spec)
     check_inference(proxy.spec.mode)
     check_library()
     if options.qps is not None and options.scenario != "server":
@@ -125,7 +126,10 @@ def suite_job(
     models = tuple(task for task in tasks if isinstance(task, TimeWorkload))
     peak_bytes = sum(member.peak_bytes or 0 for member in members) or None
     task = AnswerQueries(load=load, models=models, shares=query_shares(members))
-    return Job(task, Control(setting=setting, label=f"the suite ({setting.name})", peak_bytes=peak_bytes))
+    return Job(
+        task,
+        Control(setting=setting, label=f"the suite ({setting.name})", peak_bytes=peak_bytes, timeout_s=JOB_LIMIT_S),
+    )
 
 
 def _measured(

@@ -109,6 +109,16 @@ class SuiteMember:
         )
 
 
+def require_measured(spec: ProxySpec) -> None:
+    """Raises UsageError for a proxy for simulators."""
+    if spec.simulation is not None:
+        raise UsageError(
+            f"the proxy of '{spec.title}' is one for simulators",
+            cause="each of its layers runs once, however often it counts, so its time says nothing of the mix's",
+            hint="statsnet export writes its layers with their repeats",
+        )
+
+
 def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteMember]:
     """The members that a proxy's spec pins, in its order.
 

@@ -11,7 +11,7 @@ from typing import Any
 from statsnet.environment import differences, fingerprint
 from statsnet.errors import UsageError
 from statsnet.evaluation.factors import Rounds, measure_fidelity, moved_row
-from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, replay_notes, suite_of, suite_result
+from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, replay_notes, require_measured, suite_of, suite_result
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
@@ -68,12 +68,7 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
     opened = open_proxy(folder, trust=options.trust)
-    if opened.spec.simulation is not None:
-        raise UsageError(
-            f"'{folder}' is a proxy for simulators",
-            cause="each of its layers runs once, however often it counts, so its time says nothing of the mix's",
-            hint="statsnet export writes its layers with their repeats",
-        )
+    require_measured(opened.spec)
     with runnable(opened) as proxy, sandboxed(options.sandbox):
         return _validated(proxy, options, report)
 

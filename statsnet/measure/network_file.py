@@ -12,6 +12,7 @@ from types import ModuleType
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import FileFormatError, first_line
+from statsnet.signatures.canonical import cannot_write
 
 _MODULE = "statsnet_proxy_network"
 
@@ -54,7 +55,10 @@ def digest(source: str) -> str:
 
 @contextlib.contextmanager
 def written(source: str) -> Iterator[str]:
-    """A temporary folder with this network."""
+    """A temporary folder with this network. Raises StatsNetError if it cannot be written."""
     with temporary_folder() as folder:
-        (folder / "network.py").write_text(source, encoding="utf-8")
+        try:
+            (folder / "network.py").write_text(source, encoding="utf-8")
+        except OSError as error:
+            raise cannot_write(folder / "network.py", error) from error
         yield str(folder)

@@ -51,7 +51,8 @@ class LiveBench:
             self.setup.note(f"the machine was disturbed when its speed was measured first: {kept_s / now_s:.1f} times")
         if kept_s is None or kept_s > UNDERCUT * now_s:
             cache.put(key, now_s)
-            kept_s = cache.get(key, float) or now_s  # rounded, as later runs read it
+            put_s = cache.get(key, float)
+            kept_s = now_s if put_s is None or put_s == kept_s else put_s  # rounded, as later runs read it
         return MachineSpeed(reference_network=source, reference_latency_s=kept_s, now_s=now_s)
 
     def drift(self, speed: MachineSpeed) -> float:

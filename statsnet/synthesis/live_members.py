@@ -116,13 +116,19 @@ class LiveMembers:
         """A profile of this member from an earlier mix, in as many steps as its share of this one asks for, or more."""
         enough = [n for n in (FEW_REPEATS, MANY_REPEATS) if n >= _repeats(member)]
         found = (self.setup.cache.get(self._profile_key(member, n, again), Profile) for n in enough)
-        return next((profile for profile in found if profile is not None), None)
+        usable = (p for p in found if p is not None and not self.speed.spoils(p.reference_latency_s))
+        return next(usable, None)
 
     def _measured(self, member: MixMember, stage: str, again: bool) -> Profile:
         key = self._profile_key(member, _repeats(member), again)
         with self.speed.network_folder() as reference:
             task = self._profile_task(member, reference)
-            return self.setup.cache.remember(key, Profile, lambda: self.setup.run(task, stage))
+            return self.setup.cache.remember(
+                key,
+                Profile,
+                lambda: self.setup.run(task, stage),
+                is_usable=lambda kept: not self.speed.spoils(kept.reference_latency_s),
+            )
 
     def _profile_task(self, member: MixMember, reference: str | None) -> ProfileWorkload:
         least_s, most_s = PROFILED_S
@@ -252,7 +258,12 @@ class LiveMembers:
             return setup.run(task, stage)
         timed = {"timed": signature.id, "run": run, "retimed_s": setup.effort.retimed_s}
         key = setup.key(**timed, reference_network=self.speed.reference_id)
-        return setup.cache.remember(key, TimedStep, lambda: setup.run(task, stage))
+        return setup.cache.remember(
+            key,
+            TimedStep,
+            lambda: setup.run(task, stage),
+            is_usable=lambda kept: not self.speed.spoils(median(kept.reference_latency_s)),
+        )
 
     def _model_of(self, signature: Signature) -> Model:
         assert signature.workload is not None

@@ -22,6 +22,7 @@ from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.intervals import paired_ratio, process_median_s
 from statsnet.signatures.timing import Timing
+from statsnet.workloads.building import DTYPES
 
 
 def _conv(channels: int, filters: int, kernel: int, **changes: Any) -> dict[str, Any]:
@@ -112,8 +113,8 @@ class MachineSpeed:
 @contextmanager
 def beside_reference(task: ProfileWorkload) -> Iterator[ProfileWorkload]:
     """The task with a reference network beside it, so that its times can be brought to another speed of the machine.
-    Without one on other devices than CPUs."""
-    if not task.device.startswith("cpu"):
+    Without one on other devices than CPUs, and for a dtype that the task itself refuses."""
+    if not task.device.startswith("cpu") or (task.model.dtype or "float32") not in DTYPES:
         yield task
         return
     with written(reference_network(task.model.mode, task.model.dtype or "float32")) as folder:

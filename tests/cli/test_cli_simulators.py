@@ -38,8 +38,9 @@ def test_the_other_commands_know_it(
     assert "Nothing of it was measured" in capsys.readouterr().out
     monkeypatch.chdir(proxy.parent)
     assert main(["list", "proxies"]) == 0
-    assert main(["validate", str(proxy)]) == 2
-    assert "is a proxy for simulators" in capsys.readouterr().err
+    for measuring in (["validate"], ["explain", "--settings", "threads=1"], ["update"]):
+        assert main([measuring[0], str(proxy), *measuring[1:]]) == 2
+        assert "for simulators" in capsys.readouterr().err
     assert main(["audit", str(proxy)]) == 0
 
 

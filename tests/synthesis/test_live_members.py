@@ -241,6 +241,21 @@ def test_a_customers_times_are_brought_to_the_pace_of_the_others(
     assert [m.latency_s for m in again.values()] == ([factor * before.latency_s] if factor else [])
 
 
+def test_a_profile_of_a_disturbed_machine_is_not_used_later(
+    profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both profiles of it are kept from a time when everything took 2.5 times as long."""
+    foreign = mix_of(moved(profile))
+    play(monkeypatch, benches, answers(profile, slower=2.5))
+    bench.measure_members(foreign, SPEED)
+    tasks = play(monkeypatch, benches, answers(profile))
+    bench.measure_members(foreign, SPEED)
+    assert tasks
+    tasks = play(monkeypatch, benches, answers(profile))
+    bench.measure_members(foreign, SPEED)
+    assert not tasks
+
+
 def replay_of(measurement: Measurement, factor: float) -> Measurement:
     """All operators and what lies between them take `factor` times as long as in the step."""
     parts = [*measurement.cluster_time_s, measurement.framework_time_s]
@@ -283,7 +298,7 @@ def test_one_member_that_fails_does_not_stop_the_others(
     assert sorted(again) == ["m0", "m2"]
 
 
-@pytest.mark.parametrize(("second", "kept", "notes"), [(0.011, 1.0, 0), (0.018, 1.0, 1), (0.03, 2.0, 1)])
+@pytest.mark.parametrize(("second", "kept", "notes"), [(0.011, 1.0, 0), (0.018, 1.0, 1), (0.020, 2.0, 1)])
 def test_a_profile_of_a_disturbed_moment_is_made_once_more(
     second: float, kept: float, notes: int, profile: Signature, bench: LiveBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
