@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.measure.network_file import digest, written
+from statsnet.measure.reference_network import LOOK_S
 from statsnet.measure.timing_tasks import TimedStep
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.proxy.emit import network_source
@@ -113,11 +114,13 @@ class MachineSpeed:
 @contextmanager
 def beside_reference(task: ProfileWorkload) -> Iterator[ProfileWorkload]:
     """The task with a reference network beside it, so that its times can be brought to another speed of the machine.
-    Without one on other devices than CPUs, and for a dtype that the task itself refuses."""
-    if not task.device.startswith("cpu") or (task.model.dtype or "float32") not in DTYPES:
+    Without one on other devices than CPUs, for a dtype that the task itself refuses, and for a profile that is to be
+    had in less time than a look at the machine takes."""
+    dtype = task.model.dtype or "float32"
+    if not task.device.startswith("cpu") or dtype not in DTYPES or task.min_time_s < LOOK_S:
         yield task
         return
-    with written(reference_network(task.model.mode, task.model.dtype or "float32")) as folder:
+    with written(reference_network(task.model.mode, dtype)) as folder:
         yield replace(task, reference_network=folder)
 
 

@@ -40,9 +40,10 @@ def test_a_model_of_ones_own_in_both_modes(cli: Cli, here: Path, model: str) -> 
     assert "much of an architecture can be told" in done.stdout
     assert "building the model" in done.stderr
 
-    done = cli("profile", f"{model}:make", "--mode", "training", "--optimizer", "adam", "--json", *QUICK)
+    done = cli("profile", f"{model}:make", "--mode", "training", "--optimizer", "adam", "--json", "--min-time", "0.1s")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
+    assert data["measurements"][0]["reference"]["latency_s"] > 0
     assert (data["mode"], data["optimizer"]) == ("training", "adam")
     assert {c["phase"] for c in data["counts"]["clusters"]} >= {"forward", "backward", "optimizer"}
     text = json.dumps(data)
@@ -147,8 +148,8 @@ def test_a_limit_on_file_size_leaves_nothing_behind(failing: Callable[..., str],
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
     message = failing("profile", f"{model}:make", "-o", "x.json", *QUICK, code=1, preexec_fn=limit)
-    assert "could not write" in message
-    assert "cause: File too large" in message
+    assert "a measuring process failed" in message
+    assert "cause:" in message
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from statsnet.errors import FileFormatError
-from statsnet.measure.network_file import load_network
+from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.measure.network_file import load_network, written
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,13 @@ def test_what_is_no_network(tmp_path: Path, source: str, message: str) -> None:
         load_network(tmp_path)
     assert message in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_network_that_cannot_be_written_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StatsNetError, match="could not write") as error, written("MODE = 'inference'"):
+        pass
+    assert error.value.hint is not None and "free some space" in error.value.hint
