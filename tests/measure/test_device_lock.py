@@ -6,13 +6,22 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statsnet.measure import device_lock
 from statsnet.measure.device_lock import SWITCH, DeviceLocks, name_of
+from statsnet.measure.loadgen import Load
 from statsnet.measure.patience import PATIENCE
+from statsnet.measure.scenario_tasks import AnswerQueries
+from statsnet.measure.task import Task, UnderNcu
+from statsnet.measure.timing_tasks import Model, TimeNetwork, TimeWorkload
+from statsnet.signatures.scenarios import ScenarioRules
+from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.tasks import MeasureBlocks
 
 HOLDER = """
 import subprocess, sys
@@ -178,3 +187,23 @@ def test_all_users_can_lock_what_one_has_made(folder: Path) -> None:
         os.umask(mask)
     assert (folder / "statsnet-cpu.lock").stat().st_mode & 0o777 == 0o644
     assert device_lock.FOLDER == "/tmp"
+
+
+LOAD = Load(scenario="offline", rules=ScenarioRules(min_time_s=0.001, min_queries=20, percentile=0.9))
+PROXY, MODEL = TimeNetwork(folder="x", device="cuda:1"), TimeWorkload(model=Model(target="x", mode="inference"))
+
+
+@pytest.mark.parametrize(
+    ("task", "device"),
+    [
+        (AnswerQueries(load=LOAD, network=PROXY), "cuda:1"),
+        (AnswerQueries(load=LOAD, models=(replace(MODEL, device="cuda"), MODEL), shares=(0.5, 0.5)), "cuda"),
+        (CaptureNetworkOperators(folder="x", device="cuda"), "cuda"),
+        (CaptureNetworkOperators(folder="x", device="cuda", fake=True), "meta"),
+        (CaptureBlockOperators(blocks=(), mode="inference", dtype="float32", fake=True), "meta"),
+        (UnderNcu(MeasureBlocks(blocks=(), mode="inference", dtype="float32", device="cuda")), "cuda"),
+        (MODEL, "cpu"),
+    ],
+)
+def test_whose_lock_a_task_takes(task: Task[Any], device: str) -> None:
+    assert task.measured_device == device
