@@ -60,7 +60,12 @@ class DeviceLocks:
 
     @contextlib.contextmanager
     def command(self) -> Iterator[None]:
-        """What is taken within is kept until its end, and until that of other commands of this process."""
+        """What is taken within is kept until its end, and until that of other commands of this process.
+
+        Raises UsageError if SWITCH names no folder: a command that measures would otherwise take it for a failed model.
+        """
+        if not _is_off():
+            _folder()
         with self._guard:
             self._commands += 1
         try:
@@ -77,7 +82,7 @@ class DeviceLocks:
         Raises UsageError if SWITCH names no folder.
         """
         name = name_of(device)
-        if name is None or os.environ.get(SWITCH) == "0":
+        if name is None or _is_off():
             yield
             return
         with self._guard:
@@ -140,6 +145,10 @@ def name_of(device: str) -> str | None:
     index = int(number) if number.isdecimal() else 0
     chosen = visible[index] if index < len(visible) else str(index)
     return f"cuda-{re.sub(r'[^A-Za-z0-9-]', '', chosen)[:60]}"
+
+
+def _is_off() -> bool:
+    return os.environ.get(SWITCH) == "0"
 
 
 def _folder() -> Path:

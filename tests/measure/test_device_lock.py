@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import statsnet
+from statsnet.cli.app import main
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.measure import device_lock
@@ -260,12 +261,16 @@ def test_a_rank_alone_makes_no_run(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ["1", "missing/folder"])
-def test_a_folder_that_is_not_there(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_there(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv(SWITCH, name)
     locks = DeviceLocks()
     with pytest.raises(UsageError, match=f"{SWITCH} is '{name}'") as refused, locks.measuring_on("cpu"):
         pass
     assert f"{SWITCH}=0" in refused.value.hint
+    assert main(["run", "my-proxy"]) == 2
+    assert f"{SWITCH} is '{name}'" in capsys.readouterr().err
     monkeypatch.setenv(SWITCH, str(folder))
     with locks.measuring_on("cpu"):
         assert len(locks.descriptors) == 1
