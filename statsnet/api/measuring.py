@@ -1,5 +1,6 @@
 """What measures: workloads profiled, proxies made and run. Each measurement runs in a process of its own, so a
-notebook's own objects are not seen there: a model is named by its file."""
+notebook's own objects are not seen there: a model is named by its file. While another program measures on the device,
+each of them warns and waits for that program's end."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from statsnet.api.reading import FilePath, MixLike, mix_text
 from statsnet.deadline import Deadline
 from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Report, Stages, silent
 from statsnet.signatures.database import MODES
@@ -75,7 +77,7 @@ def profile_workload(
         task = replace(task, min_time_s=min_time_s)
     control = Control(setting=BASELINE if setting is None else setting_of_profile(setting, device))
     PATIENCE.restart()
-    with beside_reference(task) as task:
+    with LOCKS.command(), beside_reference(task) as task:
         signature, notes = profiled_signature(task, counters, control=control, report=report)
     warn(notes)
     return coarsen(signature, level, cost_of)
@@ -129,7 +131,7 @@ def synthesize(
     folder = Path(output)
     check_output(folder)
     PATIENCE.restart()
-    deadline = Deadline.after(within_s)
+    deadline = Deadline.after(within_s, LOCKS.clock)
     notes: list[str] = []
     request = ProxyRequest(
         mix_text=asked.mix, title=asked.name, notes=asked.notes, budget_s=asked.budget_s, compression=asked.compression,
@@ -147,7 +149,8 @@ def synthesize(
         deadline=deadline,
         stages=Stages(report, deadline),
     )
-    write_proxy(make_proxy.synthesize(request, wanted), folder)
+    with LOCKS.command():
+        write_proxy(make_proxy.synthesize(request, wanted), folder)
     warn(notes)
     return load_proxy(folder)
 
@@ -193,4 +196,5 @@ def run(
         ),
     )
     PATIENCE.restart()
-    return run_proxy(folder, wanted, report=report)
+    with LOCKS.command():
+        return run_proxy(folder, wanted, report=report)

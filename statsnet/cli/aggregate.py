@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -33,7 +34,7 @@ def aggregate(members: tuple[str, ...], path: str | None, json_path: str | None)
     output.check_signature_output(path, json_path)
     output.check_file(path)
     requests = parse_members(members, EXAMPLE)
-    files = [Path(r.name).expanduser() for r in requests]
+    files = [Path(os.path.expanduser(r.name)) for r in requests]
     for written in (path, json_path):
         json_option.check_no_input(written, files)
     loaded = zip(requests, map(load_signature, files), strict=True)

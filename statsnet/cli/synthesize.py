@@ -16,6 +16,7 @@ from statsnet.cli import json_option, layers, options, output, simulators
 from statsnet.deadline import Deadline
 from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
@@ -119,7 +120,7 @@ def synthesize(
     """
     from statsnet.synthesis.asked import asked_of, check_recorded
 
-    deadline = Deadline.after(within)
+    deadline = Deadline.after(within, LOCKS.clock)
     searching = trials is not None or time_limit is not None
     _check_together(searching, resume, fresh)
     simulators.check_options(macs)

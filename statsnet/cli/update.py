@@ -11,6 +11,7 @@ from statsnet.cli import json_option, options, output
 from statsnet.deadline import Deadline
 from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
 
@@ -63,7 +64,7 @@ def update(
     """
     from statsnet.signatures.mix_change import MixChange, parse_addition
 
-    deadline = Deadline.after(within)
+    deadline = Deadline.after(within, LOCKS.clock)
     change = MixChange(added=tuple(parse_addition(text) for text in added), removed=removed)
     from statsnet.devices.counted_dtypes import USUAL
     from statsnet.devices.make_proxy import MakeOptions, TargetDevice

@@ -32,7 +32,7 @@ from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
 from statsnet.measure.memory_watch import MemoryWatch
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import Event, Task, class_name, device_of, encode_task, result_type, to_json
+from statsnet.measure.task import Event, Task, class_name, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
 from statsnet.signatures.model import Environment
 
@@ -138,7 +138,7 @@ class MeasuringProcess(Generic[R]):
             "patience": (PATIENCE.begun_s, PATIENCE.spent_s),
         }
         with contextlib.ExitStack() as resources:
-            resources.enter_context(LOCKS.measuring_on(device_of(self._task)))
+            resources.enter_context(LOCKS.measuring_on(self._task.measured_device))
             self._folder = resources.enter_context(temporary_folder())
             (self._folder / "task.json").write_text(to_json(message), encoding="utf-8")
             reading_end, writing_end = os.pipe()

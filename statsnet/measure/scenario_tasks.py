@@ -42,8 +42,17 @@ class AnswerQueries(Task[Answered]):
     models: tuple[TimeWorkload, ...] = ()
     shares: tuple[float, ...] = (1.0,)
 
+    @property
+    def subjects(self) -> Sequence[TimeNetwork | TimeWorkload]:
+        """All on one device."""
+        return self.models if self.network is None else (self.network,)
+
+    @property
+    def measured_device(self) -> str:
+        return self.subjects[0].device
+
     def run(self, context: Context) -> Answered:
-        subjects: Sequence[TimeNetwork | TimeWorkload] = self.models if self.network is None else (self.network,)
+        subjects = self.subjects
         steps = [_finished(subject.step(context), subject.device, context) for subject in subjects]
         limit_s = min(WARM_UP_S, self.load.rules.min_time_s)
         step_s = sum(share * _usual_s(step, limit_s) for share, step in zip(self.shares, steps, strict=True))

@@ -54,6 +54,11 @@ class Task(ABC, Generic[R]):
     def run(self, context: Context) -> R:
         """Do the work, in the process that was started for it."""
 
+    @property
+    def measured_device(self) -> str:
+        """Whose times it takes: what it says, else the CPU. `meta`: it takes none."""
+        return str(getattr(self, "device", "cpu"))
+
 
 class CountableTask(Task[R]):
     """A task whose kernels can be counted under Nsight Compute."""
@@ -69,6 +74,10 @@ class UnderNcu(Task[None]):
 
     task: CountableTask[Any]
 
+    @property
+    def measured_device(self) -> str:
+        return self.task.measured_device
+
     def run(self, context: Context) -> None:
         self.task.launch(context)
 
@@ -83,11 +92,6 @@ def encode_task(task: Task[Any]) -> dict[str, Any]:
 def class_name(task: Task[Any]) -> str:
     """`"module:Class"`, by which a process loads it."""
     return f"{type(task).__module__}:{type(task).__qualname__}"
-
-
-def device_of(task: Task[Any]) -> str:
-    """Where it measures: what it says, else the CPU."""
-    return device_of(task.task) if isinstance(task, UnderNcu) else str(getattr(task, "device", "cpu"))
 
 
 def decode_task(data: dict[str, Any]) -> Task[Any]:

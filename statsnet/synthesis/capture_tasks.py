@@ -44,6 +44,10 @@ class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
     device: str = "cpu"
     fake: bool = False
 
+    @property
+    def measured_device(self) -> str:
+        return "meta" if self.fake else self.device
+
     def run(self, context: Context) -> list[list[CapturedCall]]:
         torch.manual_seed(0)
         device, total = environment.select(self.device), len(self.blocks)
@@ -75,6 +79,10 @@ class CaptureNetworkOperators(Task[CapturedNetwork]):
     folder: str
     device: str = "cpu"
     fake: bool = False
+
+    @property
+    def measured_device(self) -> str:
+        return "meta" if self.fake else self.device
 
     def run(self, context: Context) -> CapturedNetwork:
         device = environment.select(self.device)

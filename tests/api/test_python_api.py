@@ -21,6 +21,7 @@ import statsnet
 from statsnet.devices import make_proxy
 from statsnet.devices.make_proxy import MakeOptions
 from statsnet.errors import DeviceError, FileFormatError, OtherFileError, StatsNetError, UsageError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.reporting import values
 from statsnet.signatures.documents import Result, Subject
 from statsnet.signatures.timing import Timing
@@ -363,6 +364,7 @@ def test_synthesize_asks_for_what_was_given(here: Path, asked: Asked) -> None:
     assert (request.mix_text, request.budget_s, request.compression, request.seed) == ("cv:1,nlp:1", None, None, 3)
     assert (wanted.mode, wanted.device, wanted.effort.name, wanted.counters) == ("training", "cpu", "quick", "auto")
     assert 0 < wanted.deadline.left_s <= 60
+    assert wanted.deadline.clock == LOCKS.clock
     assert not wanted.cache.ignores_older
 
 

@@ -132,3 +132,9 @@ def test_exact_skew_is_found(files: Path, capsys: pytest.CaptureFixture[str]) ->
     write(files / "skew.json", clusters=(dataclasses.replace(GIVEN.clusters[0], skew=exact), *GIVEN.clusters[1:]))
     assert main(["audit", "skew.json"]) == 1
     assert "more than 2 digits" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_home_that_is_not_there(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["aggregate", "~no-such-user/a.json:1", "b.json:1", "-o", "fleet.json"]) in (1, 2)
+    error = capsys.readouterr().err
+    assert "~no-such-user/a.json" in error and "bug" not in error

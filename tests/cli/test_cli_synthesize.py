@@ -16,6 +16,7 @@ from statsnet.cli.synthesize import default_name
 from statsnet.devices import make_proxy
 from statsnet.devices.make_proxy import MakeOptions
 from statsnet.errors import StatsNetError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.signatures.mix import mix_slug
 from statsnet.synthesis.asked import asked_of
 from statsnet.synthesis.problem import ProxyRequest
@@ -179,6 +180,7 @@ def test_effort_and_deadline_reach_synthesis(here: Path, profiles: str, monkeypa
     assert (usual.effort.name, usual.deadline.left_s) == ("normal", math.inf)
     assert other.effort.name == "quick"
     assert 0 < other.deadline.left_s <= 3600
+    assert other.deadline.clock == LOCKS.clock
 
 
 @pytest.mark.parametrize(

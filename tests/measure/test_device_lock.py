@@ -6,13 +6,28 @@ import os
 import subprocess
 import sys
 import threading
+import time
+import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import statsnet
+from statsnet.cli.app import main
+from statsnet.deadline import Deadline
+from statsnet.errors import UsageError
 from statsnet.measure import device_lock
 from statsnet.measure.device_lock import SWITCH, DeviceLocks, name_of
+from statsnet.measure.loadgen import Load
 from statsnet.measure.patience import PATIENCE
+from statsnet.measure.scenario_tasks import AnswerQueries
+from statsnet.measure.task import Task, UnderNcu
+from statsnet.measure.timing_tasks import Model, TimeNetwork, TimeWorkload
+from statsnet.signatures.scenarios import ScenarioRules
+from statsnet.synthesis.capture_tasks import CaptureBlockOperators, CaptureNetworkOperators
+from statsnet.synthesis.tasks import MeasureBlocks
 
 HOLDER = """
 import subprocess, sys
@@ -86,6 +101,38 @@ def test_a_command_on_the_command_line_waits(folder: Path, proxy_folder: Path) -
         os.kill(heir, 9)
 
 
+NOTEBOOK = "import statsnet, sys; statsnet.run(sys.argv[1], processes=1, min_time_s=0.02, max_time_s=0.1)"
+
+
+def test_a_function_of_the_python_api_warns_and_waits(folder: Path, proxy_folder: Path) -> None:
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        second = subprocess.Popen(
+            [sys.executable, "-c", NOTEBOOK, str(proxy_folder)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert second.stderr is not None
+        said = next(line for line in second.stderr if "another program" in line)
+        assert "UserWarning: another program of StatsNet measures on cpu: waiting for its end" in said
+        assert second.poll() is None
+        first.communicate("")
+        assert second.wait() == 0, second.stderr.read()
+        second.stderr.close()
+        os.kill(heir, 9)
+
+
+def test_a_function_of_the_python_api_keeps_the_lock_until_its_end(
+    folder: Path, proxy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+    take = DeviceLocks._take
+    monkeypatch.setattr(DeviceLocks, "_take", lambda *given: taken.append(given[1]) or take(*given))
+    statsnet.run(proxy_folder, processes=2, min_time_s=0.02, max_time_s=0.1)
+    assert taken == ["cpu"]
+    assert device_lock.LOCKS.descriptors == ()
+
+
 def test_the_lock_of_a_killed_command_is_free_when_its_processes_have_ended(folder: Path) -> None:
     with holder(folder) as first:
         assert first.stdout is not None
@@ -111,6 +158,21 @@ def test_waiting_is_no_time_of_the_command(folder: Path, monkeypatch: pytest.Mon
     assert PATIENCE.begun_s > 100.0
 
 
+def test_waiting_is_no_part_of_the_time_that_a_command_was_given(folder: Path) -> None:
+    locks = DeviceLocks()
+    deadline = Deadline.after(1000.0, locks.clock)
+    begin_s = time.monotonic()
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        thread, _ = begin_to_measure(locks)
+        first.communicate("")
+        thread.join()
+        os.kill(heir, 9)
+    assert locks.waited_s > 0
+    assert deadline.left_s == pytest.approx(1000.0 + locks.waited_s - (time.monotonic() - begin_s), abs=0.5)
+
+
 def test_a_program_holds_it_while_it_measures_and_a_command_until_its_end(folder: Path) -> None:
     locks = DeviceLocks()
     with locks.measuring_on("cpu"), locks.measuring_on("cpu"), locks.measuring_on("cuda:1"):
@@ -133,22 +195,95 @@ def test_what_is_not_measured_on_needs_no_lock(folder: Path, monkeypatch: pytest
         assert locks.descriptors == ()
 
 
-def test_processes_of_one_step_share_a_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_several_threads_end_with_the_last(folder: Path) -> None:
+    locks = DeviceLocks()
+    with locks.command():
+        with locks.command(), locks.measuring_on("cpu"):
+            pass
+        assert len(locks.descriptors) == 1
+    assert locks.descriptors == ()
+
+
+def test_a_notebook_is_told_each_time_that_it_waits(folder: Path) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            DeviceLocks().tell("another program measures")
+    assert [str(each.message) for each in warned] == ["another program measures"] * 2
+
+
+def run_of(monkeypatch: pytest.MonkeyPatch, run: str, port: str = "29500") -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", run)
+    monkeypatch.setenv("MASTER_PORT", port)
+
+
+def test_processes_of_one_run_share_a_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_of(monkeypatch, "none")
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        with DeviceLocks().measuring_on("cpu"):
+            pass
+        monkeypatch.delenv("TORCHELASTIC_RUN_ID")
+        thread, measures = begin_to_measure(DeviceLocks())
+        assert not measures.is_set(), "one that is not of the run"
+        first.communicate("")
+        thread.join()
+        os.kill(heir, 9)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the system does not tell who holds a lock")
+@pytest.mark.parametrize(("run", "port"), [("other", "29500"), ("none", "29501")])
+def test_another_run_waits(folder: Path, run: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_of(monkeypatch, "none")
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        run_of(monkeypatch, run, port)
+        thread, measures = begin_to_measure(DeviceLocks())
+        assert not measures.is_set()
+        first.communicate("")
+        assert measures.wait(60)
+        thread.join()
+        os.kill(heir, 9)
+
+
+def test_a_rank_alone_makes_no_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    with DeviceLocks().measuring_on("cpu"), DeviceLocks().measuring_on("cpu"):
+    with holder(folder) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        thread, measures = begin_to_measure(DeviceLocks())
+        assert not measures.is_set()
+        first.communicate("")
+        thread.join()
+        os.kill(heir, 9)
+
+
+@pytest.mark.parametrize("name", ["1", "missing/folder"])
+def test_a_folder_that_is_not_there(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(SWITCH, name)
+    locks = DeviceLocks()
+    with pytest.raises(UsageError, match=f"{SWITCH} is '{name}'") as refused, locks.measuring_on("cpu"):
         pass
+    assert f"{SWITCH}=0" in refused.value.hint
+    assert main(["run", "my-proxy"]) == 2
+    assert f"{SWITCH} is '{name}'" in capsys.readouterr().err
+    monkeypatch.setenv(SWITCH, str(folder))
+    with locks.measuring_on("cpu"):
+        assert len(locks.descriptors) == 1
 
 
-@pytest.mark.parametrize("kind", ["pipe", "link", "none"])
-def test_a_file_that_somebody_else_has_put_there(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_file_that_somebody_else_has_put_there(folder: Path, kind: str) -> None:
     """It is neither followed nor waited for; without a lock, measuring goes on."""
     path = folder / "statsnet-cpu.lock"
     if kind == "pipe":
         os.mkfifo(path)
-    elif kind == "link":
-        path.symlink_to(folder / "elsewhere")
     else:
-        monkeypatch.setenv(SWITCH, str(folder / "missing"))
+        path.symlink_to(folder / "elsewhere")
     with DeviceLocks().measuring_on("cpu"):
         pass
     assert not (folder / "elsewhere").exists()
@@ -178,3 +313,23 @@ def test_all_users_can_lock_what_one_has_made(folder: Path) -> None:
         os.umask(mask)
     assert (folder / "statsnet-cpu.lock").stat().st_mode & 0o777 == 0o644
     assert device_lock.FOLDER == "/tmp"
+
+
+LOAD = Load(scenario="offline", rules=ScenarioRules(min_time_s=0.001, min_queries=20, percentile=0.9))
+PROXY, MODEL = TimeNetwork(folder="x", device="cuda:1"), TimeWorkload(model=Model(target="x", mode="inference"))
+
+
+@pytest.mark.parametrize(
+    ("task", "device"),
+    [
+        (AnswerQueries(load=LOAD, network=PROXY), "cuda:1"),
+        (AnswerQueries(load=LOAD, models=(replace(MODEL, device="cuda"), MODEL), shares=(0.5, 0.5)), "cuda"),
+        (CaptureNetworkOperators(folder="x", device="cuda"), "cuda"),
+        (CaptureNetworkOperators(folder="x", device="cuda", fake=True), "meta"),
+        (CaptureBlockOperators(blocks=(), mode="inference", dtype="float32", fake=True), "meta"),
+        (UnderNcu(MeasureBlocks(blocks=(), mode="inference", dtype="float32", device="cuda")), "cuda"),
+        (MODEL, "cpu"),
+    ],
+)
+def test_whose_lock_a_task_takes(task: Task[Any], device: str) -> None:
+    assert task.measured_device == device
