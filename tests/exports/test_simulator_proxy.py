@@ -153,7 +153,7 @@ def test_without_a_fit_the_layers_are_still_exported() -> None:
 def test_it_is_not_validated(tmp_path: Path) -> None:
     proxy, _ = made()
     write_folder(proxy.spec, proxy.fit, tmp_path / "p")
-    with pytest.raises(UsageError, match="proxy for simulators"):
+    with pytest.raises(UsageError, match="is one for simulators"):
         validate_proxy(tmp_path / "p", ValidateOptions())
 
 
