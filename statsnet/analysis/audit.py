@@ -38,6 +38,8 @@ _REVEALS: tuple[tuple[str, str], ...] = (
      "times and rates"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
     (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
+    (r"simulation\.(layers\[\]\.(unscaled|of_operator|macs_share)|left_out|suite_macs|predictions\[\]\..*_unscaled)",
+     "layers of the mix: operators, sizes and shares of the work"),
     (r"towers|(.*\.)?simulation(\.|$)", "the network, which is derived from the mix"),
 )  # fmt: skip
 

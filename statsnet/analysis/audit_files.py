@@ -16,6 +16,7 @@ from statsnet.analysis.audit import (
     problems_of_texts,
 )
 from statsnet.errors import FileFormatError, OtherFileError, UsageError
+from statsnet.proxy.private_fit import fingerprints_in
 from statsnet.signatures import member_key, packed
 from statsnet.signatures.canonical import read_json
 from statsnet.signatures.gzipped import read_unpacked
@@ -113,17 +114,18 @@ def _audit_proxy(folder: Path) -> list[AuditedFile]:
 
 
 def _changed(folder: Path) -> list[str]:
-    """Files that are not what this version makes of spec.json and fit.json."""
+    """What spec.json and fit.json tell that they should not, and files that are not what they make."""
     if not (folder / "fit.json").is_file():
         return []
     from statsnet.proxy.spec import texts_of  # with torch
 
     try:
-        texts = texts_of(load_spec(folder / "spec.json"), load_fit(folder / "fit.json"))
+        spec, fit = load_spec(folder / "spec.json"), load_fit(folder / "fit.json")
+        texts = texts_of(spec, fit)
     except FileFormatError as error:
         return [str(error.message)]
     found = {name: folder / name for name in texts if (folder / name).is_file()}
-    return [
+    return fingerprints_in(spec, fit) + [
         f"'{name}' is not what spec.json and fit.json make"
         for name, file in found.items()
         if file.stat().st_size != len(text := texts[name].encode()) or file.read_bytes() != text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from statsnet.devices.make_proxy import TargetDevice, counts_in
 from statsnet.environment import fingerprint, slug
 from statsnet.errors import UsageError
 from statsnet.proxy.spec import Proxy
-from statsnet.signatures.database import ProfilesDB, find_signatures
+from statsnet.signatures.database import FoundSignature, ProfilesDB, find_files
 from statsnet.signatures.documents import ProxySpec, SpecMember
-from statsnet.signatures.mix import Mix, MixMember, add_member
+from statsnet.signatures.member_key import key_of, keyed
+from statsnet.signatures.mix import Mix, MixMember, add_member, short_id
 from statsnet.signatures.mix_change import MixChange
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
@@ -37,78 +38,92 @@ def update_proxy(spec: ProxySpec, change: MixChange, device: TargetDevice, budge
 
 
 def changed_mix(spec: ProxySpec, change: MixChange, device: TargetDevice) -> Mix:
-    """The new mix. Members that stay have the signatures that the spec pins.
+    """The new mix. Members that stay have the signatures that the spec pins. A private one that the spec calls by its
+    plain id, as versions before keys did, gets its keyed id, in its name and the title too.
 
     Raises UsageError as `MixChange.staying` and `resolve_mix` do, and for members whose signatures are not found;
-    FileFormatError for a damaged file.
+    FileFormatError for a damaged file; StatsNetError as `key_of` does.
     """
     stay = change.staying(spec.mix)
-    signatures = _signatures([m for m, _ in stay], spec, device)
+    found = _signatures([m for m, _ in stay], spec, device)
+    keyed_ids = [keyed(f.signature.id, key_of(f.path)) if f.signature.is_private else None for f in found]
+    told = _renaming({f.signature.id: keyed_id for f, keyed_id in zip(found, keyed_ids, strict=True) if keyed_id})
     members = [
         MixMember(
-            name=m.name,
+            name=told(m.name),
             weight=weight,
-            signature=signature,
+            signature=f.signature,
             source="database",
             path=Path(),
             environment=fingerprint(device.environment),
-            keyed_id=m.signature if signature.is_private else None,
+            keyed_id=keyed_id,
         )
-        for (m, weight), signature in zip(stay, signatures, strict=True)
+        for (m, weight), f, keyed_id in zip(stay, found, keyed_ids, strict=True)
     ]
     for added in change.added:
         for member in device.mix_of(f"{added.name}:1").members:
             add_member(members, replace(member, weight=added.share * member.weight))
-    title = _title(spec, change, members)
+    title = _title(told(spec.title), {told(m.name) for m in spec.mix}, change, members)
     return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=spec.mode, title=title)
 
 
-def _title(spec: ProxySpec, change: MixChange, members: Sequence[MixMember]) -> str:
-    """What the old one was called, and what has changed; of files it names no path."""
-    old = {m.name for m in spec.mix}
+def _renaming(keyed_ids: Mapping[str, str]) -> Callable[[str], str]:
+    """What puts the digits of keyed ids in place of those of plain ones."""
+    digits = {short_id(plain): short_id(keyed_id) for plain, keyed_id in keyed_ids.items()}
+
+    def told(text: str) -> str:
+        for plain, keyed_digits in digits.items():
+            text = text.replace(plain, keyed_digits)
+        return text
+
+    return told
+
+
+def _title(title: str, old: Set[str], change: MixChange, members: Sequence[MixMember]) -> str:
+    """What the old one was called, and what has changed; of files it names no path. `old` are its members' names."""
     new = [f"{m.name}:{m.weight:.3g}" for m in members if m.name not in old]
     without = [f"without {', '.join(change.removed)}"] if change.removed else []
-    return ", ".join([spec.title, *without, *([f"with {', '.join(new)}"] if new else [])])
+    return ", ".join([title, *without, *([f"with {', '.join(new)}"] if new else [])])
 
 
-def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDevice) -> list[Signature]:
+def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDevice) -> list[FoundSignature]:
     """The signatures that are pinned: of any file in the folder of profiles, else of the database by name.
 
     One that was measured while the proxy was made is in no file. The signature of that name and those sizes stands for
     it: measured here, it is the same workload, and the cache may still hold that measurement.
     """
-    found: dict[str, Signature] = {}
+    found: dict[str, FoundSignature] = {}
     if (profiles := device.options.profiles) is not None:
-        found = find_signatures({m.signature for m in members}, [profiles])
+        found = find_files({m.signature for m in members}, [profiles])
     chosen = [(m, found.get(m.signature) or _named(m, spec, device)) for m in members]
-    if missing := [m for m, signature in chosen if signature is None]:
+    if missing := [m for m, f in chosen if f is None]:
         raise UsageError(
             f"there is no signature of {_listed([m.name for m in missing])}",
             cause=f"no file has the id {missing[0].signature[:19]}..., nor its name and sizes",
             hint=f"--profiles DIR names the folder that holds it (a private one with its key, FILE.key); --remove "
             f"{missing[0].name} leaves it out, and --add FILE:SHARE takes another signature of it",
         )
-    known = {m.signature for m, signature in chosen if signature is not None and signature.id == m.signature}
+    known = {m.signature for m, f in chosen if f is not None and f.signature.id == m.signature}
     if others := [m.name for m, _ in chosen if m.signature not in known | found.keys()]:
         device.options.note(
             f"{_listed(others)}: what was measured when the proxy was made is in no file; a signature of the same name "
             "and sizes takes its place"
         )
-    return [signature for _, signature in chosen if signature is not None]
+    return [f for _, f in chosen if f is not None]
 
 
-def _named(member: SpecMember, spec: ProxySpec, device: TargetDevice) -> Signature | None:
+def _named(member: SpecMember, spec: ProxySpec, device: TargetDevice) -> FoundSignature | None:
     """The pinned signature among those of the member's name, else one of the same sizes; None where there is none. Of
     several, one that was measured in the device's environment is preferred."""
     name, here = member.name.partition("@")[0], slug(device.environment)
     like = None
     for db in _databases(spec, device):
         for entry in sorted(db.find(name, spec.mode), key=lambda e: e.environment != here):
-            signature = entry.load()
-            if signature.id == member.signature:
-                return signature
-            if like is None and _is_like(signature, member, spec):
-                like = signature
+            found = FoundSignature(signature=entry.load(), path=entry.path)
+            if found.signature.id == member.signature:
+                return found
+            if like is None and _is_like(found.signature, member, spec):
+                like = found
     return like
 
 

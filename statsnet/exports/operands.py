@@ -9,15 +9,12 @@ from __future__ import annotations
 from statsnet.profiling.costs.call import OperatorCall
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.parameters import CONVOLUTION, PARAMETERS
 
 _WEIGHTS = {
     "mm": (1,), "bmm": (1,), "mv": (1,), "matmul": (1,), "_int_mm": (1,), "_scaled_mm": (1,), "_scaled_mm_v2": (1,),
-    "linear": (1, 2), "mkldnn_linear": (1, 2), "addmm": (0, 2), "baddbmm": (0, 2), "addmv": (0, 2), "addbmm": (0, 2),
-    "_addmm_activation": (0, 2), "_sparse_addmm": (0, 2), "_sparse_mm": (1,), "_grouped_mm": (1,),
-    "native_batch_norm": (1, 2, 3, 4), "_native_batch_norm_legit_no_training": (1, 2, 3, 4),
-    "cudnn_batch_norm": (1, 2, 3, 4), "native_layer_norm": (2, 3), "native_group_norm": (1, 2), "rms_norm": (2,),
-    "_fused_rms_norm": (2,), "mkldnn_rnn_layer": (1, 2, 3, 4), "lstm_cell": (2, 3, 4, 5), "gru_cell": (2, 3, 4, 5),
-    "convolution_backward": (2,),
+    "baddbmm": (0, 2), "addmv": (0, 2), "addbmm": (0, 2), "_sparse_addmm": (0, 2), "_sparse_mm": (1,),
+    "_grouped_mm": (1,), "convolution_backward": (2,), **PARAMETERS,
 }  # fmt: skip
 """Places of weights, and of parameters added to products, among an operator's arguments."""
 
@@ -43,5 +40,5 @@ def _weight_bytes(cluster: Cluster) -> float:
         return float(sum(t.nbytes for t in call.inputs[2:] if len(t.shape) <= 2))
     places = _WEIGHTS.get(name)
     if places is None:
-        places = (1, 2) if cluster.category == "convolution" and "backward" not in name else ()
+        places = CONVOLUTION if cluster.category == "convolution" and "backward" not in name else ()
     return float(sum(t.nbytes for i in places if (t := call.maybe_tensor(i)) is not None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statsnet.blocks.base import with_tuples
@@ -14,11 +14,13 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.exports.lowering import lowered
 from statsnet.exports.manifest import Layer, Manifest, ManifestMember
 from statsnet.exports.scaled_layers import scaled_layer
+from statsnet.proxy.private_fit import without_fingerprints, without_sizes
 from statsnet.proxy.spec import level_of, pinned, sha256_of, source_of, spec_member
 from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, SpecBlock, SpecTower
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Mode
 from statsnet.signatures.products import Product, Window
+from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.simulation import SimulatedLayer, Simulation, SimulationFit
 
 RUNNABLE = ("float32", "bfloat16", "float16", "float64")
@@ -38,13 +40,17 @@ def simulator_proxy(
     environment: Mapping[str, Any] | None = None,
 ) -> SimulatorProxy:  # fmt: skip
     """From a mix, its distinct layers and the scaled ones that stand for them. `environment` describes the reference
-    device, if it is one that was recorded. The same arguments give the same bytes.
+    device, if it is one that was recorded. The same arguments give the same bytes. Where a member is private,
+    sizes of the mix's layers are told in bins, and figures with few digits.
 
     Raises UsageError for a member whose time on the reference device is not known.
     """
     times = {m.name: m.latency_s for m in whole.members}
     if unknown := [name for name, latency_s in times.items() if not latency_s]:
         raise UsageError(f"the time of '{unknown[0]}' on the reference device is not known", hint="leave it out")
+    level = level_of([m.signature for m in mix.members])
+    if level is not None:
+        scaled = replace(scaled, layers=tuple(map(_without_sizes, scaled.layers)))
     mode: Mode = "training" if mix.mode == "training" else "inference"
     spec = pinned(ProxySpec(
         id="",
@@ -57,14 +63,15 @@ def simulator_proxy(
         reference_environment=environment or {},
         mix=tuple(spec_member(m.name, m.weight, times[m.name] or 0.0, m.signature, m.keyed_id) for m in mix.members),
         towers=tuple(SpecTower(blocks=(_block(layer.products[0]),)) for layer in scaled.layers),
-        level=level_of([m.signature for m in mix.members]),
+        level=level,
         simulation=Simulation(
             unit=scaled.unit,
             reference=scaled.reference,
             layers=tuple(map(_counted, scaled.layers)),
         ),
     ))  # fmt: skip
-    return SimulatorProxy(spec=spec, fit=_fit(spec, whole, scaled))
+    fit = _fit(spec, whole, scaled)
+    return SimulatorProxy(spec=spec, fit=fit if level is None else without_fingerprints(fit))
 
 
 def manifest_of_simulation(spec: ProxySpec, fit: Fit | None) -> Manifest:
@@ -107,6 +114,16 @@ def _block(product: Product) -> SpecBlock:
               "filters": window.out_channels, "kernel": window.kernel, "stride": window.stride,
               "padding": window.padding, "dilation": window.dilation}  # fmt: skip
     return SpecBlock(kind="conv", config=config, optimizer=None)
+
+
+def _without_sizes(layer: Layer) -> Layer:
+    """With what is told of the private layer that it came from, and with predictions for that."""
+    scaling, product = layer.scaling, layer.products[0]
+    assert scaling is not None
+    return scaled_layer(
+        product, without_sizes(scaling.unscaled, product), scaling.of_operator, layer.dtype, index=layer.index,
+        repeats=layer.repeats, macs_share=rounded(scaling.macs_share, PRIVATE_DIGITS),
+    )  # fmt: skip
 
 
 def _counted(layer: Layer) -> SimulatedLayer:

@@ -1,4 +1,4 @@
-"""A fit that tells no more digits of private members than spec.json does.
+"""What a proxy's folder tells of private members: few digits of their rates, and roughly their layers' sizes.
 
 Exact rates are a fingerprint: whoever guesses a model can compute its FLOPs per byte to nine digits and look for them.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from statsnet.signatures.documents import Characteristic, Fit, FitSummary, Uncovered
-from statsnet.signatures.rounding import PRIVATE_DIGITS, in_steps, rounded
+from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, Uncovered
+from statsnet.signatures.products import Product
+from statsnet.signatures.rounding import PRIVATE_DIGITS, binned_size, in_steps, rounded
+from statsnet.signatures.simulation import LeftOut, SimulationFit
 
 OF_THE_PROXY = frozenset(
     {"budget_s", "step_latency_s", "step_latency_error", "coefficient_of_variation", "parameter_count",
@@ -31,7 +33,57 @@ def without_fingerprints(fit: Fit) -> Fit:
     if "launches_per_s_ratio" in figures:
         figures["launches_per_s_ratio"] = _ratio(found["launches_per_s"])
     uncovered = fit.uncovered and tuple(map(_rounded_cover, fit.uncovered))
-    return replace(fit, characteristics=rows, summary=replace(fit.summary, **figures), uncovered=uncovered)
+    simulation = fit.simulation and _rounded_simulation(fit.simulation)
+    summary = replace(fit.summary, **figures)
+    return replace(fit, characteristics=rows, summary=summary, uncovered=uncovered, simulation=simulation)
+
+
+def without_sizes(unscaled: Product, product: Product) -> Product:
+    """The sizes that a private layer had, in bins, before it was scaled to `product`; no bin is smaller than that."""
+    return Product(
+        rows=_bin(unscaled.rows, product.rows),
+        columns=_bin(unscaled.columns, product.columns),
+        depth=_bin(unscaled.depth, product.depth),
+        batch=_bin(unscaled.batch, product.batch),
+    )
+
+
+def fingerprints_in(spec: ProxySpec, fit: Fit) -> list[str]:
+    """Where a folder tells more of private members than this version writes, in words."""
+    if spec.level is None:
+        return []
+    told, found = without_fingerprints(fit), []
+    if (told.characteristics, told.simulation) != (fit.characteristics, fit.simulation):
+        found.append(f"fit.json: figures of private members have more than {PRIVATE_DIGITS} digits")
+    layers = spec.simulation.layers if spec.simulation else ()
+    if any(x.unscaled != without_sizes(x.unscaled, x.unscaled) for x in layers):
+        found.append("simulation.layers[].unscaled: a size of a private member's layer is exact")
+    if any(x.macs_share != rounded(x.macs_share, PRIVATE_DIGITS) for x in layers):
+        found.append(f"simulation.layers[].macs_share: it has more than {PRIVATE_DIGITS} digits")
+    return found
+
+
+def _bin(size: int, least: int) -> int:
+    """Of the bin that a size is in and the two above it, the first that is no smaller than `least`."""
+    bins = (binned_size(size), binned_size(size * 3 // 2), binned_size(size * 2))
+    return next((b for b in bins if b >= least), least)
+
+
+def _rounded_simulation(fit: SimulationFit) -> SimulationFit:
+    """The sums over members, and the layers that are left out, to PRIVATE_DIGITS. The predictions follow from sizes
+    that `without_sizes` gave."""
+    latency_s = fit.suite_latency_s and rounded(fit.suite_latency_s, PRIVATE_DIGITS)
+    macs, left_out = rounded(fit.suite_macs, PRIVATE_DIGITS), tuple(map(_rounded_layer, fit.left_out))
+    return replace(fit, suite_macs=macs, suite_latency_s=latency_s, left_out=left_out)
+
+
+def _rounded_layer(layer: LeftOut) -> LeftOut:
+    return replace(
+        layer,
+        repeats=rounded(layer.repeats, PRIVATE_DIGITS),
+        macs_share=None if layer.macs_share is None else rounded(layer.macs_share, PRIVATE_DIGITS),
+        time_share=None if layer.time_share is None else rounded(layer.time_share, PRIVATE_DIGITS),
+    )
 
 
 def _rounded_cover(cover: Uncovered) -> Uncovered:

@@ -205,7 +205,9 @@ def write_proxy(proxy: Proxy, folder: Path, *, search: Mapping[str, str] | None 
 
 
 def write_folder(spec: ProxySpec, fit: Fit, folder: Path, *, search: Mapping[str, str] | None = None) -> None:
-    """As `write_proxy`, from a spec and its fit."""
+    """As `write_proxy`, from a spec and its fit; without fingerprints of private members, whoever made the fit."""
+    if spec.level is not None:
+        fit = without_fingerprints(fit)
     check_output(folder)
     folder = Path(os.path.realpath(folder))
     with whole_folder(folder) as partial:

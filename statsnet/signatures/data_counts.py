@@ -1,14 +1,14 @@
 """Counts that data decide: how many rows were found, kept or stored. Exact ones are a fingerprint of a batch.
 
 Told as powers of two: what sparse and nested tensors store, sizes that operators such as `nonzero` find in their input,
-and the same sizes where later operators take what was found. A size that stands in the forward pass behind a tensor's
-first axis, too, is a width of the model, and stays where it was not found.
+and the same sizes where later operators take what was found. A size that a parameter has, too, is a width of the model,
+and stays where it was not found. An activation's width is no such evidence: similarities of what was found are as wide.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.coarse import CostOf, with_work
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
+from statsnet.signatures.parameters import parameters_of, tensors_in
 from statsnet.signatures.rounding import SMALL, dense_strides, in_steps
 
 FINDERS = frozenset(
@@ -28,14 +29,14 @@ FINDING_OVERLOADS = frozenset({"aten.where.default", "aten.repeat_interleave.Ten
 
 def with_told_counts(clusters: Sequence[Cluster], cost_of: CostOf) -> tuple[Cluster, ...]:
     """The clusters with such counts as powers of two, and with the work that follows."""
-    widths = set(_widths(clusters))
+    widths = {n for c in clusters for tensor in parameters_of(c) for n in tensor["shape"]}
     spread = {n for c in clusters for n in _found(c)} - widths
     return tuple(_told(cluster, spread | _found(cluster), cost_of) for cluster in clusters)
 
 
 def has_exact_count(cluster: Cluster) -> bool:
     """Whether a count that data decided is no power of two."""
-    tensors = _tensors((*cluster.args, *cluster.outputs))
+    tensors = tensors_in((*cluster.args, *cluster.outputs))
     stored = (tensor.get(name, 0) for tensor in tensors for name in ("sparse", "squares"))
     return any(n != in_steps(n, 2) for n in (*_found(cluster), *stored))
 
@@ -62,6 +63,8 @@ def _told_tensor(tensor: dict[str, Any], sizes: Set[int]) -> dict[str, Any]:
     out = tensor | {"shape": shape}
     if "strides" in tensor and shape != tensor["shape"]:
         out["strides"] = dense_strides(shape, tensor["strides"])
+    if tensor.get("high") in sizes:  # indices of what was found
+        out["high"] = in_steps(tensor["high"], 2)
     if "squares" in tensor:
         wide = math.prod(tensor["shape"][2:]) or 1
         return out | {
@@ -98,24 +101,8 @@ def _index_bytes(tensor: dict[str, Any], told: int) -> int:
 def _found(cluster: Cluster) -> set[int]:
     """Sizes of results that are no size of what was read."""
     base = base_name(cluster.op)
-    masked = base.rstrip("_") == "index" and any(t["dtype"] in ("bool", "uint8") for t in _tensors(cluster.args[1:]))
+    masked = base.rstrip("_") == "index" and any(t["dtype"] in ("bool", "uint8") for t in tensors_in(cluster.args[1:]))
     if not (base in FINDERS or cluster.op in FINDING_OVERLOADS or masked):
         return set()
-    read = {n for tensor in _tensors(cluster.args) for n in tensor["shape"]}
-    return {n for tensor in _tensors(cluster.outputs) for n in tensor["shape"] if n > SMALL} - read
-
-
-def _widths(clusters: Iterable[Cluster]) -> Iterator[int]:
-    """Sizes in the forward pass behind the first axis that is longer than 1."""
-    for cluster in clusters:
-        if cluster.phase == "forward":
-            for tensor in _tensors((*cluster.args, *cluster.outputs)):
-                yield from [n for n in tensor["shape"] if n > 1][1:]
-
-
-def _tensors(arguments: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    for arg in arguments:
-        if is_tensor(arg):
-            yield arg
-        elif isinstance(arg, dict) and "tensors" in arg:
-            yield from (entry for entry in arg["tensors"] if entry is not None)
+    read = {n for tensor in tensors_in(cluster.args) for n in tensor["shape"]}
+    return {n for tensor in tensors_in(cluster.outputs) for n in tensor["shape"] if n > SMALL} - read

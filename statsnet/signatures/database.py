@@ -151,20 +151,33 @@ class CountsDB(ProfilesDB):
         return self.counts
 
 
-def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSignature:
+    """A signature and its file."""
+
+    signature: Signature
+    path: Path
+
+
+def find_files(ids: set[str], folders: Iterable[Path]) -> dict[str, FoundSignature]:
     """Signatures with these ids, or keyed ids, in any file below the folders, packed or not; other files are passed
     over."""
-    signatures: dict[str, Signature] = {}
+    found: dict[str, FoundSignature] = {}
     for folder in folders:
         for path in _files(folder):
-            if len(signatures) == len(ids):
-                return signatures
+            if len(found) == len(ids):
+                return found
             try:
-                for known in (ids & _ids_in(path)) - signatures.keys():
-                    signatures[known] = load_signature(path)
+                for known in (ids & _ids_in(path)) - found.keys():
+                    found[known] = FoundSignature(signature=load_signature(path), path=path)
             except FileFormatError:
                 continue
-    return signatures
+    return found
+
+
+def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signature]:
+    """As `find_files`, without the files."""
+    return {known: found.signature for known, found in find_files(ids, folders).items()}
 
 
 def _ids_in(path: Path) -> set[str]:

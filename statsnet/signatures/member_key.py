@@ -9,7 +9,6 @@ Whoever has signature and key finds the signature that a proxy was made of.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import hmac
 import os
@@ -17,7 +16,7 @@ import re
 import secrets
 from pathlib import Path
 
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, StatsNetError
 
 ENDING = ".key"
 KEY_BYTES = 32
@@ -54,28 +53,52 @@ def key_beside(path: Path) -> bytes | None:
 
 
 def key_of(path: Path) -> bytes:
-    """The key of a signature's file, made and stored beside it if there is none. Where it can not be stored, it lasts
-    as long as this process. Raises FileFormatError as `key_beside` does."""
+    """The key of a signature's file, made and stored beside it if there is none.
+
+    Raises FileFormatError as `key_beside` does, and StatsNetError if the key can not be stored or read: with another
+    key each time, a proxy would have another id each time, and nobody would find its member again.
+    """
     known = key_beside(path)
     if known is not None:
         return known
-    with contextlib.suppress(OSError):
-        _store(secrets.token_bytes(KEY_BYTES), key_file(path))
-    return key_beside(path) or _of_this_process(path.absolute())
+    file = key_file(path)
+    try:
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            _store(secrets.token_bytes(KEY_BYTES), file)
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        raise StatsNetError(
+            f"the key of '{path}' can not be stored as '{file.name}' beside it",
+            cause=(error.strerror or str(error)).lower(),
+            hint="copy the signature (and its key, if it has one) to a folder where you can write, and name the copy",
+        ) from error
+    key = key_beside(path)
+    assert key is not None
+    return key
 
 
 def _store(key: bytes, file: Path) -> None:
-    """A file that only its owner can read, whole or not at all; one that is there stays. Raises OSError."""
+    """A file that only its owner can read; one that is there stays. Raises OSError, FileExistsError for such a one."""
+    text = (key.hex() + "\n").encode("ascii")
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(handle, "w", encoding="ascii") as opened:
-            opened.write(key.hex() + "\n")
-        os.link(temporary, file)  # unlike a rename, it leaves the key of another process that was faster
+        _write_new(text, temporary)
+        os.link(temporary, file)  # whole or not at all; unlike a rename, it leaves the key of a faster process
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems have no links
+        _write_new(text, file)
     finally:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
 
 
-@functools.cache
-def _of_this_process(_: Path) -> bytes:
-    return secrets.token_bytes(KEY_BYTES)
+def _write_new(text: bytes, file: Path) -> None:
+    """Raises OSError, and leaves no part of a file then."""
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(handle, "wb") as opened:
+            opened.write(text)
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise

@@ -327,7 +327,7 @@ def _member_of_file(path: Path, weight: float, mode: str, environment: str | Non
     signature = load_in_mode(path, mode)
     keyed_id = keyed(signature.id, key_of(path)) if signature.is_private else None
     return MixMember(
-        name=signature.name or f"signature-{_short(keyed_id or signature.id)}",
+        name=signature.name or f"signature-{short_id(keyed_id or signature.id)}",
         weight=weight,
         signature=signature,
         source="file",
@@ -344,9 +344,10 @@ def add_member(members: list[MixMember], new: MixMember) -> None:
             members[i] = dataclasses.replace(member, weight=member.weight + new.weight)
             return
     if new.name in (m.name for m in members):
-        new = dataclasses.replace(new, name=f"{new.name}@{_short(new.keyed_id or new.signature.id)}")
+        new = dataclasses.replace(new, name=f"{new.name}@{short_id(new.keyed_id or new.signature.id)}")
     members.append(new)
 
 
-def _short(signature_id: str) -> str:
+def short_id(signature_id: str) -> str:
+    """The digits of an id that stand in names."""
     return signature_id.removeprefix("sha256:")[:8]

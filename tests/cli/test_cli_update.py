@@ -21,6 +21,7 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.folder import open_proxy
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.member_key import key_file, keyed
+from statsnet.signatures.mix import short_id
 from statsnet.signatures.mix_change import Addition, MixChange
 from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.storage import load_spec, save_signature
@@ -142,6 +143,19 @@ def test_the_pinned_signature_is_found_in_any_file(there: Path, measured_there: 
     assert weights == pytest.approx({"cv/tiny": 0.35 + 0.2, "signature-1": 0.35 + 0.1})  # both were there already
     assert {m.signature.id for m in mix.members} == {measured_there.id, NEW.id}
     assert not notes
+
+
+def test_a_private_member_that_an_older_proxy_calls_by_its_plain_id_gets_a_keyed_one(there: Path) -> None:
+    save_signature(there / "db" / "mine" / "x.json", NEW)
+    key_file(there / "db" / "mine" / "x.json").write_text(NEW_KEY.hex())
+    plain_name = f"signature-{short_id(NEW.id)}"
+    for signature_id, name in ((NEW.id, plain_name), (NEW_ID, NEW_NAME)):
+        write_proxy(there / "p", member(name, 1.0, signature_id))
+        spec = replace(load_spec(there / "p" / "spec.json"), title=f"{name}:1")
+        mix = changed_mix(spec, MixChange(), device(there, []))
+        (only,) = mix.members
+        assert (only.keyed_id, only.name, mix.title) == (NEW_ID, NEW_NAME, f"{NEW_NAME}:1")
+        assert only.signature.id == NEW.id
 
 
 @pytest.mark.parametrize(("batch", "is_found"), [(4, True), (8, False)])

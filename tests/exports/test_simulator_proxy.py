@@ -13,6 +13,7 @@ import pytest
 from exporting import addmm, convolution, mix_of, mm, relu, signature, tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from statsnet.analysis.audit_files import audit_path
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.evaluation.validate import ValidateOptions, validate_proxy
 from statsnet.exports.build_manifest import manifest_of_mix
@@ -25,23 +26,29 @@ from statsnet.exports.simulator_proxy import SimulatorProxy, manifest_of_simulat
 from statsnet.exports.subjects import manifest_of_proxy
 from statsnet.measure.network_file import load_network
 from statsnet.proxy.folder import open_proxy
+from statsnet.proxy.private_fit import fingerprints_in
 from statsnet.proxy.spec import rewrite, write_folder
 from statsnet.signatures.mix import Mix
+from statsnet.signatures.model import WorkloadName
+from statsnet.signatures.rounding import binned_size
 from statsnet.signatures.simulation import Reference
+from statsnet.signatures.storage import load_fit, load_spec, save
 
 
-def a_mix(mode: str = "inference") -> Mix:
+def a_mix(mode: str = "inference", *, is_private: bool = False) -> Mix:
     one = signature(
         convolution(tensor(4, 64, 28, 28), tensor(64, 64, 3, 3), padding=1, calls=9), addmm(24, 512, 48), relu(999),
         mode=mode,
     )  # fmt: skip
     line = convolution(tensor(2, 32, 2000), tensor(64, 32, 5), stride=2, calls=9)
     other = signature(mm(8, 256, 96, calls=7), line, mode=mode)
+    if not is_private:
+        one, other = (replace(s, workload=WorkloadName(domain="cv", name=n)) for s, n in ((one, "one"), (other, "b")))
     return replace(mix_of(one=(1.0, one), other=(1.0, other)), mode=mode)
 
 
-def made(mode: str = "inference") -> tuple[SimulatorProxy, Manifest]:
-    mix = a_mix(mode)
+def made(mode: str = "inference", *, is_private: bool = False) -> tuple[SimulatorProxy, Manifest]:
+    mix = a_mix(mode, is_private=is_private)
     whole = manifest_of_mix(mix)
     few = scaled(whole, macs=2_000_000, quantum=16)
     return simulator_proxy(mix, whole, few), few
@@ -146,7 +153,7 @@ def test_without_a_fit_the_layers_are_still_exported() -> None:
 def test_it_is_not_validated(tmp_path: Path) -> None:
     proxy, _ = made()
     write_folder(proxy.spec, proxy.fit, tmp_path / "p")
-    with pytest.raises(UsageError, match="proxy for simulators"):
+    with pytest.raises(UsageError, match="is one for simulators"):
         validate_proxy(tmp_path / "p", ValidateOptions())
 
 
@@ -155,6 +162,51 @@ def test_numbers_of_repeats_have_few_digits() -> None:
     _, few = made()
     assert all(float(f"{x.repeats:.6g}") == x.repeats for x in few.layers)
     assert np.isfinite([x.repeats for x in few.layers]).all()
+
+
+def test_of_private_members_sizes_are_told_in_bins_and_figures_with_three_digits(tmp_path: Path) -> None:
+    proxy, few = made(is_private=True)
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    spec, fit = load_spec(tmp_path / "p" / "spec.json"), load_fit(tmp_path / "p" / "fit.json")
+    assert spec.level == "full" and spec.simulation is not None and fit.simulation is not None
+    exact = {n for x in few.layers if x.scaling for p in (x.scaling.unscaled,) for n in (p.rows, p.columns, p.depth)}
+    told = {n for x in spec.simulation.layers for p in (x.unscaled,) for n in (p.rows, p.columns, p.depth, p.batch)}
+    assert {1996, 160}.issubset(exact) and not {1996, 160} & told
+    assert all(n == binned_size(n) for n in told)
+    figures = [
+        fit.simulation.suite_macs, fit.simulation.suite_latency_s, *(row.target for row in fit.characteristics),
+        *(x.macs_share for x in spec.simulation.layers), *(x.repeats for x in fit.simulation.left_out),
+        *(share for x in fit.simulation.left_out for share in (x.macs_share, x.time_share)),
+    ]  # fmt: skip
+    assert len(figures) == 8 and all(x is None or x == float(f"{x:.3g}") for x in figures)
+    again = manifest_of_proxy(open_proxy(tmp_path / "p"))
+    assert [x.args for x in again.layers] == [x.args for x in few.layers], "the network is the same"
+    predictions = [x.scaling.prediction for x in again.layers if x.scaling]
+    assert [p.utilisation_unscaled for p in predictions] == pytest.approx(
+        [p.utilisation_unscaled for p in fit.simulation.predictions]
+    ), "they tell no more than the sizes do"
+    assert all(cut.factor >= 1 for x in again.layers if x.scaling for cut in x.scaling.cuts)
+
+
+def test_whoever_makes_the_fit_its_figures_are_rounded_and_audited(tmp_path: Path) -> None:
+    private, _ = made(is_private=True)
+    shipped, _ = made()
+    simulation = shipped.fit.simulation
+    assert simulation is not None and simulation.suite_macs != float(f"{simulation.suite_macs:.3g}")
+    exact = replace(private.fit, characteristics=shipped.fit.characteristics, simulation=simulation)
+    write_folder(private.spec, exact, tmp_path / "p")
+    assert [problem for file in audit_path(tmp_path / "p") for problem in file.problems] == []
+    fit = load_fit(tmp_path / "p" / "fit.json")
+    assert fit.simulation is not None and fit.simulation.suite_macs == float(f"{simulation.suite_macs:.3g}")
+
+    save(tmp_path / "p" / "fit.json", exact)
+    problems = [problem for file in audit_path(tmp_path / "p") for problem in file.problems]
+    assert any("more than 3 digits" in problem for problem in problems)
+    assert fingerprints_in(shipped.spec, shipped.fit) == []
+    told = fingerprints_in(replace(shipped.spec, level="coarse"), private.fit)
+    assert [text.partition(":")[0] for text in told] == [
+        "simulation.layers[].unscaled", "simulation.layers[].macs_share",
+    ]  # fmt: skip
 
 
 def test_it_is_made_without_measuring(tmp_path: Path) -> None:

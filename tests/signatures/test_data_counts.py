@@ -86,10 +86,51 @@ def test_it_is_told_roughly_in_later_operators_too() -> None:
 
 
 def test_a_width_stays_even_if_as_many_were_found() -> None:
-    layer = cluster("aten.mm.default", [tensor(4, N), tensor(N, N)], tensor(4, N), category="gemm")
-    rough = told(FOUND, layer)
-    assert rough[1] == layer
+    layer = cluster("aten.addmm.default", [tensor(N), tensor(4, N), tensor(N, N), 1, 1], tensor(4, N), category="gemm")
+    product = cluster("aten.mm.default", [tensor(4, N), tensor(N, 64)], tensor(4, 64), category="gemm")
+    rough = told(FOUND, layer, product)
+    assert rough[1:] == (layer, product)
     assert rough[0].outputs[0]["shape"] == [1024], "but not where it was found"
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        cluster("aten.convolution.default", [tensor(2, 3, 20, 20), tensor(N, 3, 3, 3), None, [1, 1], [0, 0], [1, 1],
+                                             False, [0, 0], 1], tensor(2, N, 18, 18), category="convolution"),
+        cluster("aten.native_layer_norm.default", [tensor(4, N), [N], tensor(N), tensor(N), 0.0], tensor(4, N),
+                category="normalization"),
+        cluster("aten.embedding.default", [tensor(N, 64), tensor(8, high=N, **INTS)], tensor(8, 64),
+                category="embedding"),
+        cluster("aten.lstm.input", [tensor(9, 4, N), {"tensors": [tensor(1, 4, 32), tensor(1, 4, 32)]},
+                                    {"tensors": [tensor(128, N), tensor(128, 32)]}], tensor(9, 4, 32),
+                category="recurrent"),
+        cluster("aten._foreach_add_.List", [{"tensors": [tensor(64, N)]}, {"tensors": [tensor(64, N)]}],
+                phase="optimizer", category="optimizer"),
+    ],
+    ids=lambda layer: layer.op,
+)  # fmt: skip
+def test_a_parameters_size_is_a_width(layer: Cluster) -> None:
+    assert told(FOUND, layer)[1] == layer
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        cluster("aten.mm.default", [tensor(N, 64), tensor(64, N, strides=[1, 64])], tensor(N, N), category="gemm"),
+        cluster("aten.mm.default", [tensor(4, 64), tensor(64, N, strides=[1, 64])], tensor(4, N), category="gemm"),
+        cluster("aten._softmax.default", [tensor(4, N), -1, False], tensor(4, N), category="softmax"),
+        cluster("aten.lstm.input", [tensor(9, N, 64), {"tensors": [tensor(1, N, 32), tensor(1, N, 32)]},
+                                    {"tensors": [tensor(128, 64), tensor(128, 32)]}], tensor(9, N, 32),
+                category="recurrent"),
+        cluster("aten.index.Tensor", [tensor(N, 64), {"tensors": [tensor(4000, high=N, **INTS)]}], tensor(4000, 64)),
+    ],
+    ids=lambda later: str(later.args[0]["shape"]),
+)  # fmt: skip
+def test_what_is_found_is_told_roughly_behind_a_first_axis_too(later: Cluster) -> None:
+    rough = told(FOUND, later)
+    assert str(N) not in str(rough) and "1024" in str(rough[1])
+    assert told(*rough) == rough
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import stat
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.signatures import member_key
 from statsnet.signatures.database import ProfilesDB, find_signatures
 from statsnet.signatures.member_key import KEY_BYTES, key_beside, key_file, key_of, keyed
 from statsnet.signatures.mix import MixMember, resolve_mix, shared_names
@@ -83,21 +86,55 @@ def test_what_is_no_key(own: Path, text: str) -> None:
     assert key_file(own).read_text(encoding="utf-8") == text
 
 
+def no_links(*_: object) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+def test_without_links_a_key_is_stored_all_the_same(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", no_links)
+    key = key_of(own)
+    assert key_beside(own) == key == key_of(own)
+    assert stat.S_IMODE(key_file(own).stat().st_mode) == 0o600
+    assert sorted(p.name for p in own.parent.iterdir()) == [own.name, f"{own.name}.key"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_the_key_of_a_faster_process_stays(own: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
+    looked: list[bytes | None] = []
+
+    def key_that_comes_late(path: Path) -> bytes | None:
+        looked.append(key_beside(path))
+        if len(looked) == 1:
+            key_file(path).write_text("ab" * KEY_BYTES)
+        return looked[-1]
+
+    monkeypatch.setattr(member_key, "key_beside", key_that_comes_late)
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    assert key_of(own).hex() == "ab" * KEY_BYTES
+    assert looked[0] is None
+    assert sorted(p.name for p in own.parent.iterdir()) == [own.name, f"{own.name}.key"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_where_no_key_can_be_stored_it_lasts_as_long_as_the_process(own: Path) -> None:
+def test_a_folder_in_which_nobody_may_write(own: Path) -> None:
     own.parent.chmod(0o500)
     try:
-        assert member_of(own).keyed_id == member_of(own).keyed_id
-        assert not key_file(own).exists()
+        with pytest.raises(StatsNetError, match="can not be stored") as raised:
+            member_of(own)
+        assert "permission denied" in raised.value.cause and "name the copy" in raised.value.hint
     finally:
         own.parent.chmod(0o700)
 
 
-def test_without_a_folder_a_key_lasts_as_long_as_the_process(tmp_path: Path) -> None:
-    """As beside a packed file, whose folder is an archive."""
-    packed = tmp_path / "packed" / "own.json"
-    assert key_of(packed) == key_of(packed) != key_of(packed.with_name("other.json"))
-    assert not packed.parent.exists()
+def test_a_packed_signature_has_no_folder_for_its_key(own: Path) -> None:
+    archive = own.parent / "packed.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        zipped.write(own, own.name)
+    with pytest.raises(StatsNetError, match="can not be stored") as raised:
+        member_of(own.parent / "packed" / own.name)
+    assert "no such file or directory" in raised.value.cause and "name the copy" in raised.value.hint
+    assert not (own.parent / "packed").exists()
 
 
 def test_a_proxy_is_called_by_what_its_folder_may_tell(own: Path) -> None:
