@@ -1,6 +1,6 @@
 """Do proxies follow models that nobody tuned for?
 
-    python benchmarks/unseen.py [--seed SEED] [--mode MODE] [--mixes N] [--floor 20ms] [--others] [--limit 2h]
+    python benchmarks/unseen.py [--seed SEED] [--mode MODE] [--mixes N] [--floor 50ms] [--others] [--limit 2h]
     python benchmarks/unseen.py --kept FILE ...
 
 A seed (default: today's date) draws six workloads that no table knows and three mixes of them, all in one mode: classes

@@ -20,6 +20,7 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.progress import Progress, Report
 from statsnet.proxy.folder import ProxyFolder, open_proxy
 from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import target_of_mix
@@ -100,7 +101,8 @@ def members_of(mix: DrawnMix) -> list[SuiteMember]:
 
     Raises UsageError or FileFormatError as `open_proxy` does.
     """
-    places = {load_signature(mix.signature(m.workload)).id: m.workload for m in mix.members}
+    files = {m.workload: mix.signature(m.workload) for m in mix.members}
+    places = {keyed(load_signature(file).id, key_of(file)): workload for workload, file in files.items()}
     return [
         SuiteMember(
             name=f"workload {places[entry.signature]} of {mix.folder.name}",

@@ -14,6 +14,7 @@ from benchmarks.csv_tables import read, table_text
 from benchmarks.diagnostics.block_size import BlockRow
 from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.diagnostics.statsnet_2018 import Figure
+from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.membership import FleetRow
@@ -35,6 +36,7 @@ ROWS = {
     "profile_references.py": SecondProfile,
     "reidentification.py": TrialRow,
     "synthesis_time.py": SynthesisRow,
+    "unseen.py": UnseenRow,
     "diagnostics/block_size.py": BlockRow,
     "diagnostics/repeatability.py": Difference,
     "diagnostics/statsnet_2018.py": Figure,

@@ -38,6 +38,7 @@ from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model, TimeWorkload
 from statsnet.progress import Progress, silent
 from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.storage import save_signature
 from statsnet.workloads.settings import BASELINE
@@ -155,12 +156,9 @@ def mix(tmp_path: Path) -> DrawnMix:
         save_signature(made.signature(part.workload), signature)
         workload_file(tmp_path, part.workload).write_text("def factory(): ...\n")
     made.network(PROXY).mkdir()
-    # A proxy sorts its members, and knows them by their signatures alone.
-    write_proxy(
-        made.network(PROXY),
-        member("signature-b", 0.75, signatures[1].id),
-        member("signature-a", 0.25, signatures[0].id),
-    )
+    # A proxy sorts its members, and knows them by the keyed ids of their signatures alone.
+    ids = [keyed(s.id, key_of(made.signature(m.workload))) for s, m in zip(signatures, members, strict=True)]
+    write_proxy(made.network(PROXY), member("signature-b", 0.75, ids[1]), member("signature-a", 0.25, ids[0]))
     return made
 
 
