@@ -106,8 +106,8 @@ class Bench(Protocol):
         hand, measurements that replace those of their signatures."""
 
     def retime_members(self, target: Target, names: Collection[str], speed: MachineSpeed) -> dict[str, Measurement]:
-        """The measurements of the named members, scaled to this speed: timed anew where their models are at hand, else
-        by replay (their `source`). Without those that could not be timed."""
+        """The measurements of the named members, at this speed: timed anew where their models are at hand, else scaled
+        if they were profiled beside the reference network. Without those of which neither is so."""
 
     def measure_blocks(
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False

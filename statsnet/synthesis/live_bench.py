@@ -48,7 +48,8 @@ class LiveBench:
         key, cache = self.setup.key(speed_of=digest(source)), self.setup.cache
         now_s, kept_s = self._reference_s(source), cache.get(key, float)
         if kept_s is not None and kept_s > UNDERCUT * now_s:
-            self.setup.note(f"the machine was disturbed when its speed was measured first: {kept_s / now_s:.1f} times")
+            slower = f"the reference network took {kept_s / now_s:.1f} times as long as now"
+            self.setup.note(f"the machine was disturbed when its speed was measured: {slower}, so that is forgotten")
         if kept_s is None or kept_s > UNDERCUT * now_s:
             cache.put(key, now_s)
             put_s = cache.get(key, float)
@@ -81,7 +82,7 @@ class LiveBench:
         known = {
             name: measurement
             for name, measurement in cached.items()
-            if measurement is not None and not speed.spoils(measurement.reference_latency_s)
+            if measurement is not None and speed.has_use_for(measurement)
         }
         processes = self.setup.effort.block_processes
         if missing := [c for c in wanted if c.key not in known]:
@@ -154,7 +155,7 @@ class LiveBench:
             key,
             list[IdleTimes],
             measure,
-            is_usable=lambda kept: not any(speed.spoils(run.reference_latency_s) for run in kept),
+            is_usable=lambda kept: all(map(speed.has_use_for, kept)),
         )
         return {
             name: min(run.idle_s[name] / speed.drift(run.reference_latency_s) for run in runs)
@@ -187,9 +188,7 @@ class LiveBench:
         key = self.setup.key(
             network=digest(source), reference_network=speed.reference_id, run=number, network_s=network_s
         )
-        trace = self.setup.cache.remember(
-            key, NetworkTrace, measure, is_usable=lambda kept: not speed.spoils(kept.reference_latency_s)
-        )
+        trace = self.setup.cache.remember(key, NetworkTrace, measure, is_usable=speed.has_use_for)
         return network_measurement(trace, speed)
 
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:

@@ -116,7 +116,7 @@ class LiveMembers:
         """A profile of this member from an earlier mix, in as many steps as its share of this one asks for, or more."""
         enough = [n for n in (FEW_REPEATS, MANY_REPEATS) if n >= _repeats(member)]
         found = (self.setup.cache.get(self._profile_key(member, n, again), Profile) for n in enough)
-        usable = (p for p in found if p is not None and not self.speed.spoils(p.reference_latency_s))
+        usable = (p for p in found if p is not None and self.speed.has_use_for(p))
         return next(usable, None)
 
     def _measured(self, member: MixMember, stage: str, again: bool) -> Profile:
@@ -127,7 +127,7 @@ class LiveMembers:
                 key,
                 Profile,
                 lambda: self.setup.run(task, stage),
-                is_usable=lambda kept: not self.speed.spoils(kept.reference_latency_s),
+                is_usable=self.speed.has_use_for,
             )
 
     def _profile_task(self, member: MixMember, reference: str | None) -> ProfileWorkload:
@@ -174,7 +174,7 @@ class LiveMembers:
                 key,
                 Replayed,
                 lambda: setup.run(task, stage),
-                is_usable=lambda kept: not self.speed.spoils(kept.reference_latency_s),
+                is_usable=self.speed.has_use_for,
             )
         return self._scaled(replayed.measurement, replayed.reference_latency_s)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import LOOK_S
@@ -66,6 +66,13 @@ SPOILT = 2.0
 work by the same factor."""
 
 
+class BesideReference(Protocol):
+    """A measurement with the reference network's step meanwhile; None where none ran."""
+
+    @property
+    def reference_latency_s(self) -> float | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpeed:
     """The source of the reference network, and how long its step takes at this speed. A device that keeps its speed has
@@ -100,6 +107,10 @@ class MachineSpeed:
         for hours, nothing is measured better a second time."""
         usual_s = max(self.reference_latency_s, self.now_s)
         return not self.is_steady and reference_latency_s is not None and reference_latency_s > SPOILT * usual_s
+
+    def has_use_for(self, kept: BesideReference) -> bool:
+        """Whether a measurement of an earlier command was made on a machine that was not too disturbed."""
+        return not self.spoils(kept.reference_latency_s)
 
     def at_this_speed_s(self, step: TimedStep) -> float:
         """A step's seconds at this speed, from a process in which it took turns with the reference network."""
