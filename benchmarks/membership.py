@@ -23,14 +23,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks import csv_tables, look_alikes
-from benchmarks.console import parser, start
-from benchmarks.reidentification import LIBRARY_BATCH, family_of, wilson
+from benchmarks import csv_tables
+from benchmarks.console import start
+from benchmarks.reidentification import LIBRARY_BATCH, family_of, options_of_attacks, wilson
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.aggregation import sum_of_steps
 from statsnet.signatures.canonical import canonical_json
@@ -59,14 +58,10 @@ class FleetRow:
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, count nothing")
-    options.add_argument("--families", default=",".join(look_alikes.FAMILIES))
-    options.add_argument("--held-out", action="store_true", help="look-alikes that no step was chosen with")
+    options = options_of_attacks(__doc__, "build/membership.csv")
     options.add_argument("--fleets", type=int, default=100, help="for each family (default %(default)s)")
     options.add_argument("--members", type=int, default=5, help="of a fleet (default %(default)s)")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("-o", "--output", type=Path, default=Path("build/membership.csv"))
     chosen = options.parse_args()
     rows = csv_tables.read(chosen.kept, FleetRow) if chosen.kept else _all_fleets(chosen)
     if not chosen.kept:

@@ -52,13 +52,19 @@ class TrialRow:
     twins: int
 
 
-def main() -> None:
-    options = parser(__doc__)
+def options_of_attacks(text: str | None, output: str) -> argparse.ArgumentParser:
+    """The options that attacks on families of look-alikes have in common; `output` is the default table."""
+    options = parser(text)
     options.add_argument("--kept", type=Path, metavar="FILE", help="print this table, count nothing")
-    options.add_argument("--batches", default="8,6,12,16")
     options.add_argument("--families", default=",".join(look_alikes.FAMILIES))
     options.add_argument("--held-out", action="store_true", help="look-alikes that no step was chosen with")
-    options.add_argument("-o", "--output", type=Path, default=Path("build/reidentification.csv"))
+    options.add_argument("-o", "--output", type=Path, default=Path(output))
+    return options
+
+
+def main() -> None:
+    options = options_of_attacks(__doc__, "build/reidentification.csv")
+    options.add_argument("--batches", default="8,6,12,16")
     chosen = options.parse_args()
     rows = csv_tables.read(chosen.kept, TrialRow) if chosen.kept else _all_trials(chosen)
     if not chosen.kept:

@@ -6,12 +6,12 @@ import math
 import warnings
 from collections.abc import Collection, Iterable
 
-from statsnet.errors import UsageError
+from statsnet.errors import UsageError, one_of
 
 
 def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
     if value not in allowed:
-        raise UsageError(f"'{value}' is no value for {name}", hint=f"one of {', '.join(allowed)}")
+        raise UsageError(f"'{value}' is no value for {name}", hint=one_of(value, allowed))
 
 
 def check_positive(**values: float | None) -> None:

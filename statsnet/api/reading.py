@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statsnet.api.checks import check_positive
-from statsnet.errors import UsageError
+from statsnet.errors import UsageError, one_of
 from statsnet.signatures import storage
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.documents import Result
@@ -108,7 +108,9 @@ def compare(
         cause = f"{plural(len(named), 'result')} given"
         raise UsageError("there is nothing to compare", cause=cause, hint="give two or more")
     if unknown := [name for name in prices if name not in named]:
-        raise UsageError(f"there is a price for '{unknown[0]}', which is none of the results")
+        raise UsageError(
+            f"there is a price for '{unknown[0]}', which is none of the results", hint=one_of(unknown[0], named)
+        )
     check_positive(**{f"price of {name}": price for name, price in prices.items()})
     found = [NamedResult(name=name, result=result, price_per_h=prices.get(name)) for name, result in named.items()]
     return standings(found, (baseline,) if isinstance(baseline, str) else tuple(baseline))

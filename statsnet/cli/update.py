@@ -100,8 +100,7 @@ def update(
     path = Path(folder or proxy)
     output.check_folder(path.parent)
     check_output(path)
-    if json_path not in (None, output.STDOUT) and Path(json_path).resolve().is_relative_to(path.resolve()):
-        raise UsageError("--json would write into the proxy's folder", hint=f"name a file that is not in '{path}'")
+    json_option.check_not_within(json_path, path)
     notes: list[str] = []
     with output.progress() as show:
         stages = Stages(show, deadline)

@@ -27,7 +27,7 @@ from statsnet.evaluation.explained import (
     ExplainedSetting,
     explained_blocks,
 )
-from statsnet.evaluation.factors import factors, relative_error, suite_noise
+from statsnet.evaluation.factors import factors, suite_noise
 from statsnet.evaluation.run_proxy import common_environment
 from statsnet.evaluation.suite import SuiteMember, replay_notes, require_measured, suite_of
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
@@ -36,6 +36,7 @@ from statsnet.profiling.replay_task import Replayed
 from statsnet.profiling.tasks import Profile
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
+from statsnet.signatures.intervals import relative_error
 from statsnet.signatures.model import Measurement
 from statsnet.synthesis.tasks import NetworkTrace, TraceNetwork
 from statsnet.workloads.settings import BASELINE, RUNTIME, Setting

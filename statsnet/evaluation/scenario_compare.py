@@ -155,22 +155,23 @@ def scenario_standings(results: Sequence[NamedScenario], baseline: str | None = 
         )
     for each in results:
         _require_alike(chosen, each)
+    theirs = headline(chosen.result)
     return ScenarioStandings(
         scenario=chosen.result.scenario,
         subject=chosen.result.subject,
-        rows=tuple(_standing(each, chosen) for each in results),
+        rows=tuple(_standing(each, chosen, theirs) for each in results),
     )
 
 
 def _require_alike(a: NamedScenario, b: NamedScenario) -> None:
     x, y = a.result, b.result
-    bound_s = [None if r.rules.latency_bound_s is None else format_duration(r.rules.latency_bound_s) for r in (x, y)]
-    same_bound = f"run both with the same bound: --latency-bound {bound_s[0]}".replace(" ms", "ms")
+    bounds = [f"{1e3 * (r.rules.latency_bound_s or 0.0):.9g}ms" for r in (x, y)]
+    same_bound = f"run both with the same bound: --latency-bound {bounds[0]}"
     sides: tuple[tuple[str, object, object, str], ...] = (
         ("scenarios", x.scenario, y.scenario, "run both in the same --scenario"),
         ("subjects", x.subject.id, y.subject.id, "carry the same proxy, unchanged, to every device"),
         ("types", x.subject.type, y.subject.type, "compare runs with runs, and validations with validations"),
-        ("latency bounds", bound_s[0], bound_s[1], same_bound),
+        ("latency bounds", bounds[0], bounds[1], same_bound),
         ("samples per query", x.rules.samples_per_query, y.rules.samples_per_query, "run both again"),
         ("rates", _rate(x), _rate(y), "run both with the same --qps, or both without"),
     )
@@ -189,8 +190,9 @@ def _rate(result: ScenarioResult) -> str:
     return "a search" if is_search(result) else f"{rate_text(result.trials[0].qps or 0.0)} queries/s"
 
 
-def _standing(each: NamedScenario, baseline: NamedScenario) -> ScenarioStanding:
-    mine, theirs = headline(each.result), headline(baseline.result)
+def _standing(each: NamedScenario, baseline: NamedScenario, theirs: Headline | str) -> ScenarioStanding:
+    """`theirs` is what the baseline is known by."""
+    mine = theirs if each is baseline else headline(each.result)
     factor, verdict = None, "baseline"
     if isinstance(mine, str):
         verdict = f"not comparable: {mine}"

@@ -223,7 +223,6 @@ def _at_rates(
     trials: list[Trial] = []
 
     def is_valid(qps: float) -> bool:
-        check_rate(qps, options.min_time_s)
         runs = [
             asking.trial(Load(scenario="server", rules=rules, qps=qps, seed=number), setting)
             for number in range(options.processes)
@@ -241,6 +240,7 @@ def _at_rates(
             cause=f"a result keeps the latency of each, and a file holds about {MOST_IN_SEARCH:,}",
             hint=f"--min-time {option_time(0.9 * options.min_time_s * MOST_IN_SEARCH / expected)}",
         )
+    check_rate(_rounded(BEYOND**MOST_BEYOND / step_s), options.min_time_s)  # the highest that may be tried
     search_rates(1 / step_s, is_valid)
     return rules, trials
 

@@ -54,9 +54,9 @@ def call_of(cluster: Cluster, device: str) -> Callable[[], Any]:
 
 def replay_clusters(clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]) -> Replay:
     """Run a call of each cluster several times, one after another as in a step. On a GPU the caches are flushed before
-    each time. On a CPU that made steps of 10 to 20 ms 1.8 to 1.9 times as long as their models' (without, 1.2 to 1.6),
-    for it takes the operators' code out of the caches, too; steps of 80 ms to 1 s take 0.9 to 1.3 times as long either
-    way.
+    each time. On a CPU they are not: flushing takes the operators' code out of the caches, too, and made steps of 10 to
+    20 ms 1.8 to 1.9 times as long as their models' (without: 1.2 to 1.6). Steps of 80 ms to 1 s take 0.9 to 1.3 times
+    as long either way.
 
     Raises MeasurementError for a call that needs more memory than there is, and if all together take longer than
     `replay_limits.REPLAY_LIMIT_S`. The process ends if an operator takes longer than `OPERATOR_LIMIT_S`.

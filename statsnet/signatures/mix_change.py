@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from statsnet.errors import UsageError
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.documents import SpecMember
-
-NEAR = 3
-"""Most near matches that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +68,6 @@ def _member_named(name: str, mix: Sequence[SpecMember]) -> str:
         return meant[0]
     if meant:
         raise UsageError(f"'{name}' stands for several members", cause=", ".join(meant), hint=f"--remove {meant[0]}")
-    near = difflib.get_close_matches(name, [*names, *(n.rpartition("/")[2] for n in names)], n=NEAR)
-    raise UsageError(
-        f"'{name}' is no member of the proxy's mix",
-        hint=f"did you mean {' or '.join(near)}?" if near else "statsnet show PROXY lists them",
-    )
+    known = [*names, *(n.rpartition("/")[2] for n in names)]
+    hint = did_you_mean(name, known, otherwise="statsnet show PROXY lists them")
+    raise UsageError(f"'{name}' is no member of the proxy's mix", hint=hint)

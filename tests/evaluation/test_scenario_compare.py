@@ -83,7 +83,7 @@ SERVER = scenario_result("server", *at_rates((30, 0.01)), bound_s=0.05)
     [
         (STREAM, SERVER, "other scenarios: single-stream against server"),
         (STREAM, scenario_result("single-stream", *runs(0.01), subject="b"), "other subjects"),
-        (SERVER, scenario_result("server", *at_rates((30, 0.01)), bound_s=0.06), "latency bounds: 50 ms against 60 ms"),
+        (SERVER, scenario_result("server", *at_rates((30, 0.01)), bound_s=0.06), "latency bounds: 50ms against 60ms"),
         (SERVER, scenario_result("server", *at_rates((31, 0.01)), bound_s=0.05), "rates: 30 queries/s against 31"),
         (STREAM, replace(STREAM, rules=replace(STREAM.rules, samples_per_query=8)), "samples per query"),
     ],
