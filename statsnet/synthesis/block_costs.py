@@ -188,17 +188,10 @@ class BlockCosts:
         parts = [self.idle_s.get(name, 0.0) for name in ("block", *sorted(optimizers))]
         return StepLoad(groups=(), framework_s=sum(parts))
 
-    def launch_bound_first(self, towers: Iterable[Tower]) -> list[Tower]:
-        """Towers whose kernels take less time than the host needs to launch them come first, by their share of such
-        time. At the beginning of a step a GPU waits for the host; behind long kernels the host would run ahead, and the
-        time between small ones, which the suite pays, would vanish."""
-
-        def waiting_share(tower: Tower) -> float:
-            waiting_s = sum(self._framework_alone_s(b) for b in tower.blocks)
-            total_s = sum(self._load(b, {}).time_s for b in tower.blocks)
-            return waiting_s / total_s if total_s else 0.0
-
-        return sorted(towers, key=waiting_share, reverse=True)
+    def is_launch_bound(self, block: Placed) -> bool:
+        """Whether a GPU waits for the launches of a block's kernels longer than it runs them."""
+        waiting_s = self._framework_alone_s(block)
+        return waiting_s > self._load(block, {}).time_s - waiting_s
 
     def seen(self) -> list[Placed]:
         """The blocks that were measured in place."""
@@ -256,8 +249,8 @@ class BlockCosts:
         return sum(self._beyond_idle_s(load, name) for load, name in parts)
 
     def _beyond_idle_s(self, load: StepLoad, name: str) -> float:
-        least = LEAST_CALL_S * sum(g.calls for g in load.groups)
-        return max(load.framework_s - self.idle_s[name], least) if name in self.idle_s else load.framework_s
+        least = min(LEAST_CALL_S * sum(g.calls for g in load.groups), load.framework_s)
+        return max(load.framework_s - self.idle_s.get(name, 0.0), least)
 
     def _framework_factor(self) -> float:
         """Framework time in place ÷ alone: the median over all measured networks."""

@@ -10,7 +10,7 @@ import numpy as np
 from statsnet.errors import StatsNetError
 from statsnet.progress import Progress
 from statsnet.proxy.emit import network_source
-from statsnet.proxy.towers import Placed, build_towers, shuffled
+from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
 from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import BlockCosts, Counts
@@ -238,9 +238,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
         raise _too_short(problem.budget_s)
     setup, design, costs = problem.bench.setup, problem.design, choice.costs
     blocks = [(b, choice.counts[b.key]) for b in costs.named(choice.counts)]
-    towers = shuffled(build_towers(blocks, training=setup.mode == "training"), design.order)
-    if setup.device.startswith("cuda"):
-        towers = costs.launch_bound_first(towers)
+    towers = _towers(blocks, costs, problem)
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     measurement = problem.bench.measure_network(source, range(processes), problem.speed)
@@ -250,3 +248,16 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     step = load_of_target(target_of(measurement.signature)).scale_times(trial.latency_s)
     costs = costs.learn_framework(choice.counts, step.framework_s)
     return Knowledge(costs=costs, trials=(*known.trials, trial))
+
+
+def _towers(blocks: Sequence[tuple[Placed, int]], costs: BlockCosts, problem: Problem) -> list[Tower]:
+    """The blocks in towers. On a GPU, launch-bound ones are in towers of their own, which come first: at the beginning
+    of a step a GPU waits for the host; behind long kernels the host would run ahead, and the time between small ones,
+    which the suite pays, would vanish."""
+    setup = problem.bench.setup
+    first = [costs.is_launch_bound(b) for b, _ in blocks] if setup.device.startswith("cuda") else [False] * len(blocks)
+    towers: list[Tower] = []
+    for wanted in (True, False):
+        some = [entry for entry, is_first in zip(blocks, first, strict=True) if is_first == wanted]
+        towers += shuffled(build_towers(some, training=setup.mode == "training"), problem.design.order)
+    return towers

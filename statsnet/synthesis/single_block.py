@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.profiler import record_function
@@ -55,25 +57,38 @@ class SingleBlock:
 
     def _input(self) -> torch.Tensor:
         if self.indices:
-            self.turn += 1
-            return self.indices[self.turn % len(self.indices)]
+            return self._next_indices()
         with torch.no_grad():
             spread(self.x).copy_(spread(self.source))
         return self.x
+
+    def _next_indices(self) -> torch.Tensor:
+        self.turn += 1
+        return self.indices[self.turn % len(self.indices)]
 
     def run(self) -> None:
         self._warm_framework()
         self.module.zero_grad(set_to_none=True)
         x = self._input()
         with record_function("segment:block"):
-            if self.training:
-                self._backward(self.module.forward(x), x)
-            else:
-                with torch.no_grad():
-                    self.module.forward(x)  # as the network runs it
+            self._use(x)
         if self.optimizer is not None:
             with record_function("segment:optimizer"):
                 self.optimizer.step()
+
+    def uses(self) -> dict[str, Callable[[], object]]:
+        """What runs in each segment, after the first `run`, to be run any number of times."""
+        block: dict[str, Callable[[], object]] = {
+            "block": lambda: self._use(self._next_indices() if self.indices else self.x)
+        }
+        return block if self.optimizer is None else {**block, "optimizer": self.optimizer.step}
+
+    def _use(self, x: torch.Tensor) -> None:
+        if self.training:
+            self._backward(self.module.forward(x), x)
+        else:
+            with torch.no_grad():
+                self.module.forward(x)  # as the network runs it
 
     def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
         """As in the middle of a network: the input gets a gradient, but it is not kept."""

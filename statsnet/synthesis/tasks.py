@@ -23,6 +23,7 @@ from statsnet.measure.network_file import load_network
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
+from statsnet.measure.timing import time_once
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
 from statsnet.profiling.gpu_activity import Launch, launches_of
@@ -39,6 +40,7 @@ from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
 from statsnet.synthesis.elsewhere import Elsewhere
+from statsnet.synthesis.launch_waits import wait_per_use_s
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock, single_block
 from statsnet.workloads.settings import convert_module, record, wrap_step
 
@@ -163,7 +165,13 @@ def _measure_one(block: SingleBlock, flush: Callable[[], object], device: str, o
         begin = sum(len(before.operators) for before in parts)
         places |= {i: begin + place for i, place in zip(indices, in_part, strict=True) if place is not None}
         parts.append(part)
-    launches = tuple(first_launches(timeline, len(calls), places)) if device == "cuda" else None
+    if device != "cuda":
+        return BlockMeasurement(block=parts[0], optimizer=parts[1])
+    timed = partial(time_once, device=device, clock=time.perf_counter)
+    for name, use in block.uses().items():
+        i = SEGMENTS.index(name)
+        parts[i] = replace(parts[i], framework_s=wait_per_use_s(use, parts[i].operator_time_s, timed))
+    launches = tuple(first_launches(timeline, len(calls), places))
     return BlockMeasurement(block=parts[0], optimizer=parts[1], launches=launches)
 
 
