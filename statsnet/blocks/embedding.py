@@ -135,7 +135,9 @@ class EmbeddingBagKind(EmbeddingKind):
         return None
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        bags = divided(config["bags"], divisor)
+        """Never more bags than the model gives one call: ONNX has no such operator, so other runtimes loop over the
+        bags, and the time of a loop grows faster than their number."""
+        bags = divided(config["bags"], divisor) if divisor >= 1 else None
         per_bag = config["indices"] // config["bags"]
         return None if bags is None else {**config, "bags": bags, "indices": bags * per_bag}
 

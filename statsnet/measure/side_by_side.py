@@ -42,18 +42,37 @@ def side_by_side(jobs: Sequence[Job[StepOutcome]]) -> list[Outcome]:
     """Run the jobs in new processes that take turns; returns their results, in their order.
 
     Each result has `window_latency_s`, the median of each window; the n-th windows of all belong together. Jobs that
-    cannot be told when to step (a replay), or that do not fit into memory together (by `peak_bytes`), run one after the
-    other and have no windows. Raises what the tasks raise, with the label of the one that failed. If a task that
-    `may_fail` fails, its result is a Failure, and the others go on.
+    cannot be told when to step (a replay), or that do not fit into memory together (by `peak_bytes`, or because one of
+    them runs out of memory beside the others), run one after the other and have no windows. Raises what the tasks
+    raise, with the label of the one that failed. If a task that `may_fail` fails, its result is a Failure, and the
+    others go on.
     """
-    outcomes: Outcomes = {}
-    if len(jobs) == 1 or not all(isinstance(job.task, TimingTask) for job in jobs) or not _fit(jobs):
+    one_by_one = len(jobs) == 1 or not all(isinstance(job.task, TimingTask) for job in jobs) or not _fit(jobs)
+    outcomes = None if one_by_one else _in_turns(jobs)
+    if outcomes is None:
+        outcomes = {}
         for place, job in enumerate(jobs):
             with _tolerate_failure(job, place, outcomes), _named(job):
                 outcomes[place] = run_job(job)
-    else:
-        _take_turns(jobs, outcomes)
     return [outcomes[place] for place in range(len(jobs))]
+
+
+def _in_turns(jobs: Sequence[Job[StepOutcome]]) -> Outcomes | None:
+    """The results of jobs that take turns; None if memory was too short for all at once."""
+    outcomes: Outcomes = {}
+    try:
+        _take_turns(jobs, outcomes)
+    except StatsNetError as error:
+        if _lacked_memory(f"{error.message} {error.cause}"):
+            return None
+        raise
+    failures = [outcome.why for outcome in outcomes.values() if isinstance(outcome, Failure)]
+    return None if any(map(_lacked_memory, failures)) else outcomes
+
+
+def _lacked_memory(why: str) -> bool:
+    """As torch says it of a GPU and of a CPU, and Python."""
+    return any(word in why for word in ("out of memory", "OutOfMemoryError", "can't allocate memory", "MemoryError"))
 
 
 @dataclass(frozen=True, slots=True)

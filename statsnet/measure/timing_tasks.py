@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Protocol
 
 import msgspec
+import torch
 
 from statsnet.environment import describe
 from statsnet.measure.cache_flush import cache_flush
@@ -114,6 +115,8 @@ class TimingTask(Task[TimedStep]):
     ) -> TimedStep:
         """Time the step as its setting, its device and turns with others require, on a CPU by this clock."""
         device, setting = self.device, context.setting
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()  # what building took for a moment, others need: several processes share the GPU
         wrapped = wrap_step(setting, step, device)
         compiled = "compile" in setting.in_process
         if compiled:

@@ -53,6 +53,24 @@ def test_what_may_not_share_the_memory_runs_one_after_the_other() -> None:
     assert all(o.timing.window_latency_s is None for o in outcomes)
 
 
+@pytest.mark.parametrize("may_fail", [False, True])
+def test_those_that_run_out_of_memory_together_run_one_after_the_other(tmp_path: Path, may_fail: bool) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import os, torch\n"
+        "from pathlib import Path\n"
+        "def make():\n"
+        f"    seen = Path({str(tmp_path / 'seen')!r})\n"
+        "    seen.mkdir(exist_ok=True)\n"
+        "    if any(os.path.exists(f'/proc/{process.name}') for process in seen.iterdir()):\n"
+        "        raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 130.00 MiB.')\n"
+        "    (seen / str(os.getpid())).touch()\n"
+        "    return torch.nn.Linear(4, 4), (torch.ones(2, 4),)\n"
+    )
+    outcomes = side_by_side(timing(f"{model}:make", may_fail=may_fail))
+    assert [o.timing.window_latency_s for o in outcomes] == [None] * len(SETTINGS)
+
+
 def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     model = tmp_path / "model.py"
     model.write_text("def make():\n    raise RuntimeError('the weights are gone')\n")
