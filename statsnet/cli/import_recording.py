@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @json_option.command(name="import", short_help="Read a profiler's recording into a signature.")
 @click.argument("trace")
-@click.option("--step", type=click.IntRange(0), metavar="N", help="ProfilerStep's number (default: the busiest step).")
+@click.option(
+    "--step",
+    type=click.IntRange(0),
+    metavar="N",
+    help="ProfilerStep's number (default: the busiest step; of a CPU's, one of middle time).",
+)
 @click.option(
     "--mode",
     type=options.Choice(MODES),

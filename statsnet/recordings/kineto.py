@@ -6,6 +6,7 @@ The recording's events go the way of a live profile's: nested, joined to their k
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -32,6 +33,8 @@ from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
 
 HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)"
+ALIKE = 0.9
+"""Steps with this share of the most operators count as the same step, run again."""
 
 
 def read_kineto(
@@ -75,7 +78,8 @@ def import_recording(
     notes = _notes(recording, device)
     if step is None and len(recording.steps) > 1:
         number = next(n for n, event in recording.steps if event is chosen)
-        notes.insert(0, f"ProfilerStep {number} was read, the busiest of {len(recording.steps)}")
+        why = "the busiest" if any(event.kernels for event in recording.events) else "by its time in the middle"
+        notes.insert(0, f"ProfilerStep {number} was read, {why} of {len(recording.steps)}")
     graphs = [e for e in events.inside if isinstance(e, RecordedEvent) and e.is_graph and e.has_work]
     if capture is not None:
         given, total = give_operators(graphs, capture)
@@ -119,8 +123,9 @@ def import_recording(
 
 
 def choose_step(recording: Recording, name: str, number: int | None) -> RecordedEvent:
-    """The range of the step with this number; by default of the one that launched the most kernel time, or took
-    longest. Raises UsageError if it is not there."""
+    """The range of the step with this number; by default of the one that launched the most kernel time. On a CPU, where
+    the longest step is the most disturbed one, it is the middle one by time of those with the most operators. Raises
+    UsageError if it is not there."""
     steps = [event for n, event in recording.steps if number is None or n == number]
     if number is not None and not steps:
         known = ", ".join(str(n) for n, _ in recording.steps[:20]) or "none"
@@ -129,20 +134,29 @@ def choose_step(recording: Recording, name: str, number: int | None) -> Recorded
         )
     if not steps:
         return whole_of(recording)
-    # Kernel time before each launch: steps may be many, and overlap.
-    launches = sorted(
+    kernel_time = [
         (event.start_ns, sum(k.end_ns - k.start_ns for k in event.kernels if not k.is_copy))
         for event in recording.events
         if event.kernels
-    )
-    starts = [start for start, _ in launches]
-    before = [0, *accumulate(own_ns for _, own_ns in launches)]
+    ]
+    if any(own_ns for _, own_ns in kernel_time):
+        busy_ns = _sums(steps, kernel_time)
+        return max(zip(busy_ns, steps, strict=True), key=lambda pair: (pair[0], _ns(pair[1])))[1]
+    counts = _sums(steps, [(event.start_ns, 1) for event in recording.operators])
+    alike = sorted((s for n, s in zip(counts, steps, strict=True) if n >= ALIKE * max(counts)), key=_ns)
+    return alike[(len(alike) - 1) // 2]
 
-    def rank(step: RecordedEvent) -> tuple[int, int]:
-        spent = before[bisect_left(starts, step.end_ns)] - before[bisect_left(starts, step.start_ns)]
-        return spent, step.end_ns - step.start_ns
 
-    return max(steps, key=rank)
+def _ns(step: RecordedEvent) -> int:
+    return step.end_ns - step.start_ns
+
+
+def _sums(steps: Sequence[RecordedEvent], amounts: Iterable[tuple[int, int]]) -> list[int]:
+    """The sum over each step of amounts at these moments; steps may be many, and overlap."""
+    ordered = sorted(amounts)
+    starts = [start_ns for start_ns, _ in ordered]
+    before = [0, *accumulate(amount for _, amount in ordered)]
+    return [before[bisect_left(starts, s.end_ns)] - before[bisect_left(starts, s.start_ns)] for s in steps]
 
 
 def events_of(recording: Recording, step: RecordedEvent) -> StepEvents:

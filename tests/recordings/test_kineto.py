@@ -45,6 +45,18 @@ def test_the_busiest_step_and_its_operators(recording: Path) -> None:
     assert (signature.mode, signature.dtype, signature.optimizer) == ("training", "float32", "adamw")
 
 
+def test_of_a_cpus_steps_the_middle_one_of_equal_work_is_read(tmp_path: Path) -> None:
+    """The longest one is the most disturbed one; the shortest has only a part of the operators."""
+    events: list[dict[str, Any]] = []
+    for number, (begin, lasts, operators) in enumerate([(0, 900, 2), (1000, 300, 2), (2000, 200, 2), (3000, 50, 1)]):
+        events.append(step(number, begin, lasts))
+        for i in range(operators):
+            events.append(operator("aten::relu", begin + 10 + 20 * i, 10, [[8, 8]], ["float"], [""]))
+    found = read_kineto(write(tmp_path / "trace.json", events))
+    assert found.notes[0] == "ProfilerStep 1 was read, by its time in the middle of 4"
+    assert measurement(found.signature).step_latency_s == (pytest.approx(300 * US),)
+
+
 def test_kernels_belong_to_the_step_that_launched_them(recording: Path) -> None:
     found = read_kineto(recording)
     gpu = measurement(found.signature).gpu
