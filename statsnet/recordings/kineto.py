@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from statsnet.errors import FileFormatError, UsageError
@@ -104,6 +105,8 @@ def import_recording(
             "recording does not tell all that their work depends on"
         )
     trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
+    if device == "cpu" and step is None:
+        trace = _over_equal_steps(trace, recording, chosen, Describer(dtype))
     signature = within_limits(
         lambda: build_signature(
             [trace],
@@ -157,6 +160,26 @@ def _sums(steps: Sequence[RecordedEvent], amounts: Iterable[tuple[int, int]]) ->
     starts = [start_ns for start_ns, _ in ordered]
     before = [0, *accumulate(amount for _, amount in ordered)]
     return [before[bisect_left(starts, s.end_ns)] - before[bisect_left(starts, s.start_ns)] for s in steps]
+
+
+def _over_equal_steps(trace: StepTrace, recording: Recording, chosen: RecordedEvent, describer: Describer) -> StepTrace:
+    """The trace of a CPU's step with the median times of all steps that run the same operators: each of them may have
+    been disturbed somewhere."""
+    traces = [trace]
+    for other in (event for _, event in recording.steps if event is not chosen):
+        events = events_of(recording, other)
+        found = calls_of(events, describer, device="cpu")
+        if [(c.op, c.phase) for c in found.calls] == [(c.op, c.phase) for c in trace.calls]:
+            traces.append(_trace(events, found, "cpu", has_kernels=False))
+    for calls in zip(*(t.calls for t in traces), strict=True):
+        times_s = [c.time_s for c in calls if c.time_s is not None]
+        calls[0].time_s = median(times_s) if times_s else None
+    return replace(
+        trace,
+        step_latency_s=[s for t in traces for s in t.step_latency_s],
+        profiled_latency_s=[s for t in traces for s in t.profiled_latency_s],
+        framework_time_s=median(t.framework_time_s or 0.0 for t in traces),
+    )
 
 
 def events_of(recording: Recording, step: RecordedEvent) -> StepEvents:

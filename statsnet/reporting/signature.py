@@ -28,7 +28,7 @@ PRIVACY_NOTES = {
     "coarse": "level coarse: sizes and counts are rounded; work, times and memory are those of such a step.",
 }
 SHOWN_UNCOVERED = 8
-_HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (one step of a recording)"}
+_HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (from a recording)"}
 _COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "recording": "has known FLOPs and bytes"}
 
 

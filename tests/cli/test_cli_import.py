@@ -21,7 +21,7 @@ def test_a_recording_is_imported_and_shown(tmp_path: Path, capsys: pytest.Captur
     assert main(["import", str(trace), "-o", str(out)]) == 0
     said = capsys.readouterr()
     assert "have no launch in the recording" in said.err
-    assert "NVIDIA H100 80GB HBM3 (one step of a recording)" in said.out
+    assert "NVIDIA H100 80GB HBM3 (from a recording)" in said.out
     signature = load_signature(out)
     assert signature.measurements[0].source == "recording"
     assert main(["show", str(out)]) == 0
