@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, layers, options, output, simulators
+from statsnet.cli import json_option, layers, options, output, search_storage, simulators
 from statsnet.deadline import Deadline
 from statsnet.environment.at_hand import check_counters, require_device
-from statsnet.errors import StatsNetError, UsageError
+from statsnet.errors import UsageError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages
@@ -66,6 +64,17 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Go on with the search that was begun for this folder.")
 @click.option(
+    "--storage",
+    metavar="URL",
+    help=(
+        "Search together with other machines of one kind: a journal on a shared disk (a path), "
+        "postgresql://USER@HOST/DATABASE, or grpc://HOST:PORT (Optuna's proxy)."
+    ),
+)
+@click.option(
+    "--study", metavar="NAME", help="With --storage: the search that this machine joins (default: named by the mix)."
+)
+@click.option(
     "--fresh",
     is_flag=True,
     help="Profile members whose models are at hand, and time blocks, again, not their steps alone.",
@@ -97,6 +106,8 @@ def synthesize(
     effort: str,
     within: float | None,
     resume: bool,
+    storage: str | None,
+    study: str | None,
     fresh: bool,
     device: str,
     dtype: str | None,
@@ -123,6 +134,7 @@ def synthesize(
     deadline = Deadline.after(within, LOCKS.clock)
     searching = trials is not None or time_limit is not None
     _check_together(searching, resume, fresh)
+    search_storage.check_options(storage, study, searching=searching)
     simulators.check_options(macs)
     asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
     mode = asked.mode
@@ -141,18 +153,16 @@ def synthesize(
     if not recorded:
         require_device(device)
     output.check_folder(path.parent)
+    kept = search_storage.checked(storage, path, resume=resume) if searching else None
     from statsnet.devices.make_proxy import MakeOptions, search_proxy
     from statsnet.devices.make_proxy import synthesize as make
     from statsnet.measure.cache import MeasurementCache
     from statsnet.proxy.spec import write_proxy
     from statsnet.proxy.whole_folder import check_output
-    from statsnet.synthesis.journal import check_journal
     from statsnet.synthesis.problem import ProxyRequest
     from statsnet.synthesis.search import SearchLimits
 
     check_output(path)
-    if searching:
-        check_journal(_journal_of(path))
     json_option.check_not_within(json_path, path)
     notes: list[str] = []
     request = ProxyRequest(
@@ -178,11 +188,11 @@ def synthesize(
             deadline=deadline,
             stages=stages,
         )
-        if searching:
-            limits = SearchLimits(trials=trials, time_limit_s=time_limit, resume=resume)
-            with _search_journal(path) as journal:
-                searched = search_proxy(request, wanted, journal=journal, limits=limits)
-            proxy, files = searched.proxy, _search_files(searched.to_dict())
+        if kept is not None:
+            limits = SearchLimits(trials=trials, time_limit_s=time_limit)
+            with search_storage.resumable(kept):
+                searched = search_proxy(request, wanted, storage=kept, limits=limits, study=study)
+            proxy, files = searched.proxy, search_storage.files(searched.to_dict())
         else:
             proxy = make(request, wanted)
     write_proxy(proxy, path, search=files)
@@ -245,32 +255,3 @@ def _inputs(mix: str, mode: str, profiles: str | None, recorded: bool) -> list[P
     if recorded and any(r.selection.dtype is not None for r in requests):  # may be counted in that dtype
         return [path for r in requests if (path := signature_path(r, db.names)) is not None]
     return [member.path for member in resolve_mix(mix, mode, db).members]
-
-
-@contextlib.contextmanager
-def _search_journal(path: Path) -> Iterator[Path]:
-    """The file that keeps what a search has tried. Raises StatsNetError if a library is missing."""
-    if find_spec("matplotlib") is None:
-        raise StatsNetError(
-            "a search draws its designs, and matplotlib is not installed",
-            hint="pip install 'statsnet[pictures]'",
-        )
-    journal = _journal_of(path)
-    try:
-        yield journal
-    except KeyboardInterrupt:
-        if journal.exists():
-            click.echo(f"statsnet: what was tried so far is in '{journal}': --resume goes on with it", err=True)
-        raise
-
-
-def _journal_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.journal")
-
-
-def _search_files(record: dict[str, Any]) -> dict[str, str]:
-    """The texts of search.json and front.svg."""
-    from statsnet.reporting.front import SearchRecord, front_svg
-    from statsnet.signatures.canonical import canonical_json
-
-    return {"search.json": canonical_json(record), "front.svg": front_svg(SearchRecord.of(record))}

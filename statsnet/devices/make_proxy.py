@@ -24,6 +24,7 @@ from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, common_dtype, prepare
 from statsnet.synthesis.search import SearchLimits, SearchResult, search
+from statsnet.synthesis.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish
 
 
@@ -147,7 +148,14 @@ def synthesize(request: ProxyRequest, options: MakeOptions) -> Proxy:
     return finish(prepare_proxy(request, options))
 
 
-def search_proxy(request: ProxyRequest, options: MakeOptions, *, journal: Path, limits: SearchLimits) -> SearchResult:
+def search_proxy(
+    request: ProxyRequest,
+    options: MakeOptions,
+    *,
+    storage: StudyStorage,
+    limits: SearchLimits,
+    study: str | None = None,
+) -> SearchResult:
     """Make a proxy with a search over designs. Raises as `synthesize` and `search` do."""
     mix, bench = open_bench(request.mix_text, options)
-    return search(mix, bench, request, journal=journal, limits=limits)
+    return search(mix, bench, request, storage=storage, limits=limits, study=study)

@@ -7,6 +7,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from statsnet.errors import UsageError
 from statsnet.signatures.canonical import cannot_write
@@ -30,7 +31,9 @@ def check_journal(journal: Path) -> None:
         cause = "it is another file, and would be overwritten" if journal.is_file() else "it is no regular file"
     except OSError as error:
         cause = error.strerror or str(error)
-    raise UsageError(f"'{journal}' is no journal of a search", cause=cause, hint="move it, or choose another -o")
+    raise UsageError(
+        f"'{journal}' is no journal of a search", cause=cause, hint="move it, or choose another place (-o, --storage)"
+    )
 
 
 @contextlib.contextmanager
@@ -46,14 +49,7 @@ def held_journal(journal: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(journal, error) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(
-                f"another search writes into '{journal}'", hint="wait for its end, or choose another folder with -o"
-            ) from error
-        except OSError:  # a file system without locks
-            pass
+        _lock(file, fcntl.LOCK_EX, journal)
         try:
             yield
         finally:
@@ -67,6 +63,70 @@ def ready_journal(journal: Path, *, resume: bool) -> None:
     os.truncate(journal, _whole_lines(journal) if resume else 0)
     if os.path.islink(lock := f"{journal.resolve()}.lock"):
         os.unlink(lock)
+
+
+@contextlib.contextmanager
+def shared_journal(journal: Path) -> Iterator[None]:
+    """Keep searches that want this journal alone from it; others may share it.
+
+    Raises as `check_journal`, UsageError if a search holds it alone or its disk has no locks, StatsNetError if it
+    cannot be written.
+    """
+    check_journal(journal)
+    try:
+        file = open(journal, "ab")  # noqa: SIM115
+    except OSError as error:
+        raise cannot_write(journal, error) from error
+    with file:
+        if not _lock(file, fcntl.LOCK_SH, journal):
+            raise UsageError(
+                f"'{journal}' can not be shared",
+                cause="its disk has no file locks",
+                hint="mount it with file locks, or take a database: --storage postgresql://USER@HOST/DATABASE",
+            )
+        yield
+
+
+class WriterLock:
+    """Keeps the workers that share a journal from writing at the same time. The system takes the lock from a worker
+    that is killed. For Optuna's own locks others would wait half a minute, and then might break each other's.
+
+    Whoever takes it removes the line that a killed worker, or a full disk, left unfinished: the next line would be
+    appended to it, and nobody could read on.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._file: IO[bytes] | None = None
+
+    def acquire(self) -> bool:
+        file = open(f"{self._journal}.writer", "ab")  # noqa: SIM115 - released with the lock
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if (end := _whole_lines(self._journal)) < self._journal.stat().st_size:
+                os.truncate(self._journal, end)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        assert self._file is not None
+        self._file.close()
+
+
+def _lock(file: IO[bytes], kind: int, journal: Path) -> bool:
+    """Whether the file system has locks at all."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UsageError(
+            f"another search writes into '{journal}'", hint="wait for its end, or choose another place (-o, --storage)"
+        ) from error
+    except OSError:  # a file system without locks
+        return False
+    return True
 
 
 def _whole_lines(journal: Path) -> int:

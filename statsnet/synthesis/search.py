@@ -1,40 +1,36 @@
 """A search over designs: it tries and measures what the integer program cannot choose, and makes the best proxy.
 
-Optuna proposes designs, with two objectives: the measured error of the fit, and the step time. A journal keeps all
-tried designs, so that a search can be resumed.
+Optuna proposes designs, with two objectives: the measured error of the fit, and the step time. A storage keeps all
+tried designs, so that a search can be resumed, and so that several machines can work on one (study.py).
 """
 
 from __future__ import annotations
 
-import time
+import math
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
+from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.progress import Progress
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.expected_time import NETWORKS, SEARCH, SOLVING, Pace
-from statsnet.synthesis.journal import held_journal, ready_journal
 from statsnet.synthesis.problem import Design, Problem, ProxyRequest, for_design, prepare
 from statsnet.synthesis.rounds import NextNetwork, build_and_measure
+from statsnet.synthesis.search_identity import SearchIdentity
+from statsnet.synthesis.study import Claim, Heartbeat, Study, Tried
+from statsnet.synthesis.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.trials import Knowledge
 
-SIZES = (0.6, 1.0, 1.6)
-SHARES = (0.5, 0.7, 1.0)
-"""Shares of the budget: a shorter step that fits as well makes a better proxy."""
-
-DISTINCT = (24, 34, 44, 64)
-ORDERS = 6
-SEEDS = 3
 FINAL_ROUNDS = 4
 """Small changes to the best network, once the search is over."""
 
 IN_BUDGET = 1.1
-STUDY = "statsnet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,67 +76,102 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLimits:
-    """When a search ends: after `trials` designs, including the journal's, after `time_limit_s`, or when another design
-    and the rounds after it would take longer than the bench's deadline leaves (at least one is tried). With `resume`,
-    it continues the journal."""
+    """When a search ends: after `trials` designs, of all workers and days, after `time_limit_s` of this one, or when
+    another design and the rounds after it would take longer than the bench's deadline leaves (at least one is
+    tried)."""
 
     trials: int | None = None
     time_limit_s: float | None = None
-    resume: bool = False
 
 
-def search(mix: Mix, bench: Bench, request: ProxyRequest, *, journal: Path, limits: SearchLimits) -> SearchResult:
+def search(
+    mix: Mix,
+    bench: Bench,
+    request: ProxyRequest,
+    *,
+    storage: StudyStorage,
+    limits: SearchLimits,
+    study: str | None = None,
+    heartbeat: Heartbeat = Heartbeat(),  # noqa: B008 - it is frozen
+) -> SearchResult:
     """Try designs, then make the proxy of the best. Members' steps are timed again once for all designs, and once more
-    if the search is resumed on another day: each design is judged by the times of its own day.
+    if the search is resumed on another day: each design is judged by the times of its own day, and of its own machine.
+    `study` names it in a storage that holds several.
 
-    Raises as `prepare` and `held_journal` do, UsageError if nothing limits the search or the journal is another
-    problem's.
+    Raises as `prepare` and the storage do, UsageError if nothing limits the search or the study is another problem's.
     """
     if limits.trials is None and limits.time_limit_s is None:
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
-    with held_journal(journal):
-        return _searched(mix, bench, request, journal, limits)
+    limit = Deadline.after(limits.time_limit_s)
+    identity = SearchIdentity.of(mix, bench.setup, request, DESIGNS)
+    opened = partial(Study, storage, identity, name=study, heartbeat=heartbeat)
+    with storage.held():
+        begun = opened() if storage.goes_on else None  # refused before anything is measured
+        pool = ProblemPool(mix, bench, request)
+        usual = pool.problem(Design(seed=request.seed), 1.0)
+        worker = Worker(begun or opened(), pool, most=limits.trials, limit=limit)
+        worker.work()
+        return worker.result(usual)
 
 
-def _searched(mix: Mix, bench: Bench, request: ProxyRequest, journal: Path, limits: SearchLimits) -> SearchResult:
-    begin, setup = time.monotonic(), bench.setup
-    seed = request.seed
-    usual_design = Design(seed=seed)
-    pool = ProblemPool(mix, bench, request)
-    identity = _identity(pool.problem(usual_design, 1.0), request)
-    ready_journal(journal, resume=limits.resume)
-    study = _study(journal, identity, seed)
-    done = [t for t in study.trials if t.values]
-    if not done:
-        study.enqueue_trial({**asdict(Design()), "share": 1.0}, skip_if_exists=True)
+class Worker:
+    """One of those that work on a study: it tries designs until there are enough, or its time is over."""
 
-    def objective(trial: Any) -> tuple[float, float]:
-        setup.stages.expect({SEARCH: _expected_s(trial.number, limits, begin, pool.trial_s)})
-        setup.report(Progress(stage=f"design {trial.number + 1}"))
-        design, share = _proposed(trial, seed)
-        trial.set_user_attr("budget_s", pool.problem(design, 1.0).budget_s)
-        return pool.try_out(design, share)
+    def __init__(self, study: Study, pool: ProblemPool, *, most: int | None, limit: Deadline) -> None:
+        self._study, self._pool, self._most, self._limit = study, pool, most, limit
 
-    if not done:
-        study.optimize(objective, n_trials=1)
-    left = None if limits.trials is None else limits.trials - max(len(done), 1)
-    left_s = None if limits.time_limit_s is None else limits.time_limit_s - (time.monotonic() - begin)
-    if (left is None or left > 0) and (left_s is None or left_s > 0) and pool.has_time:
-        stop = [lambda study, _: None if pool.has_time else study.stop()]
-        study.optimize(objective, n_trials=left, timeout=left_s, callbacks=stop)
-    setup.stages.expect({SEARCH: 0.0})
-    tried = [_tried(t, seed) for t in study.trials if t.values]
-    fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
-    chosen = min(fitting, key=lambda t: t.error)
-    front = {t.number for t in study.best_trials}
-    return SearchResult(
-        proxy=pool.finish(chosen.design, chosen.share),
-        budget_s=pool.problem(usual_design, 1.0).budget_s,
-        tried=tuple(tried),
-        front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
-        chosen=chosen,
-        usual=next((t for t in tried if t.share == 1.0 and t.design == usual_design), None),
-    )
+    def work(self) -> None:
+        """Ends when as many designs as are asked for are finished, also those that others try."""
+        setup = self._pool.setup
+        while not self._is_over(finished := len(self._study.tried())):
+            if (claim := self._study.claim(self._most)) is not None:
+                self._try(claim)
+            else:
+                setup.report(
+                    Progress(stage=f"waiting for the last designs of others: {finished} of {self._most} are done")
+                )
+                self._study.wait()
+        setup.stages.expect({SEARCH: 0.0})
+
+    def _is_over(self, finished: int) -> bool:
+        if not finished:
+            return False
+        enough = self._most is not None and finished >= self._most
+        return enough or self._limit.passed or not self._pool.has_time
+
+    def _try(self, claim: Claim) -> None:
+        setup = self._pool.setup
+        setup.stages.expect({SEARCH: self._expected_s(claim.position)})
+        setup.report(Progress(stage=f"design {claim.position + 1}"))
+        with self._study.trying(claim):
+            budget_s = self._pool.problem(claim.design, 1.0).budget_s
+            values = self._pool.try_out(claim.design, claim.share)
+        if not self._study.finish(claim, values, budget_s):
+            setup.note(
+                "a design does not count: others heard nothing of this worker for so long that they took it over"
+            )
+
+    def _expected_s(self, position: int) -> float:
+        """Seconds that the search goes on for, by the last design's."""
+        rest_s = math.inf if self._most is None else (self._most - position) * self._pool.trial_s
+        return max(min(rest_s, self._limit.left_s), 0.0)
+
+    def result(self, usual: Problem) -> SearchResult:
+        """The proxy of the best design. `usual` is the problem of the usual one."""
+        tried = [_design_trial(t) for t in self._study.tried()]
+        fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
+        chosen = min(fitting, key=lambda t: t.error)
+        front = self._study.front()
+        if others := len(tried) - self._study.tried_here:
+            self._pool.setup.note(f"{others} of {len(tried)} designs were tried elsewhere or before")
+        return SearchResult(
+            proxy=self._pool.finish(chosen.design, chosen.share),
+            budget_s=usual.budget_s,
+            tried=tuple(tried),
+            front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
+            chosen=chosen,
+            usual=next((t for t in tried if t.share == 1.0 and t.design == usual.design), None),
+        )
 
 
 class ProblemPool:
@@ -148,16 +179,17 @@ class ProblemPool:
     place."""
 
     def __init__(self, mix: Mix, bench: Bench, request: ProxyRequest) -> None:
+        self.setup = bench.setup
         self._mix, self._bench, self._request = mix, bench, request
         self._problems: dict[float, Problem] = {}
         self._known: dict[float, Knowledge] = {}
-        self.trial_s = sum(Pace().ahead(1, bench.setup.effort).values())
+        self.trial_s = sum(Pace().ahead(1, self.setup.effort).values())
         """Seconds that the last design took; an estimate before there was one."""
 
     @property
     def has_time(self) -> bool:
         """Whether another design, and a round and the confirmation after it, would end before the deadline."""
-        return self._bench.setup.deadline.leaves(2 * self.trial_s)
+        return self.setup.deadline.leaves(2 * self.trial_s)
 
     def problem(self, design: Design, share: float) -> Problem:
         if design.size not in self._problems:
@@ -173,7 +205,7 @@ class ProblemPool:
     def try_out(self, design: Design, share: float) -> tuple[float, float]:
         """Error and step time of a design's network. The first design of a size takes two networks, because nothing is
         known of blocks in place before."""
-        setup = self._bench.setup
+        setup = self.setup
         begin_s = setup.stages.clock()
         problem = self.problem(design, share)
         known = self._known.get(design.size)
@@ -192,72 +224,19 @@ class ProblemPool:
     def finish(self, design: Design, share: float) -> Proxy:
         """The proxy, starting from all tried networks of the design's size."""
         problem, known = self.problem(design, share), self._known.get(design.size)
-        effort = self._bench.setup.effort
+        effort = self.setup.effort
         if known is None:
             return finish(problem)
         return finish(problem, effort=replace(effort, rounds=min(FINAL_ROUNDS, effort.rounds)), known=known)
 
 
-def _study(journal: Path, identity: str, seed: int) -> Any:
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        study_name=STUDY,
-        directions=["minimize", "minimize"],
-        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=6, multivariate=True),
-        storage=JournalStorage(JournalFileBackend(str(journal.resolve()))),
-        load_if_exists=True,
-    )
-    if study.user_attrs.setdefault("problem", identity) != identity:
-        raise UsageError(
-            f"'{journal}' is the journal of another search",
-            cause="its mix, mode, budget or machine is another",
-            hint="leave out --resume, or choose another folder",
-        )
-    study.set_user_attr("problem", identity)
-    return study
-
-
-def _identity(problem: Problem, request: ProxyRequest) -> str:
-    setup = problem.bench.setup
-    return setup.cache.key(
-        members=[(m.signature.id, m.weight) for m in problem.target.members],
-        mode=setup.mode,
-        wanted=[request.budget_s, request.compression],
-        environment=setup.environment,
-    )
-
-
-def _proposed(trial: Any, seed: int) -> tuple[Design, float]:
-    design = Design(
-        size=trial.suggest_categorical("size", SIZES),
-        max_distinct=trial.suggest_categorical("max_distinct", DISTINCT),
-        order=trial.suggest_int("order", 0, ORDERS - 1),
-        seed=seed + trial.suggest_int("seed", 0, SEEDS - 1),
-    )
-    return design, trial.suggest_categorical("share", SHARES)
-
-
-def _expected_s(number: int, limits: SearchLimits, begin: float, trial_s: float) -> float:
-    """Seconds that the search goes on for, by the last design's."""
-    left_s = [(limits.trials - number) * trial_s] if limits.trials else []
-    left_s += [limits.time_limit_s - (time.monotonic() - begin)] if limits.time_limit_s else []
-    return max(min(left_s), 0.0)
-
-
-def _tried(trial: Any, seed: int) -> DesignTrial:
-    values = dict(trial.params)
-    share = values.pop("share")
-    values["seed"] += seed
-    error, step_latency_s = trial.values
+def _design_trial(tried: Tried) -> DesignTrial:
+    error, step_latency_s = tried.values
     return DesignTrial(
-        number=trial.number,
-        design=Design(**values),
-        share=share,
+        number=tried.number,
+        design=tried.design,
+        share=tried.share,
         error=error,
         step_latency_s=step_latency_s,
-        budget_s=trial.user_attrs["budget_s"],
+        budget_s=tried.budget_s,
     )

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, mix_of, small_problem, small_signature
+from search_workshop import REPLACED, Workshop
+from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, mix_of, small_signature
 
 from statsnet.errors import UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis import search as searching
-from statsnet.synthesis.problem import Design, Problem, ProxyRequest
-from statsnet.synthesis.rounds import build_and_measure
+from statsnet.synthesis.problem import Design, ProxyRequest
 from statsnet.synthesis.search import SearchLimits, SearchResult, search
-from statsnet.synthesis.trials import Knowledge
+from statsnet.synthesis.study_storage import OwnJournal
 
 pytest.importorskip("optuna")
-
-
-class Workshop:
-    """Problems on the simulated machine, and what is done with them."""
-
-    def __init__(self) -> None:
-        self.attempts = 0
-        self.made: list[tuple[Problem, int]] = []
-        self.weight = 1.0
-        self.slowness = 1.0
-        self.prepared: list[Design] = []
-        self.fails_at: int | None = None
-
-    def prepare(self, _mix: Mix, bench: Any, request: ProxyRequest, design: Design) -> Problem:
-        self.prepared.append(design)
-        problem = small_problem(bench, design)
-        members = tuple(replace(m, weight=self.weight) for m in problem.target.members)
-        target = replace(problem.target, members=members)
-        return replace(problem, target=target, budget_s=self.slowness * problem.budget_s)
-
-    def for_design(self, problem: Problem, design: Design) -> Problem:
-        """As if blocks of other sizes had been measured."""
-        return replace(problem, design=design, costs=small_problem(problem.bench, design).costs)
-
-    def build_and_measure(self, *args: Any, **more: Any) -> Knowledge:
-        if self.attempts == self.fails_at:
-            raise KeyboardInterrupt
-        self.attempts += 1
-        return build_and_measure(*args, **more)
-
-    def finish(self, problem: Problem, *, known: Knowledge | None = None, **_: Any) -> Any:
-        self.made.append((problem, len(known.trials) if known else 0))
-        return SimpleNamespace(spec=SimpleNamespace(id="sha256:1"))
 
 
 @pytest.fixture
 def workshop(monkeypatch: pytest.MonkeyPatch) -> Workshop:
     shop = Workshop()
-    for name in ("prepare", "for_design", "build_and_measure", "finish"):
+    for name in REPLACED:
         monkeypatch.setattr(searching, name, getattr(shop, name))
     return shop
 
@@ -68,11 +33,14 @@ def run(
     resume: bool = False,
     limit_s: float | None = None,
     within_s: float | None = None,
+    seed: int = 0,
+    mix: Mix | None = None,
 ) -> SearchResult:
     bench: Any = SimulatedBench(within_s=within_s)
-    limits = SearchLimits(trials=trials, time_limit_s=limit_s, resume=resume)
-    request = ProxyRequest(mix_text="a:1")
-    return search(mix_of(small_signature()), bench, request, journal=journal, limits=limits)
+    limits = SearchLimits(trials=trials, time_limit_s=limit_s)
+    request = ProxyRequest(mix_text="a:1", seed=seed)
+    storage = OwnJournal(path=journal, resume=resume)
+    return search(mix or mix_of(small_signature()), bench, request, storage=storage, limits=limits)
 
 
 def test_the_usual_design_comes_first_and_the_best_is_made(tmp_path: Path, workshop: Workshop) -> None:
@@ -149,6 +117,9 @@ def test_what_can_not_be_searched(tmp_path: Path, workshop: Workshop) -> None:
     with pytest.raises(UsageError, match="needs an end"):
         run(tmp_path / "j", trials=None)
     run(tmp_path / "j", trials=1)
-    workshop.weight = 0.5
-    with pytest.raises(UsageError, match="another search"):
-        run(tmp_path / "j", trials=2, resume=True)
+    prepared = len(workshop.prepared)
+    with pytest.raises(UsageError, match="another search\ncause: its seed is 0, here 1"):
+        run(tmp_path / "j", trials=2, resume=True, seed=1)
+    with pytest.raises(UsageError, match="another search\ncause: its mix is another"):
+        run(tmp_path / "j", trials=2, resume=True, mix=mix_of(small_signature(), small_signature()))
+    assert len(workshop.prepared) == prepared, "refused before anything is measured"

@@ -1,0 +1,60 @@
+"""The designs that a search chooses from, as parameters of Optuna's trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from statsnet.synthesis.problem import Design
+
+SIZES = (0.6, 1.0, 1.6)
+SHARES = (0.5, 0.7, 1.0)
+"""Shares of the budget: a shorter step that fits as well makes a better proxy."""
+
+DISTINCT = (24, 34, 44, 64)
+ORDERS = 6
+SEEDS = 3
+DESIGNS = (SIZES, SHARES, DISTINCT, ORDERS, SEEDS)
+
+USUAL: Mapping[str, Any] = {**asdict(Design()), "share": 1.0}
+"""The design of a synthesis without search."""
+
+
+def propose(trial: Any) -> dict[str, Any]:
+    """The parameters that Optuna proposes for its trial."""
+    return {
+        "size": trial.suggest_categorical("size", SIZES),
+        "max_distinct": trial.suggest_categorical("max_distinct", DISTINCT),
+        "order": trial.suggest_int("order", 0, ORDERS - 1),
+        "seed": trial.suggest_int("seed", 0, SEEDS - 1),
+        "share": trial.suggest_categorical("share", SHARES),
+    }
+
+
+def set_usual(storage: Any, trial_id: int) -> dict[str, Any]:
+    """Make the usual design a trial's, whatever Optuna would propose; returns its parameters."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    kinds = {
+        "size": CategoricalDistribution(SIZES),
+        "max_distinct": CategoricalDistribution(DISTINCT),
+        "order": IntDistribution(0, ORDERS - 1),
+        "seed": IntDistribution(0, SEEDS - 1),
+        "share": CategoricalDistribution(SHARES),
+    }
+    for name, kind in kinds.items():
+        storage.set_trial_param(trial_id, name, kind.to_internal_repr(USUAL[name]), kind)
+    return dict(USUAL)
+
+
+def may_be_usual(params: Mapping[str, Any]) -> bool:
+    """Whether a trial tries the usual design; one whose parameters are not all chosen yet may do so."""
+    return not params.keys() >= USUAL.keys() or params == USUAL
+
+
+def design_of(params: Mapping[str, Any], seed: int) -> tuple[Design, float]:
+    """A trial's design, and its share of the budget; `seed` is the request's."""
+    values = {**params, "seed": seed + params["seed"]}
+    share = values.pop("share")
+    return Design(**values), share

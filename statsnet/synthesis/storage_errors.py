@@ -1,0 +1,89 @@
+"""What a search's storage raises, as errors that a user can act on. They never show a password."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from urllib.parse import quote
+
+from statsnet.errors import StatsNetError, UsageError
+
+_LIBRARIES = {"alembic", "grpc", "optuna", "psycopg", "sqlalchemy"}
+_OTHERS = (ImportError, KeyError, OSError, RuntimeError, ValueError)
+"""A library that lacks another one, a study that was removed, a file, tables of another version, a damaged line."""
+
+_LONGEST = 300
+_HINTS = (
+    ("permission denied", "let the database's owner allow it: GRANT ALL ON SCHEMA public TO your user"),
+    ("password", "put the password into ~/.pgpass or the variable PGPASSWORD"),
+    ("optuna version", "take another database, or bring this one up to date with `optuna storage upgrade`"),
+    ("pq wrapper", "pip install 'statsnet[search]'"),
+    ("role ", "check the user in the address; `createuser` makes one"),
+    ("database ", "check the name in the address; `createdb NAME` makes one"),
+    ("invalid connection option", "leave out of the address what PostgreSQL does not know"),
+)
+"""The next step, by what a cause says; the first that fits."""
+
+_REACH = "check that it runs and can be reached from here; then the same command goes on with what it holds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageErrors:
+    """Of one storage. `shown` is its address without a password, `secrets` are what no text may hold."""
+
+    shown: str
+    secrets: tuple[str, ...] = ()
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Raises StatsNetError instead of what the storage's libraries raise."""
+        try:
+            yield
+        except StatsNetError:
+            raise
+        except Exception as error:
+            if not is_failure(error):
+                raise
+            cause = self._without_secrets(_cause(error))
+            raise StatsNetError(
+                f"the search's storage '{self.shown}' can not be used",
+                cause=cause,
+                hint=next((hint for word, hint in _HINTS if word in cause.lower()), _REACH),
+            ) from error
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self.secrets:
+            for form in (secret, quote(secret, safe="")):
+                text = text.replace(form, "***")
+        return text
+
+
+def is_failure(error: Exception) -> bool:
+    """Whether it is a storage, or what lies between, that has failed."""
+    return isinstance(error, _OTHERS) or may_pass(error)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same call may succeed a little later."""
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _LIBRARIES
+
+
+def require(module: str, storage: str) -> None:
+    """Raises UsageError if what this kind of storage needs is not installed."""
+    package, _, _ = module.partition(".")
+    if find_spec(package) is None or find_spec(module) is None:
+        raise UsageError(
+            f"a search in {storage} needs the library {module}, which is not installed",
+            hint="pip install 'statsnet[search]'",
+        )
+
+
+def _cause(error: BaseException) -> str:
+    """What the innermost error says, in one line."""
+    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
+        error = inner
+    details = getattr(error, "details", None)  # of gRPC's
+    text = str((details() if callable(details) else None) or error) or type(error).__name__
+    return " ".join(text.split())[:_LONGEST]

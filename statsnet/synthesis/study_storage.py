@@ -1,0 +1,243 @@
+"""Where a search keeps what it has tried: in a journal of its own, or in a storage that several machines work on.
+
+Storages are Optuna's: a journal in a file, a PostgreSQL database, and Optuna's gRPC proxy before a database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from statsnet.errors import StatsNetError, UsageError, did_you_mean
+from statsnet.synthesis.journal import WriterLock, check_journal, held_journal, ready_journal, shared_journal
+from statsnet.synthesis.postgresql import DRIVER, hidden, opened_database, parsed
+from statsnet.synthesis.storage_errors import StorageErrors, require
+
+CONNECT_S = 10.0
+_SCHEMES = ("postgresql", "grpc")
+_HINT = "a path for a journal on a shared disk, postgresql://USER@HOST/DATABASE, or grpc://HOST:PORT"
+
+
+class StudyStorage(Protocol):
+    """A place for studies."""
+
+    @property
+    def shown(self) -> str:
+        """Its path or address, without a password."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other workers may use it at the same time."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what was tried before counts."""
+
+    @property
+    def errors(self) -> StorageErrors:
+        """Turns what the storage raises into errors that a user can act on."""
+
+    def check(self) -> None:
+        """Raises StatsNetError or UsageError now for all that opening it would fail at."""
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Keep out whoever would disturb a search in it. Raises UsageError if that one was first."""
+
+    def opened(self) -> Any:
+        """Optuna's storage, once it is held. Raises StatsNetError if that fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnJournal:
+    """A journal that one search writes alone, and begins anew unless it resumes."""
+
+    path: Path
+    resume: bool = False
+    shared: bool = False
+
+    @property
+    def shown(self) -> str:
+        return str(self.path)
+
+    @property
+    def goes_on(self) -> bool:
+        return self.resume
+
+    @property
+    def errors(self) -> StorageErrors:
+        return StorageErrors(shown=self.shown)
+
+    def check(self) -> None:
+        check_journal(self.path)
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        return held_journal(self.path)
+
+    def opened(self) -> Any:
+        ready_journal(self.path, resume=self.resume)
+        return _journal_storage(self.path.resolve())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedJournal:
+    """A journal on a disk that all workers see."""
+
+    path: Path
+    shared: bool = True
+    goes_on: bool = True
+
+    @property
+    def shown(self) -> str:
+        return str(self.path)
+
+    @property
+    def errors(self) -> StorageErrors:
+        return StorageErrors(shown=self.shown)
+
+    def check(self) -> None:
+        check_journal(self.path)
+        if not self.path.parent.is_dir():  # made anew, it would not be the one that others share
+            raise UsageError(
+                f"'{self.path.parent}', the journal's folder, does not exist",
+                hint="make it on a disk that all workers share, or check whether the disk is mounted",
+            )
+        place = self.path if self.path.exists() else self.path.parent
+        if not os.access(place, os.W_OK):
+            raise StatsNetError(
+                f"'{place}' can not be written to", cause="permission denied", hint="let all workers write there"
+            )
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        return shared_journal(self.path)
+
+    def opened(self) -> Any:
+        with self.errors.told():
+            path = self.path.resolve()
+            return _journal_storage(path, WriterLock(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A PostgreSQL database. `url` is SQLAlchemy's, and may hold a password."""
+
+    url: Any
+    shared: bool = True
+    goes_on: bool = True
+
+    @property
+    def shown(self) -> str:
+        return hidden(self.url)
+
+    @property
+    def errors(self) -> StorageErrors:
+        return StorageErrors(shown=self.shown, secrets=_secrets(self.url))
+
+    def check(self) -> None:
+        self.opened().remove_session()
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def opened(self) -> Any:
+        require("psycopg", "PostgreSQL")
+        with self.errors.told():
+            return opened_database(self.url, connect_s=CONNECT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcProxy:
+    """Optuna's gRPC server before a database."""
+
+    host: str
+    port: int
+    shared: bool = True
+    goes_on: bool = True
+
+    @property
+    def shown(self) -> str:
+        return f"grpc://{self.host}:{self.port}"
+
+    @property
+    def errors(self) -> StorageErrors:
+        return StorageErrors(shown=self.shown)
+
+    def check(self) -> None:
+        storage = self.opened()
+        with self.errors.told():
+            storage.get_all_studies()  # asks the database behind it
+        storage.close()
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def opened(self) -> Any:
+        require("grpc", "Optuna's gRPC proxy")
+        require("google.protobuf", "Optuna's gRPC proxy")
+        with self.errors.told():
+            storage = _grpc_storage(self.host, self.port)
+            storage.wait_server_ready(timeout=CONNECT_S)
+        return storage
+
+
+def study_storage(text: str) -> StudyStorage:
+    """What `--storage` names. Raises UsageError, which does not repeat the text: it may hold a password."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        if not text.strip():
+            raise UsageError("the storage is empty", hint=_HINT)
+        if found := re.match(r"([A-Za-z][\w+.-]*):", text):
+            raise _other_scheme(found[1])
+        return SharedJournal(path=Path(text))
+    if scheme in ("postgresql", DRIVER):
+        return Database(url=parsed(rest))
+    if scheme == "grpc":
+        return _grpc_proxy(text)
+    raise _other_scheme(scheme)
+
+
+def _other_scheme(scheme: str) -> UsageError:
+    near = did_you_mean(scheme, _SCHEMES)
+    cause = f"'{scheme}:' begins no storage that StatsNet knows" + (f"; {near}" if near else "")
+    return UsageError("the storage has another form", cause=cause, hint=_HINT)
+
+
+def _grpc_proxy(text: str) -> GrpcProxy:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port or parts.username or parts.path.strip("/") or parts.query or parts.fragment:
+        raise UsageError(
+            "the address of the gRPC proxy is not a host and a port", hint="for example --storage grpc://10.0.0.5:13000"
+        )
+    return GrpcProxy(host=f"[{host}]" if ":" in host else host, port=port)
+
+
+def _secrets(url: Any) -> tuple[str, ...]:
+    values = [url.password, *(value for key, value in url.query.items() if "password" in key)]
+    return tuple(str(value) for value in values if value)
+
+
+def _journal_storage(path: Path, lock: Any = None) -> Any:
+    """By default with Optuna's own lock, which is good enough where nobody else writes."""
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+
+
+def _grpc_storage(host: str, port: int) -> Any:
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # no process that is forked here uses it
+    from optuna.exceptions import ExperimentalWarning
+    from optuna.storages import GrpcStorageProxy
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return GrpcStorageProxy(host=host, port=port)

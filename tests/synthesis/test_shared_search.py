@@ -1,0 +1,183 @@
+"""Several workers on one search: in a journal, in a real PostgreSQL database, and through Optuna's gRPC proxy."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import postgresql_server
+import pytest
+import search_workshop
+from postgresql_server import KEEPER, PASSWORD, Server
+
+from statsnet.errors import StatsNetError, UsageError
+from statsnet.synthesis.study_storage import study_storage
+
+TRIALS = 10
+
+PROXY = """
+import sys
+import warnings
+warnings.simplefilter("ignore")
+from optuna.storages import RDBStorage, get_storage, run_grpc_proxy_server
+run_grpc_proxy_server(get_storage(sys.argv[1]), host="127.0.0.1", port=int(sys.argv[2]))
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    if postgresql_server.programs() is None:
+        pytest.skip("PostgreSQL is not installed")
+    pytest.importorskip("psycopg")
+    with postgresql_server.server() as running:
+        running.sql(f"CREATE USER {KEEPER} PASSWORD '{PASSWORD}'")
+        yield running
+
+
+@pytest.fixture
+def database(server: Server, request: pytest.FixtureRequest) -> str:
+    """The address of a new database."""
+    name = f"d{abs(hash(request.node.name))}"
+    server.sql(f"CREATE DATABASE {name}")
+    return server.url(name)
+
+
+@pytest.fixture
+def proxy(database: str) -> Iterator[str]:
+    """The address of a gRPC proxy before a new database."""
+    pytest.importorskip("grpc")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = database.replace("postgresql:", "postgresql+psycopg:")
+    process = subprocess.Popen([sys.executable, "-c", PROXY, address, str(port)], stderr=subprocess.DEVNULL)
+    try:
+        yield f"grpc://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("kind", ["journal", "database", "proxy"])
+def test_workers_share_the_designs_and_one_is_killed(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Its design alone is lost: another takes the place, and all that are left find the same designs."""
+    url = str(tmp_path / "shared.journal") if kind == "journal" else request.getfixturevalue(kind)
+    command = [sys.executable, search_workshop.__file__, url, str(TRIALS)]
+    paths = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
+    *lines, statuses = done.stdout.splitlines()
+    assert json.loads(statuses) == [9, 0, 0], done.stderr
+    one, other = map(json.loads, lines)
+    assert len(one["numbers"]) == len(set(one["numbers"])) == TRIALS
+    assert one["numbers"] == other["numbers"]
+    assert len(one["usual"]) == 1
+    assert one["tried"] + other["tried"] + 1 == TRIALS
+    assert not done.stderr
+
+
+def opens(url: str) -> None:
+    study_storage(url).check()
+
+
+def test_a_password_is_never_shown(server: Server, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = database.partition("?")[0].rpartition("/")[2]
+    wrong, quoted = "not/it:at@all{}", "not%2Fit%3Aat%40all{}"
+    for url in (server.url(name, f"{KEEPER}:{quoted}"), f"{server.url(name, KEEPER)}&password={quoted}"):
+        with pytest.raises(StatsNetError, match="password") as caught:
+            opens(url)
+        assert wrong not in str(caught.value)
+        assert quoted not in str(caught.value)
+        assert "~/.pgpass" in caught.value.hint
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    with pytest.raises(StatsNetError, match="permission denied") as caught:
+        opens(server.url(name, KEEPER))
+    assert "GRANT" in caught.value.hint
+    server.sql(f"GRANT ALL ON SCHEMA public TO {KEEPER}", name)
+    opens(server.url(name, KEEPER))
+    monkeypatch.delenv("PGPASSWORD")
+    quoted = PASSWORD.replace("/", "%2F").replace("@", "%40").replace(":", "%3A")
+    opens(server.url(name, f"{KEEPER}:{quoted}"))
+
+
+def test_databases_that_can_not_be_used(server: Server, database: str, tmp_path: Path) -> None:
+    for url, cause, hint in (
+        (server.url("nowhere"), "does not exist", "createdb"),
+        (server.url("postgres", "nobody_known"), "does not exist", "createuser"),
+        (database.replace("host=", "host=/none"), "No such file", "can be reached"),
+        ("postgresql://me@127.0.0.1:1/d", "refused", "can be reached"),
+        (f"{database}&colour=blue", "colour", "leave out"),
+    ):
+        with pytest.raises(StatsNetError, match="can not be used") as caught:
+            opens(url)
+        assert cause in caught.value.cause, caught.value
+        assert hint in caught.value.hint
+
+
+def test_tables_of_another_version_of_optuna(server: Server, database: str) -> None:
+    opens(database)
+    name = database.partition("?")[0].rpartition("/")[2]
+    server.sql("UPDATE alembic_version SET version_num = 'v0.9.0.a'", name)
+    with pytest.raises(StatsNetError, match="can not be used") as caught:
+        opens(database)
+    assert "optuna storage upgrade" in caught.value.hint
+
+
+def test_a_proxy_that_nobody_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("grpc")
+    monkeypatch.setattr("statsnet.synthesis.study_storage.CONNECT_S", 0.05)
+    with pytest.raises(StatsNetError, match=r"'grpc://127\.0\.0\.1:1' can not be used"):
+        opens("grpc://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", "the storage is empty"),
+        ("mysql://me:secret@there/d", "'mysql:' begins no storage that StatsNet knows"),
+        ("postgres://me:secret@there/d", "did you mean postgresql?"),
+        ("postgresql+psycopg2://me:secret@there/d", "'postgresql\\+psycopg2:' begins no storage"),
+        ("postgresql:/me:secret@there/d", "'postgresql:' begins no storage"),
+        ("grpc:there:13000", "'grpc:' begins no storage"),
+        ("sqlite:///secret.db", "'sqlite:' begins no storage"),
+        ("postgresql://me:secret@there:port/d", "the database's address can not be read"),
+        ("grpc://there", "not a host and a port"),
+        ("grpc://there:0", "not a host and a port"),
+        ("grpc://there:123456", "not a host and a port"),
+        ("grpc://:13000", "not a host and a port"),
+        ("grpc://me:secret@there:13000", "not a host and a port"),
+        ("grpc://there:13000/secret", "not a host and a port"),
+    ],
+)
+def test_what_is_no_address(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        study_storage(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_an_address_is_shown_without_what_is_secret() -> None:
+    shown = study_storage("postgresql://me:secret@there/d?sslpassword=secret&sslmode=require").shown
+    assert shown.startswith("postgresql://me:***@there/d?")
+    assert "sslmode=require" in shown
+    assert "secret" not in shown
+    assert study_storage("grpc://[::1]:13000").shown == "grpc://[::1]:13000"
+
+
+@pytest.mark.parametrize(("module", "url"), [("psycopg", "postgresql://me@there/d"), ("grpc", "grpc://there:1")])
+def test_without_the_library(module: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match="not installed") as caught:
+        opens(url)
+    assert "statsnet[search]" in caught.value.hint
+
+
+def test_a_journal_s_folder_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        opens(str(tmp_path / "disk" / "j"))
+    opens(str(tmp_path / "j"))
+    assert not (tmp_path / "j").exists()
