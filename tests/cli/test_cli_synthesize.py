@@ -92,6 +92,25 @@ def test_a_search_never_touches_another_file(
     assert (here / "p.journal").read_text() == "Dear diary"
 
 
+@pytest.mark.parametrize(
+    ("storage", "code", "text"),
+    [
+        ("mysql://me:secret@there/d", 2, "'mysql:' begins no storage that StatsNet knows"),
+        ("no/disk/j", 2, "'no/disk', the journal's folder, does not exist"),
+        ("letter", 2, "'letter' is no journal of a search"),
+    ],
+)
+def test_a_storage_that_is_none_is_refused_before_the_work(
+    failing: Callable[..., str], here: Path, profiles: str, storage: str, code: int, text: str
+) -> None:
+    (here / "letter").write_text("Dear mother")
+    data = read(GOLDEN)
+    mix = ["--mix", f"{data['workload']['domain']}:1", "--mode", data["mode"], "--profiles", profiles]
+    message = failing("synthesize", *mix, "-o", "p", "--trials", "3", "--storage", storage, code=code)
+    assert text in message
+    assert "secret" not in message
+
+
 def test_the_folder_that_one_is_in_is_refused_before_the_work(
     failing: Callable[..., str], here: Path, profiles: str
 ) -> None:
@@ -199,6 +218,9 @@ def test_the_default_folder_of_a_mix_s_file(tmp_path: Path, name: str | None, fo
         (["--budget", "10ms", "--compression", "50"], "--budget and --compression were both given"),
         (["--resume"], "say how far: --trials, --time-limit or both"),
         (["--fresh", "--trials", "3"], "--fresh and a search were both given"),
+        (["--storage", "j"], "say how far it goes: --trials, --time-limit or both"),
+        (["--trials", "3", "--study", "s"], "say which: --storage URL"),
+        (["--trials", "3", "--storage", "j", "--study", " "], "--study takes 1 to 100 printable characters"),
         (["--compression", "0.5"], "0.5 is not in the range"),
         (["--trials", "0"], "0 is not in the range"),
         (["--within", "soon"], "'soon' is not a duration"),

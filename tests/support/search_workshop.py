@@ -27,7 +27,7 @@ from statsnet.synthesis.study_storage import study_storage
 from statsnet.synthesis.trials import Knowledge
 
 REPLACED = ("prepare", "for_design", "build_and_measure", "finish")
-QUICK = Heartbeat(beat_s=0.05, lost_after_s=1.0, look_s=0.05, retries_s=())
+QUICK = Heartbeat(beat_s=0.05, lost_after_s=1.0, look_s=0.2, retries_s=())
 WORKERS = 3
 
 
@@ -112,7 +112,7 @@ def forked(url: str, trials: int) -> Iterator[int]:
 
 if __name__ == "__main__":
     where, most = sys.argv[1:]
-    import optuna  # noqa: F401 - once for all of them
-
-    small_problem()  # what it imports, too
+    small_problem()  # for what it imports: once for all of them
+    if not where.startswith("grpc:"):  # which cannot be forked
+        study_storage(where).check()
     print(json.dumps(list(forked(where, int(most)))), flush=True)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import postgresql_server
@@ -31,9 +32,9 @@ run_grpc_proxy_server(get_storage(sys.argv[1]), host="127.0.0.1", port=int(sys.a
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    if postgresql_server.programs() is None:
-        pytest.skip("PostgreSQL is not installed")
-    pytest.importorskip("psycopg")
+    if postgresql_server.programs() is None or find_spec("psycopg") is None:
+        missing = "PostgreSQL or psycopg is not installed"
+        pytest.fail(missing) if os.environ.get("STATSNET_CONSUMERS") == "required" else pytest.skip(missing)
     with postgresql_server.server() as running:
         running.sql(f"CREATE USER {KEEPER} PASSWORD '{PASSWORD}'")
         yield running
