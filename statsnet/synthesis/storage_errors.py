@@ -81,9 +81,12 @@ def require(module: str, storage: str) -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """What the innermost error says, in one line."""
-    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
+    """What the innermost error that says something says, in one line."""
+    text = ""
+    while True:
+        details = getattr(error, "details", None)  # of gRPC's
+        text = str((details() if callable(details) else None) or error) or text
+        inner = getattr(error, "orig", None) or error.__cause__
+        if inner is None:
+            return " ".join((text or type(error).__name__).split())[:_LONGEST]
         error = inner
-    details = getattr(error, "details", None)  # of gRPC's
-    text = str((details() if callable(details) else None) or error) or type(error).__name__
-    return " ".join(text.split())[:_LONGEST]

@@ -131,7 +131,7 @@ def test_tables_of_another_version_of_optuna(server: Server, database: str) -> N
 def test_a_proxy_that_nobody_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("grpc")
     monkeypatch.setattr("statsnet.synthesis.study_storage.CONNECT_S", 0.05)
-    with pytest.raises(StatsNetError, match=r"'grpc://127\.0\.0\.1:1' can not be used"):
+    with pytest.raises(StatsNetError, match=r"'grpc://127\.0\.0\.1:1' can not be used\ncause: GRPC connection timeout"):
         opens("grpc://127.0.0.1:1")
 
 
