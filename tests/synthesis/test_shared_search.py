@@ -70,7 +70,7 @@ def test_workers_share_the_designs_and_one_is_killed(kind: str, request: pytest.
     url = str(tmp_path / "shared.journal") if kind == "journal" else request.getfixturevalue(kind)
     command = [sys.executable, search_workshop.__file__, url, str(TRIALS)]
     paths = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": paths})
     *lines, statuses = done.stdout.splitlines()
     assert json.loads(statuses) == [9, 0, 0], done.stderr
     one, other = map(json.loads, lines)

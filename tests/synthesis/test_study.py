@@ -38,8 +38,8 @@ class Shop:
         self.storage = SharedJournal(path=folder / "j")
         self.clock = FakeClock()
 
-    def worker(self, name: str | None = None, **changes: Any) -> Study:
-        return Study(self.storage, identity(**changes), name=name, heartbeat=HEART, clock=self.clock, sleep=self.sleep)
+    def worker(self, name: str | None = None, heart: Heartbeat = HEART, **changes: Any) -> Study:
+        return Study(self.storage, identity(**changes), name=name, heartbeat=heart, clock=self.clock, sleep=self.sleep)
 
     def sleep(self, pause_s: float) -> None:
         self.clock.now_s += pause_s
@@ -107,6 +107,16 @@ def test_a_sign_of_life_keeps_a_design(shop: Shop) -> None:
         assert two.claim(1) is None
         one._storage.set_trial_user_attr(claim.trial_id, "beats", beats)
         shop.clock.now_s += 99.0
+    assert one.finish(claim, (0.1, 0.01), 0.01)
+
+
+def test_while_a_design_is_tried_others_hear_of_it(shop: Shop) -> None:
+    one, two = shop.worker(heart=dataclasses.replace(HEART, beat_s=1e-3)), shop.worker()
+    claim = one.claim(1)
+    assert claim
+    with one.trying(claim):
+        while two._trials()[0].user_attrs.get("beats", 0) < 2:
+            pass
     assert one.finish(claim, (0.1, 0.01), 0.01)
 
 
