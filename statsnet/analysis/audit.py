@@ -34,6 +34,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"counts\.memory|batch$|mix\[\]\.(batch|peak_bytes)", "sizes of the model, its inputs and its memory"),
     (r"measurements\[\]\.(kernels|kernel_class|gpu\.kernels)", "which kernels run, and for how long"),
     (r"measurements\[\]\.gpu\.(counters|power)", "what a GPU's counters and meters saw"),
+    (r"measurements\[\]\.collectives", "how processes wait for each other"),
     (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation",
      "times and rates"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
@@ -147,6 +148,8 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         kernels = measurement.gpu.kernels if measurement.gpu else ()
         if any(k.grid or k.block or (not is_sum and _has_more_digits(k.time_s)) for k in kernels):
             yield f"measurements[{i}].gpu.kernels: grids, blocks or exact times"
+        if (told := measurement.collectives) is not None and told != told.coarse():
+            yield f"measurements[{i}].collectives: exact times or places, or those of every process"
 
 
 def _follows_from_sizes(cluster: Cluster) -> bool:

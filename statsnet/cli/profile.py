@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     help="How the step is to be run, as in run --setting: threads=1, dtype=bfloat16, compile=inductor, "
     "on a GPU graphs=cuda.",
 )  # fmt: skip
+@click.option(
+    "--nproc", "processes", type=click.IntRange(2), metavar="N",
+    help="Start N processes that run the step together, as torchrun does. They are one group when the factory is called.",
+)  # fmt: skip
+@click.option(
+    "--group-timeout", "group_timeout_s", type=options.Duration(), metavar="TIME",
+    help="How long one of several processes waits for another in a collective (default 10min).",
+)
 @options.counters
 @options.level
 @options.seed
@@ -55,6 +63,8 @@ def profile(
     optimizer: str | None,
     assignments: tuple[str, ...],
     setting: str | None,
+    processes: int | None,
+    group_timeout_s: float | None,
     counters: str,
     level: Level,
     seed: int,
@@ -75,7 +85,8 @@ def profile(
     --trace records three steps more, apart from the measuring: Perfetto shows operators, kernels, phases and modules in
     time. Such a file is not for sharing.
 
-    Under torchrun all processes run the step together, and the first one's signature is written.
+    With --nproc, or under torchrun, several processes run the step together. The signature is the first one's, with
+    how long each of them waits for the others.
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
@@ -97,6 +108,8 @@ def profile(
     if mix is None:
         output.check_file(path)
     trace.check(trace_path, path, json_path)
+    refused = {"--mix": mix is not None, "--check": check, "--trace": trace_path is not None}
+    _check_processes(processes, device, counters, refused)
     _check_counting(counters, device)
     if mix is not None:
         from statsnet.cli.profile_mix import profile_mix
@@ -126,11 +139,14 @@ def profile(
         raise SystemExit(1)
     control = Control(**options.given(setting=None if setting is None else setting_of_profile(setting, device)))
     if path is not None or json_path is not None:
-        task = ProfileWorkload(model=model, device=device, **options.given(min_time_s=min_time_s))
-        # Under torchrun one process cannot make a step alone, which is what counting takes.
-        counting = "off" if "TORCHELASTIC_RUN_ID" in os.environ else counters
+        given = options.given(min_time_s=min_time_s, group_timeout_s=group_timeout_s)
+        task = ProfileWorkload(model=model, device=device, **given)
+        # One of several processes cannot make a step alone, which is what counting takes.
+        counting = "off" if processes or "TORCHELASTIC_RUN_ID" in os.environ else counters
         with beside_reference(task) as task, output.progress() as show:
-            signature, notes = profiled_signature(task, counting, control=control, report=show)
+            signature, notes = profiled_signature(
+                task, counting, control=control, report=show, processes=processes or 1
+            )
         if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
             return
         output.print_notes(notes)
@@ -180,6 +196,27 @@ def _check_arguments(workload: str | None, mix: str | None) -> None:
         raise UsageError(
             "no workload was given" if mix is None else "a workload and --mix were both given",
             hint="give a workload, which `statsnet list` shows, or --mix FILE",
+        )
+
+
+def _check_processes(processes: int | None, device: str, counters: str, refused: dict[str, bool]) -> None:
+    if processes is None:
+        return
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError(
+            "--nproc was given under torchrun", cause="torchrun has started the processes", hint="leave out --nproc"
+        )
+    refused = {
+        **refused,
+        "--device meta": device == "meta",
+        f"--device {device}": device.startswith("cuda:"),
+        "--counters ncu": counters == "ncu",
+    }
+    if option := next((name for name, is_given in refused.items() if is_given), None):
+        raise UsageError(
+            f"--nproc and {option} were both given",
+            cause="several processes only measure one workload's step together",
+            hint="leave out one of them",
         )
 
 

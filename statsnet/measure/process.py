@@ -187,6 +187,11 @@ class MeasuringProcess(Generic[R]):
         control = self._control
         return not (control.setting.env or control.env or control.under or sandbox.is_on())
 
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process.poll() is None:
+            self._process.end()
+
     def events(self) -> Iterator[Event]:
         """Yields the task's events as they come, until the process has ended, even if a process that it started still
         holds the pipe open. Raises MeasurementError after the control's `timeout_s`, or if it takes too much memory."""

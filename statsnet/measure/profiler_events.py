@@ -7,7 +7,7 @@ step pays for gigabytes of fresh memory. So a session is read and emptied at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,12 +47,13 @@ class Event:
 @dataclass(slots=True, kw_only=True)
 class StepEvents:
     """The profiler's events of one step, each list sorted by start: on the CPU all events `inside` it and the outermost
-    ones (`roots`), and what ran on the device."""
+    ones (`roots`), and what ran on the device. `works` began in the step and ended in another thread, as gloo's do."""
 
     step: Event
     inside: list[Event]
     roots: list[Event]
     on_device: list[Kernel]
+    works: list[Event] = field(default_factory=list)
 
     @classmethod
     def take(cls, session: profile) -> StepEvents:
@@ -64,7 +65,7 @@ class StepEvents:
     @classmethod
     def of(cls, records: list[Any]) -> StepEvents:
         """From Kineto's records."""
-        threads, launched_by = _cpu_events(records)
+        threads, launched_by, works = _cpu_events(records)
         on_device = []
         for record in records:
             # Kineto repeats ranges, such as the step's own, on the device. There they would hide the gaps.
@@ -75,10 +76,16 @@ class StepEvents:
             if (launcher := launched_by.get(record.linked_correlation_id())) is not None:
                 launcher.kernels.append(kernel)
         step = next(e for events in threads.values() for e in events if e.name == STEP_LABEL)
-        return cls.joined(threads.values(), step, on_device)
+        return cls.joined(threads.values(), step, on_device, works)
 
     @classmethod
-    def joined(cls, threads: Iterable[Sequence[Event]], step: Event, on_device: Iterable[Kernel]) -> StepEvents:
+    def joined(
+        cls,
+        threads: Iterable[Sequence[Event]],
+        step: Event,
+        on_device: Iterable[Kernel],
+        works: Iterable[Event] = (),
+    ) -> StepEvents:
         """Nest the events of each thread, and keep those that start within the step, on whatever thread: autograd has
         threads of its own. `step` need not be among them."""
         lists = list(threads)
@@ -91,17 +98,26 @@ class StepEvents:
             inside=sorted(inside, key=_start),
             roots=sorted(roots, key=_start),
             on_device=sorted(on_device, key=lambda kernel: kernel.start_ns),
+            works=sorted((w for w in works if w.start_ns in during), key=_start),
         )
 
 
 @contextmanager
-def profiling(device: str, *, record_shapes: bool = False, all_threads: bool = False) -> Iterator[profile]:
-    """The `with` block is one step under the profiler; with `all_threads` also threads that a model made itself."""
+def profiling(
+    device: str,
+    *,
+    record_shapes: bool = False,
+    all_threads: bool = False,
+    ready: Callable[[], object] = lambda: None,
+) -> Iterator[profile]:
+    """The `with` block is one step under the profiler; with `all_threads` also threads that a model made itself. `ready`
+    is called just before it, when the profiler runs: starting that takes milliseconds."""
     activities = [ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
     config = _config(all_threads=all_threads, with_metadata=device == "cuda")
     with profile(activities=activities, record_shapes=record_shapes, experimental_config=config) as session:
+        ready()
         with record_function(STEP_LABEL):
             yield session
             if device == "cuda":
@@ -125,9 +141,10 @@ def _knows(option: str) -> bool:
     return True
 
 
-def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event]]:
-    """Events of each thread, not nested yet; and the operators among them by correlation id."""
+def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event], list[Event]]:
+    """Events of each thread, not nested yet; the operators among them by correlation id; what ends in another thread."""
     threads: dict[int, list[Event]] = {}
+    works: list[tuple[int, Event]] = []
     operators: dict[int, Event] = {}
     thread_of: dict[int, int] = {}
     linked: list[tuple[int, int, Event]] = []
@@ -137,6 +154,7 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
             continue
         thread = record.start_thread_id()
         if record.is_async() or record.end_thread_id() != thread:
+            works.append((thread, Event(name, record.start_ns(), record.end_ns(), [])))
             continue
         event = Event(name, record.start_ns(), record.end_ns(), record.shapes())
         if operator := record.linked_correlation_id():
@@ -147,7 +165,11 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
         threads.setdefault(thread, []).append(event)
     for operator, thread, event in linked:  # the CUDA runtime numbers threads in its own way
         threads.setdefault(thread_of.get(operator, thread), []).append(event)
-    return threads, operators
+    for thread, work in works:
+        events = threads.get(thread, [])
+        if not any(event.name == STEP_LABEL for event in events):  # operators that a collective uses are its own
+            threads[thread] = [e for e in events if not work.start_ns <= e.start_ns <= work.end_ns]
+    return threads, operators, [work for _, work in works]
 
 
 def _nest(events: Sequence[Event]) -> list[Event]:

@@ -30,7 +30,9 @@ from statsnet.errors import MeasurementError, UsageError, one_of
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.capture import CaptureMode, OpCall, capturing
+from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.costs import cost_of
+from statsnet.profiling.distributed import is_first, wait_for_others
 from statsnet.profiling.joining import StepJoin, Variant
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
@@ -57,6 +59,8 @@ class profile:
     (signatures/levels.py). `model` adds the memory of its parameters. `optimizer` names the optimizer in case it is not
     recognised, `batch` is the batch size. `estimated_share` is the share of operator time that was not measured at its
     own shapes but estimated from other shapes of the same operator (0 where the steps' shapes do not vary).
+    Where several processes make the steps together, each has such a block; `signature` is of its own operators, with
+    what all of them wait for, and the first one writes `output`.
     Whatever the loop does between two calls of `step()`, such as loading data in this process, is part of a
     step. Models compiled with torch.compile are not captured.
 
@@ -155,7 +159,7 @@ class profile:
             )
         self._check_captured()
         signature = coarsen(self._build(), self._level, cost_of)
-        if self._output is not None:
+        if self._output is not None and is_first():
             save_signature(self._output, signature)
         self.signature = signature
 
@@ -180,7 +184,9 @@ class profile:
             self._stack.callback(handle.remove)
             self._capture = self._stack.enter_context(capturing(self._kind))
         elif self._running == "profile":
-            self._session = self._stack.enter_context(profiling(self._kind, record_shapes=True))
+            self._session = self._stack.enter_context(profiling(self._kind, record_shapes=True, ready=wait_for_others))
+        elif self._running != "none":
+            wait_for_others()
         self._synchronize()
         self._began = time.perf_counter()
 
@@ -226,9 +232,10 @@ class profile:
         )
         calls = [call for trace in traces for call in trace.calls]
         mode = mode_of(calls)
+        shares = _shares(variants, self._optimizer_steps)
         signature = build_signature(
             traces,
-            shares=_shares(variants, self._optimizer_steps),
+            shares=shares,
             mode=mode,
             dtype=_dtype(calls) if self._model is None else dtype_of(self._model),
             memory=memory_record(self._model, [], None, device=self._kind),
@@ -237,7 +244,7 @@ class profile:
             optimizer=self._optimizer if mode == "training" else None,
         )
         measurement = _with_unexplained(signature.measurements[0])
-        return replace(signature, measurements=(measurement,))
+        return with_collectives(replace(signature, measurements=(measurement,)), traces, shares)
 
 
 class _Schedule:

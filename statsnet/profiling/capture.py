@@ -143,7 +143,8 @@ class CaptureMode(TorchDispatchMode):
 
     def _current_phase(self, op: str) -> str:
         """An operator of autograd's own is a backward one whoever calls it: in a proxy, some are by themselves."""
-        if torch._C._current_autograd_node() is not None or "_backward." in op:
+        # After the last node, a reducer copies gradients: no node is current then, but the engine still runs.
+        if torch._C._current_graph_task_id() != -1 or "_backward." in op:
             return "backward"
         return self.phase or "forward"
 
@@ -170,9 +171,9 @@ def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _wraps_others(tensor: torch.Tensor) -> bool:
-    """Whether the tensor hands its operators on to tensors inside, as a jagged or a quantised one may. (A distributed
-    one is taken as it is: its collectives are operators too.)"""
-    return is_traceable_wrapper_subclass(tensor) and not type(tensor).__module__.startswith("torch.distributed")
+    """Whether the tensor hands its operators on to tensors inside, as a jagged, a quantised or a distributed one does.
+    (The last one's run on the part that this process holds, and its collectives are operators too.)"""
+    return is_traceable_wrapper_subclass(tensor)
 
 
 def _is_composite(func: Any, tensors: list[torch.Tensor], *, without_autograd: bool) -> bool:

@@ -1,8 +1,21 @@
-"""Several processes that run one step together, as torchrun starts them."""
+"""Several processes that run one step together, as torchrun or `profile --nproc` starts them."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+from unittest.mock import patch
+
+import torch
 import torch.distributed as dist
+
+from statsnet.errors import DeviceError, StatsNetError
+from statsnet.signatures.collectives import BACKENDS, Backend
+
+T = TypeVar("T")
 
 
 def alone() -> bool:
@@ -18,3 +31,87 @@ def agreed(go_on: bool) -> bool:
     answer = [go_on]
     dist.broadcast_object_list(answer, src=0)
     return answer[0]
+
+
+def wait_for_others() -> None:
+    """Until all processes are here. A step that one of them begins later would hold the others up."""
+    if not alone():
+        dist.barrier()
+
+
+def from_all(value: T) -> list[T]:
+    """Every process's value, by rank, in every process."""
+    if alone():
+        return [value]
+    values: list[T | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return cast(list[T], values)
+
+
+def is_first() -> bool:
+    """Whether this process writes what all have measured."""
+    return alone() or dist.get_rank() == 0
+
+
+def backend() -> Backend:
+    """What moves data between processes, on the device that is not the CPU if there are two."""
+    name = str(dist.get_backend()).lower()
+    return cast(Backend, name if name in BACKENDS else next((b for b in ("nccl", "gloo") if b in name), "other"))
+
+
+def processes_asked_for() -> int:
+    """How many processes torchrun, or this program, has started together: 1 for one that was started alone."""
+    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    size = os.environ.get("WORLD_SIZE", "")
+    return int(size) if all(name in os.environ for name in names) and size.isdecimal() else 1
+
+
+@contextmanager
+def joined(device: str, timeout_s: float) -> Iterator[None]:
+    """Within, this process and those that were started with it are a group: gloo on CPUs, also NCCL on GPUs, of which
+    each process gets its own. A factory that calls init_process_group keeps the group that is there. Errors name the
+    process. Nobody waits longer than `timeout_s` in a collective. A process that was started alone stays alone.
+
+    Raises DeviceError where there are fewer GPUs than processes.
+    """
+    number = processes_asked_for()
+    if number == 1 or device == "meta" or not dist.is_available():
+        yield
+        return
+    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
+    try:
+        if device.startswith("cuda"):
+            _take_gpu(local)
+        if not dist.is_initialized():
+            backends = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+            dist.init_process_group(backends, timeout=timedelta(seconds=timeout_s))
+        with _group_is_there():
+            yield
+    except StatsNetError as error:
+        message = f"rank {rank} of {number}: {error.message}"
+        raise type(error)(message, cause=error.cause, hint=error.hint) from error
+    dist.destroy_process_group()
+
+
+def _take_gpu(local: int) -> None:
+    if torch.cuda.device_count() <= local:
+        raise DeviceError(
+            "there is no GPU for this process",
+            cause=f"torch finds {torch.cuda.device_count()} CUDA devices here, and each process needs one",
+            hint="start as many processes as there are GPUs, or use --device cpu",
+        )
+    torch.cuda.set_device(local)
+
+
+@contextmanager
+def _group_is_there() -> Iterator[None]:
+    """Scripts make their group themselves, and torch refuses a second one."""
+
+    def keep(*_: Any, **__: Any) -> None:
+        return None
+
+    with (
+        patch.object(dist, "init_process_group", keep),
+        patch.object(dist.distributed_c10d, "init_process_group", keep),
+    ):
+        yield

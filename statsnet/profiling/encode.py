@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.operators import SAFE_STRINGS
 from statsnet.workloads.trees import lengths_of, packed_tensors, parts_of
 
@@ -71,6 +72,8 @@ def encode_value(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return encode_tensor(value)
     if isinstance(value, (list, tuple)):
+        if value and all(isinstance(v, (list, tuple)) and v and isinstance(v[0], torch.Tensor) for v in value):
+            value = [tensor for tensors in value for tensor in tensors]  # only collectives take lists of lists
         if any(isinstance(v, torch.Tensor) for v in value):
             return {"tensors": [encode_value(v) for v in value]}
         return [encode_value(v) for v in value]
@@ -103,9 +106,34 @@ def encode_arguments(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs:
 
 def encode_values(func: torch._ops.OpOverload, values: Sequence[Any]) -> list[Any]:
     """Arguments that are already in the order of the operator's schema."""
+    if is_collective(str(func)):
+        return _encode_collective(func, values)
     if func._schema.name.partition("::")[2].rstrip("_") in NORMS:
         values = [str(v) if isinstance(v, float) and math.isinf(v) else v for v in values]
     return [encode_value(v) for v in values]
+
+
+def _encode_collective(func: torch._ops.OpOverload, values: Sequence[Any]) -> list[Any]:
+    """A group is encoded as the number of its processes. How long to wait for them is no part of the work."""
+    names = [argument.name for argument in func._schema.arguments]
+    return [
+        _group_size(value) if name in GROUPS else None if name == "timeout" else encode_value(value)
+        for name, value in zip(names, values, strict=False)
+    ]
+
+
+GROUPS = frozenset({"process_group", "group_name", "group"})
+"""What the schemas of collectives call the group."""
+
+
+def _group_size(group: Any) -> int | None:
+    import torch.distributed as dist
+
+    if isinstance(group, str):
+        return int(dist.distributed_c10d._resolve_process_group(group).size())
+    if isinstance(group, torch.ScriptObject):
+        return int(dist.ProcessGroup.unbox(group).size())
+    return int(group.size()) if hasattr(group, "size") else None
 
 
 def encode_outputs(result: Any) -> list[Any]:

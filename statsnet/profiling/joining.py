@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import NamedTuple
 
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.collective_times import Wait, median_waits
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import event_name, join_in_order, joined_name, saved_copy, times_of
 from statsnet.signatures.operators import is_tensor
@@ -51,6 +52,7 @@ class JoinedSteps:
     kernels_launched: int
     recording_s: float
     estimated_share: float
+    waits: list[list[Wait]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class StepJoin:
         self._known: set[Key] = set()
         self._exact: dict[tuple[int, int], _Samples] = defaultdict(_Samples)
         self._pooled: dict[Key, _Samples] = defaultdict(_Samples)
+        self._waits: dict[tuple[int, int] | Key, list[Wait]] = defaultdict(list)
         self._steps: list[_ProfiledStep] = []
 
     def add_captured(self, calls: list[OpCall], kind: int = 0) -> None:
@@ -107,6 +110,11 @@ class StepJoin:
                 self._pooled[key].add(time_s, kernel)
                 if number is not None:
                     self._exact[number, i].add(time_s, kernel)
+        for wait in timeline.waits.each:
+            if (key := keys[wait.call]) is not None:
+                self._waits[key].append(wait)
+                if number is not None:
+                    self._waits[number, wait.call].append(wait)
         launched = sum(len(k) for k in timeline.op_kernels)
         self._steps.append(
             _ProfiledStep(timeline.step_s, timeline.framework_s, timeline.idle_s, launched, timeline.events)
@@ -129,7 +137,17 @@ class StepJoin:
             kernels_launched=round(fmean(s.launched for s in self._steps)),
             recording_s=self._overhead_s * fmean(s.events for s in self._steps),
             estimated_share=estimated / total if total else 0.0,
+            waits=[self._waits_of(number, variant) for number, variant in enumerate(self.variants)],
         )
+
+
+    def _waits_of(self, number: int, variant: Variant) -> list[Wait]:
+        """The collectives of a captured step: from profiled steps like it, else from others of their shapes."""
+        found = []
+        for i, key in enumerate(variant.keys):
+            samples = self._waits.get((number, i)) or (self._waits.get(key, []) if key else [])
+            found.append([replace(wait, call=i) for wait in samples])
+        return median_waits(found)
 
 
 class _ProfiledStep(NamedTuple):

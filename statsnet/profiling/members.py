@@ -12,6 +12,7 @@ from statsnet.environment import differences, fingerprint, slug
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure import process
 from statsnet.measure.control import DEFAULT, Control
+from statsnet.measure.several_processes import run_in_group
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.hardware_counters import counted_signature
 from statsnet.profiling.tasks import ProfileWorkload
@@ -43,11 +44,20 @@ class Outcome:
 
 
 def profiled_signature(
-    task: ProfileWorkload, counters: str, *, control: Control = DEFAULT, report: Report = silent
+    task: ProfileWorkload,
+    counters: str,
+    *,
+    control: Control = DEFAULT,
+    report: Report = silent,
+    processes: int = 1,
 ) -> tuple[Signature, tuple[str, ...]]:
     """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters,
-    whether the GPU was slowed down."""
-    profile = process.run(task, control, report=report)
+    whether the GPU was slowed down. Several `processes` run the step together."""
+    profile = (
+        process.run(task, control, report=report)
+        if processes == 1
+        else run_in_group(task, processes, control, timeout_s=task.group_timeout_s, report=report)
+    )
     signature, why = profile.signature, ""
     if profile.launches is not None and counters != "off":
         signature, why = counted_signature(signature, profile.launches, task, counters, control=control, report=report)

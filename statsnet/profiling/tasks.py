@@ -10,6 +10,8 @@ from statistics import median
 from typing import Any
 
 from statsnet import environment
+from statsnet.errors import UsageError
+from statsnet.measure.control import GROUP_TIMEOUT_S
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.network_file import digest
@@ -18,11 +20,14 @@ from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.collective_record import with_collectives
+from statsnet.profiling.distributed import alone, is_first, joined
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, steps_notes
 from statsnet.profiling.trace import StepTrace, captured
 from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
+from statsnet.signatures.gpu import POWER_FIELDS, Power
 from statsnet.signatures.model import Measurement, ReferenceTime, Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
@@ -76,15 +81,21 @@ def timing_of(measurement: Measurement) -> Timing:
 @dataclass(frozen=True, kw_only=True)
 class ProfileWorkload(CountableTask[Profile]):
     """Measures a workload's step; if a reference network's folder is given, beside that network. On "meta" the step is
-    only counted, on fake tensors: nothing is allocated or timed. See trace_step for `repeats` and `min_time_s`."""
+    only counted, on fake tensors: nothing is allocated or timed. See trace_step for `repeats` and `min_time_s`. Of several
+    processes that run the step together, each waits for the others no longer than `group_timeout_s`."""
 
     model: Model
     device: str = "cpu"
     min_time_s: float = 2.0
     repeats: int = 5
+    group_timeout_s: float = GROUP_TIMEOUT_S
     reference_network: str | None = None
 
     def run(self, context: Context) -> Profile:
+        with joined(self.device, self.group_timeout_s):
+            return self._profile(context)
+
+    def _profile(self, context: Context) -> Profile:
         context.report(Progress(stage="building the model"))
         built, step = self._built(context.setting)
         profile = self._count(built, step) if built.device == "meta" else self._measure(built, step, context)
@@ -145,9 +156,10 @@ class ProfileWorkload(CountableTask[Profile]):
     def _measure(self, built: BuiltWorkload, step: Step, context: Context) -> Profile:
         begin = time.perf_counter()
         setting = context.setting
+        _check_together(setting)
         kind = environment.select(built.device)
         folder = self.reference_network
-        reference = ReferenceNetwork(folder, kind) if folder else None
+        reference = ReferenceNetwork(folder, kind) if folder and is_first() else None
         traced = trace_workload(
             built,
             step,
@@ -167,11 +179,12 @@ class ProfileWorkload(CountableTask[Profile]):
             shares=traced.shares,
             memory=_memory(built, lambda: step(0), step.optimizer, kind),
             environment=described,
-            power=drawn_by(traced.run_next, built.device) if kind == "cuda" else None,
+            power=_power(traced.run_next, built.device) if kind == "cuda" else None,
             inputs=traced.inputs,
             variation=traced.variation,
-            **self._identity(built, step, is_changed=bool(setting.in_process)),
+            **self._identity(built, step, is_changed=bool(setting.in_process) or not alone()),
         )
+        signature = with_collectives(signature, traced.traces, traced.shares)
         latency_s = median(reference.latency_s) if reference else None
         if folder and latency_s:
             network = f"sha256:{digest(Path(folder, 'network.py').read_text(encoding='utf-8'))}"
@@ -189,7 +202,7 @@ class ProfileWorkload(CountableTask[Profile]):
 
     def _identity(self, built: BuiltWorkload, step: Step, *, is_changed: bool) -> dict[str, Any]:
         """A shipped workload whose sizes were set by hand counts as the user's own: its name means another model. So
-        does one whose step ran under a setting (`is_changed`): its name would be timed without the setting."""
+        does one whose step ran under a setting, or in several processes (`is_changed`): its name would be timed without."""
         shipped = built.workload if built.workload and built.workload.builtin else None
         shipped = None if self.model.overrides or is_changed else shipped
         return {
@@ -201,6 +214,20 @@ class ProfileWorkload(CountableTask[Profile]):
             if shipped
             else None,
         }
+
+
+def _check_together(setting: Setting) -> None:
+    if not alone() and IN_ONE_PIECE & setting.in_process.keys():
+        raise UsageError(
+            "a step in one piece was asked for of several processes",
+            cause="what they do together is timed operator by operator",
+            hint="leave out --setting, or profile one process",
+        )
+
+
+def _power(step: Callable[[], Any], device: str) -> Power:
+    """Of several processes none is measured: they would have to agree on each step."""
+    return drawn_by(step, device) if alone() else Power(missing=dict.fromkeys(POWER_FIELDS, "off"))
 
 
 def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: str) -> dict[str, int | None]:

@@ -20,12 +20,15 @@ from torch.profiler import ProfilerActivity, profile
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.profiler_events import Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
+from statsnet.profiling.collective_times import Waits, waits_of
+from statsnet.profiling.distributed import wait_for_others
 
 
 @dataclass(slots=True, kw_only=True)
 class Timeline:
     """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` are the
-    kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call."""
+    kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call. On a CPU, the time of
+    a collective includes what the process waited for it outside of operators, and `framework_s` does not."""
 
     step_s: float
     op_time_s: list[float | None]
@@ -36,6 +39,7 @@ class Timeline:
     idle_s: float
     events: int
     unmatched: int
+    waits: Waits = field(default_factory=Waits)
     segment_s: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -46,7 +50,7 @@ class Timeline:
 def profile_step(step: Callable[[], Any], calls: list[OpCall], *, device: str, event_overhead_s: float) -> Timeline:
     """Run one step under the profiler. `event_overhead_s` is what recording one event costs (see
     `event_overhead_s()`); it is subtracted from every operator and from the gaps between them."""
-    with profiling(device) as session:
+    with profiling(device, ready=wait_for_others) as session:
         step()
     return read_step(StepEvents.take(session), calls, device=device, event_overhead_s=event_overhead_s)
 
@@ -90,10 +94,11 @@ def times_of(
     kernels: list[list[Kernel]] = [[] for _ in range(count)]
     taken = {id(event) for event in matched.values()}
     host_s = 0.0
+    waits = waits_of(step, matched, device=device)
     for index, event in matched.items():
         own, inner = _own_parts(event, taken)
         elapsed = event.elapsed_s - sum(e.elapsed_s for e in inner)
-        host = max(elapsed - event_overhead_s * (len(own) - 1 + len(inner)), 1e-9)
+        host = max(elapsed - event_overhead_s * (len(own) - 1 + len(inner)), 1e-9) + waits.outside_s.get(index, 0.0)
         host_s += host
         counts[index] = len(own)
         kernels[index] = [kernel for part in own for kernel in part.kernels]
@@ -113,6 +118,7 @@ def times_of(
         idle_s=idle_s,
         events=len(step.inside),
         unmatched=timed - len(matched),
+        waits=waits,
         segment_s=_segments(step.inside, event_overhead_s),
     )
 
@@ -123,8 +129,10 @@ def event_name(call: OpCall) -> str:
 
 
 def joined_name(event: Event) -> str:
-    """An event's name, without its in-place mark. Autograd adds, indexes and fills gradients in place, except while a
+    """An event's name, without its in-place mark; nothing for an operator whose tensor hands it on to those inside. Autograd adds, indexes and fills gradients in place, except while a
     mode that captures them is on: so the join must not tell `add` from `add_`, nor `index_add` from `index_add_`."""
+    if event.children and event.children[0].name == _HANDED_ON:
+        return ""
     return _out_of_place(event.name)
 
 
@@ -147,6 +155,7 @@ def saved_copy(event: Event) -> Event | None:
 
 
 _COPY = "aten::clone"
+_HANDED_ON = "PythonSubclass"
 
 
 def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:

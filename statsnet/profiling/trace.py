@@ -17,7 +17,8 @@ from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
 from statsnet.profiling.alike import CAPTURES, SLOW_STEP_S, Alike
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.distributed import agreed, alone
+from statsnet.profiling.collective_times import Wait, median_waits
+from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
@@ -47,7 +48,8 @@ class StepTrace:
     """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` are
     the kernels of one of those steps on a GPU, in order, each with the index of its call in `calls` (None: no call
     launched it). `unmatched_calls` were found in no profiled step; `recording_s` is what recording events added to each
-    profiled step, and was taken off. For a step that runs as a whole, unknown values are None."""
+    profiled step, and was taken off. For a step that runs as a whole, unknown values are None. `waits` are its
+    collectives."""
 
     device: str
     calls: list[OpCall]
@@ -62,6 +64,7 @@ class StepTrace:
     kernels_launched: int = 0
     unexplained_share: float | None = 0.0
     on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
 
     @classmethod
     def counted(cls, calls: list[OpCall]) -> StepTrace:
@@ -177,6 +180,7 @@ def trace_step(
         kernels_launched=sum(len(k) for k in kernels),
         unexplained_share=_unexplained(bare, quiet, idle_s),
         on_device=placed_kernels(timelines[-1]),
+        waits=median_waits([line.waits.each for line in quiet]),
     )
 
 
@@ -233,6 +237,7 @@ def timed(step: Callable[[], Any] | Successive, device: str) -> Callable[[], flo
     def run() -> float:
         if isinstance(step, Successive):
             step.prepare()
+        wait_for_others()
         if device == "cuda":
             torch.cuda.synchronize()
         begin = time.perf_counter()

@@ -146,6 +146,7 @@ def traces_of(
             idle_time_s=joined.idle_s,
             kernels_launched=joined.kernels_launched,
             recording_s=joined.recording_s,
+            waits=joined.waits[number] if joined.waits else [],
         )
         for number, variant in enumerate(variants)
     ]

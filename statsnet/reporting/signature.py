@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from rich.table import Table
 
+from statsnet.reporting.collectives import collectives_report
 from statsnet.reporting.gpu import gpu_report
 from statsnet.reporting.tables import (
     Report,
@@ -38,6 +39,7 @@ def signature_report(signature: Signature) -> Report:
     report: Report = [pairs(title_of(signature), _figures(signature, measurement))]
     report.append(_by_category(signature, measurement))
     report += gpu_report(signature, measurement) if measurement else []
+    report += collectives_report(signature, measurement)
     is_recorded = measurement is not None and measurement.source == "recording"
     title = "FLOPs and bytes not known:" if is_recorded else "without a cost formula:"
     report += notes(title, _uncovered_lines(signature, measurement))

@@ -124,6 +124,7 @@ _NAMES: dict[str, str] = {
         """,
     "data_arrangement": """
         type_as _local_scalar_dense item cat concat concatenate stack hstack vstack dstack column_stack
+        all_gather_copy_in chunk_cat
         _chunk_cat clone copy _to_copy to contiguous _pin_memory lift lift_fresh_copy detach_copy zeros ones
         full zeros_like ones_like full_like new_zeros new_ones new_full zero fill arange linspace logspace
         eye scalar_tensor tril_indices triu_indices hann_window hamming_window blackman_window
@@ -172,6 +173,7 @@ _METADATA_NAMES = """
     sparse_coo_tensor record_stream _assert_async _assert_scalar _assert_tensor_metadata
     _functional_assert_async _functional_assert_scalar _linalg_check_errors _nested_tensor_size
     _nested_view_from_buffer _nested_view_from_jagged _nested_get_values _nested_get_offsets wait_tensor
+    _wrap_tensor_autograd
     _fused_sdp_choice _unpack_dual _make_dual _fw_primal device
     """
 
@@ -193,6 +195,8 @@ _PREFIXES = {
 }  # fmt: skip
 
 _COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem"})
+_WITHOUT_DATA = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
+"""What comes with collectives and moves nothing itself."""
 _BOOKKEEPING_NAMESPACES = frozenset({"profiler", "prim"})
 _COPIES = frozenset(
     {"clone", "copy", "_to_copy", "to", "contiguous", "lift_fresh_copy", "_pin_memory", "_local_scalar_dense"}
@@ -242,7 +246,7 @@ def is_metadata(op: str) -> bool:
     """
     if namespace(op) in _BOOKKEEPING_NAMESPACES:
         return True
-    if namespace(op) in _COLLECTIVE_NAMESPACES and base_name(op) not in ("wait_tensor",):
+    if namespace(op) in _COLLECTIVE_NAMESPACES and base_name(op) not in _WITHOUT_DATA:
         return False
     return _stem(op) in _METADATA
 

@@ -185,6 +185,7 @@ def _times(measurement: Measurement, scale: _Scale) -> Measurement:
         unexplained_share=two(measurement.unexplained_share),
         coefficient_of_variation=two(measurement.coefficient_of_variation),
         gpu=None if measurement.gpu is None else _gpu(measurement.gpu, scale),
+        collectives=measurement.collectives and measurement.collectives.coarse(),
     )
 
 

@@ -14,9 +14,10 @@ from typing import get_args
 
 from statsnet.errors import UsageError
 from statsnet.signatures.coarse import CostOf, as_coarse
+from statsnet.signatures.collectives import kind_of
 from statsnet.signatures.data_counts import with_told_counts
 from statsnet.signatures.merging import folded, merge
-from statsnet.signatures.model import Cluster, Level, Signature
+from statsnet.signatures.model import Cluster, Level, Measurement, Signature
 from statsnet.signatures.order import in_canonical_order
 from statsnet.signatures.rounding import without_order
 
@@ -51,7 +52,10 @@ def coarsen(signature: Signature, level: Level, cost_of: CostOf) -> Signature:
     if level == signature.level:
         return signature
     told = replace(
-        signature, level=level, clusters=tuple(map(_without_order, with_told_counts(signature.clusters, cost_of)))
+        signature,
+        level=level,
+        clusters=tuple(map(_without_order, with_told_counts(signature.clusters, cost_of))),
+        measurements=tuple(_without_places(m, signature.clusters) for m in signature.measurements),
     )
     if level == "coarse":
         return in_canonical_order(as_coarse(told, RARE[level], cost_of))
@@ -61,3 +65,12 @@ def coarsen(signature: Signature, level: Level, cost_of: CostOf) -> Signature:
 def _without_order(cluster: Cluster) -> Cluster:
     args, outputs = (tuple(map(without_order, values)) for values in (cluster.args, cluster.outputs))
     return replace(cluster, args=args, outputs=outputs)
+
+
+def _without_places(measurement: Measurement, clusters: Sequence[Cluster]) -> Measurement:
+    """Where in a step a collective begins is told for all of its kind and phase together: by themselves, the places
+    would be the order of layers."""
+    if measurement.collectives is None:
+        return measurement
+    kinds = [(kind_of(c.op), c.phase) for c in clusters]
+    return replace(measurement, collectives=measurement.collectives.without_order(kinds))

@@ -58,6 +58,7 @@ def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[in
         kernels=tuple(measurement.kernels[group[0]] for group in groups),
         kernel_class=tuple(measurement.kernel_class[group[0]] for group in groups),
         gpu=None if measurement.gpu is None else _merged_gpu(measurement.gpu, times, groups, place),
+        collectives=measurement.collectives and measurement.collectives.moved(place),
     )
 
 

@@ -14,6 +14,7 @@ from statsnet.display import Displayed
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.signatures.canonical import content_id
+from statsnet.signatures.collectives import Collectives
 from statsnet.signatures.conversion import IF_KNOWN, plain, typed
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.limits import (
@@ -185,7 +186,8 @@ class Measurement:
     """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
     CPU. `unmatched_calls` a step were captured but not profiled; `recording_s` is what recording events added to a
     profiled step, and was taken off; `variation` is there if the steps were not alike, `reference` if a reference
-    network was timed beside them."""
+    network was timed beside them, `collectives` if several
+    processes made the step together."""
 
     environment: Environment
     step_latency_s: Samples
@@ -205,6 +207,7 @@ class Measurement:
     recording_s: Quantity | None = field(default=None, metadata=IF_KNOWN)
     variation: Variation | None = field(default=None, metadata=IF_KNOWN)
     reference: ReferenceTime | None = field(default=None, metadata=IF_KNOWN)
+    collectives: Collectives | None = field(default=None, metadata=IF_KNOWN)
 
     @property
     def latency_s(self) -> float:
@@ -238,6 +241,7 @@ class Measurement:
             framework_time_s=scaled(self.framework_time_s),
             idle_time_s=scaled(self.idle_time_s),
             gpu=self.gpu.scale_times(factor) if self.gpu else None,
+            collectives=self.collectives.scale_times(factor) if self.collectives else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -289,6 +293,8 @@ class Signature(Displayed, _Counts, _Head):
                     raise ValueError(f"{name} of a measurement is not as long as the list of clusters")
             if measurement.gpu is not None:
                 _check_gpu(measurement.gpu, len(self.clusters))
+            if measurement.collectives is not None:
+                _check_collectives(measurement.collectives, len(self.clusters))
 
     @property
     def name(self) -> str | None:
@@ -392,3 +398,8 @@ def _check_gpu(gpu: GpuActivity, clusters: int) -> None:
         raise ValueError("a counter is not as long as the list of clusters")
     if any(k.cluster is not None and not 0 <= k.cluster < clusters for k in gpu.kernels):
         raise ValueError("a kernel names a cluster that does not exist")
+
+
+def _check_collectives(collectives: Collectives, clusters: int) -> None:
+    if any(not 0 <= call.cluster < clusters for call in collectives.calls):
+        raise ValueError("a collective names a cluster that does not exist")

@@ -38,7 +38,7 @@ ITEM_SIZE = {
 """Bytes of one element by dtype name (torch's, without the prefix)."""
 
 SAFE_STRINGS = frozenset(
-    {"none", "mean", "sum", "tanh", "max", "min", "prod", "amax", "amin", "floor", "trunc",
+    {"none", "mean", "sum", "avg", "product", "tanh", "max", "min", "prod", "amax", "amin", "floor", "trunc",
      "linear", "nearest", "bilinear", "bicubic", "zeros", "border", "reflect", "constant", "replicate",
      "circular", "ij", "xy", "lower", "upper", "left", "right",
      "inf", "-inf", "fro", "nuc", "reduced", "complete", "r", "same", "valid"}

@@ -52,4 +52,5 @@ def _reordered(measurement: Measurement, order: Sequence[int], place: dict[int, 
         kernels=sort(measurement.kernels),
         kernel_class=sort(measurement.kernel_class),
         gpu=gpu,
+        collectives=measurement.collectives and measurement.collectives.moved(place),
     )

@@ -25,6 +25,7 @@ from statsnet.environment import (
 from statsnet.environment.record import is_known_value, public_torch_version
 from statsnet.errors import StatsNetError
 from statsnet.signatures.categories import CATEGORIES
+from statsnet.signatures.collectives import BACKENDS
 from statsnet.signatures.gpu import COUNTERS, POWER_FIELDS, THROTTLE_REASONS, WHY_MISSING
 from statsnet.signatures.model import Level, Mode, Phase, SignatureFile
 from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS, EncodedGroup, EncodedTensor
@@ -107,6 +108,7 @@ def _rules(ops: frozenset[str]) -> dict[str, Rule]:
         "measurements.kernels": is_public_kernel,
         "measurements.kernel_class": lambda text: is_kernel_class(text, ops),
         "measurements.source": {"profile", "replay", "recording"}.__contains__,
+        "measurements.collectives.backend": frozenset(BACKENDS).__contains__,
         "measurements.gpu.kernels.family": is_public_kernel,
         "measurements.gpu.power.throttled": THROTTLE_REASONS.__contains__,
         "measurements.gpu.counters.tool": _matches(r"ncu [0-9.]{1,30}"),

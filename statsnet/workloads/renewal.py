@@ -127,6 +127,10 @@ def _versions(state: list[Any]) -> list[tuple[torch.Tensor, int]]:
     return [entry for entry in state if isinstance(entry, tuple)]
 
 
+_OF_WRAPPERS = "__composable_api_state_key"
+"""Under such names fully_shard and others of torch's wrappers keep the parameters that they hand out."""
+
+
 def _held(model: torch.nn.Module) -> list[tuple[Place, Any]]:
     """What each module holds of its own that may hold tensors, parameters and modules aside."""
     import torch
@@ -137,7 +141,11 @@ def _held(model: torch.nn.Module) -> list[tuple[Place, Any]]:
         if isinstance(module, torch.jit.ScriptModule):
             continue
         own = {name: value for name, value in vars(module).items() if name not in usual}
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            own = {}  # the parameters of the model inside
         for name, value in {**own, **module._buffers}.items():
+            if name.startswith(_OF_WRAPPERS):
+                continue
             if isinstance(value, torch.Tensor | list | dict | tuple | set | type(None)) or _is_users(value):
                 found.append(((module, name), value))
     return found

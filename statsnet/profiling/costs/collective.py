@@ -44,14 +44,59 @@ def _broadcast_in_place(call: OperatorCall) -> Cost:
     return call.cost(read=size, written=size)
 
 
-@operator_cost("c10d._allgather_base_", "c10d.alltoall_base_")
-def _gathered_base(call: OperatorCall) -> Cost:
-    """output, input."""
-    return call.cost(read=call.tensor(1).nbytes, written=call.tensor(0).nbytes)
+@operator_cost(
+    "c10d._allgather_base_",
+    "c10d.allgather_",
+    "c10d.allgather_coalesced_",
+    "c10d.allgather_into_tensor_coalesced_",
+    "c10d.alltoall_base_",
+    "c10d.alltoall_",
+    "c10d.gather_",
+    "c10d.scatter_",
+)
+def _moved_into(call: OperatorCall) -> Cost:
+    """output, input; lists of both in some."""
+    return call.cost(read=_size(call, 1), written=_size(call, 0))
 
 
-@operator_cost("c10d._reduce_scatter_base_")
-def _scattered_base(call: OperatorCall) -> Cost:
-    """output, input."""
-    source = call.tensor(1)
-    return call.cost(source.numel, read=source.nbytes, written=call.tensor(0).nbytes)
+@operator_cost("c10d._reduce_scatter_base_", "c10d.reduce_scatter_", "c10d.reduce_scatter_tensor_coalesced_")
+def _scattered_into(call: OperatorCall) -> Cost:
+    """output, input; lists of both in some."""
+    return call.cost(sum(t.numel for t in call.tensors(1)), read=_size(call, 1), written=_size(call, 0))
+
+
+@operator_cost("c10d.send")
+def _sent(call: OperatorCall) -> Cost:
+    return call.cost(read=_size(call, 0), written=0)
+
+
+@operator_cost("c10d.recv_", "c10d.recv_any_source_")
+def _received(call: OperatorCall) -> Cost:
+    return call.cost(read=0, written=_size(call, 0))
+
+
+@operator_cost("c10d.barrier", "c10d.monitored_barrier_")
+def _met(call: OperatorCall) -> Cost:
+    return call.cost(read=0, written=0)
+
+
+def _size(call: OperatorCall, index: int) -> int:
+    return sum(t.nbytes for t in call.tensors(index))
+
+
+@operator_cost("fsdp.all_gather_copy_in")
+def _copied_in(call: OperatorCall) -> Cost:
+    """Parts of parameters, put one behind the other into what is gathered."""
+    return call.cost(read=_size(call, 0), written=_size(call, 0))
+
+
+@operator_cost("fsdp.split_with_sizes_copy")
+def _copied_out(call: OperatorCall) -> Cost:
+    """What was gathered, sizes, an axis, and the parameters that are written."""
+    return call.cost(read=_size(call, 0), written=_size(call, 0))
+
+
+@operator_cost("fsdp.chunk_cat")
+def _put_together(call: OperatorCall) -> Cost:
+    """Gradients, an axis, the number of chunks, and what is scattered of them."""
+    return call.cost(read=_size(call, 0), written=_size(call, 3))

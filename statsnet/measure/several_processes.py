@@ -1,0 +1,152 @@
+"""One task in several processes that run a step together, as torchrun would start them.
+
+Each process knows its rank by torchrun's variables. The first one's result counts. If one of them fails, the others are
+ended at once; the error says which one it was. A process that only lost the connection to another is not to blame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import re
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from statsnet.environment.record import usable_cores
+from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.measure.control import DEFAULT, GROUP_TIMEOUT_S, Control
+from statsnet.measure.process import MeasuringProcess
+from statsnet.measure.task import Task
+from statsnet.progress import Progress, Report, silent
+from statsnet.units import format_duration
+
+R = TypeVar("R")
+
+OTHERS_S = 5.0
+"""How long the process that is to blame may take to fail after one that only waited for it."""
+
+_LOST = re.compile(
+    r"timed? ?out|connection (closed|reset|refused)|broken pipe|unexpectedly (closed|exited)|remote process|"
+    r"ncclRemoteError|Connection was likely closed",
+    re.IGNORECASE,
+)
+"""What a process says that waited in vain for another."""
+
+_WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended(Generic[R]):
+    rank: int
+    result: R | None = None
+    error: Exception | None = None
+
+
+def run_in_group(
+    task: Task[R],
+    processes: int,
+    control: Control = DEFAULT,
+    *,
+    timeout_s: float = GROUP_TIMEOUT_S,
+    report: Report = silent,
+) -> R:
+    """The result of the first of `processes` that run the task together. A process that waits longer than `timeout_s`
+    for another one gives up.
+
+    Raises the error of the process that failed first of its own accord; MeasurementError for one that never answered.
+    Leaves no process behind.
+    """
+    said: queue.SimpleQueue[Progress | _Ended[R]] = queue.SimpleQueue()
+    port = _free_port()
+    with contextlib.ExitStack() as stack:
+        for rank in range(processes):
+            variables = _variables(rank, processes, port, control)
+            process = MeasuringProcess(task, replace(control, env={**control.env, **variables}))
+            stack.enter_context(process)
+            thread = threading.Thread(target=_follow, args=(rank, process, said))
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(process.end)  # before its thread is waited for, which ends with it
+        return _outcome(said, processes, timeout_s, report)
+
+
+def _follow(rank: int, process: MeasuringProcess[Any], said: queue.SimpleQueue[Any]) -> None:
+    """Pass on what a process says, and how it ends."""
+    try:
+        for event in process.events():
+            if rank == 0 and event.progress is not None:
+                said.put(event.progress)
+        said.put(_Ended(rank, result=process.result()))
+    except Exception as error:
+        said.put(_Ended(rank, error=error))
+
+
+def _outcome(said: queue.SimpleQueue[Progress | _Ended[R]], processes: int, timeout_s: float, report: Report) -> R:
+    results: dict[int, R] = {}
+    victims: list[_Ended[R]] = []
+    deadline: float | None = None
+    while len(results) + len(victims) < processes:
+        try:
+            heard = said.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        if isinstance(heard, Progress):
+            report(heard)
+        elif heard.error is None:
+            results[heard.rank] = heard.result  # type: ignore[assignment]
+            if heard.rank == 0:  # all have measured: what the others still do is only their end
+                deadline = deadline or time.monotonic() + OTHERS_S
+        elif _is_victim(heard.error):
+            victims.append(heard)
+            deadline = deadline or time.monotonic() + OTHERS_S
+        else:
+            raise _named(heard.rank, processes, heard.error)
+    if 0 in results:
+        return results[0]
+    raise _no_answer(sorted({*range(processes)} - {v.rank for v in victims} - results.keys()), victims, timeout_s)
+
+
+def _is_victim(error: Exception) -> bool:
+    return isinstance(error, StatsNetError) and _LOST.search(f"{error.message} {error.cause}") is not None
+
+
+def _named(rank: int, processes: int, error: Exception) -> Exception:
+    if not isinstance(error, StatsNetError) or re.match(r"rank \d+ of \d+: ", error.message):
+        return error
+    return type(error)(f"rank {rank} of {processes}: {error.message}", cause=error.cause, hint=error.hint)
+
+
+def _no_answer(silent_ranks: Sequence[int], victims: Sequence[_Ended[Any]], timeout_s: float) -> StatsNetError:
+    waited = next((v for v in victims if _WAITED.search(str(v.error))), victims[0])
+    if not silent_ranks:
+        assert isinstance(waited.error, StatsNetError)
+        return waited.error
+    ranks = " and ".join(map(str, silent_ranks))
+    cause = waited.error.cause if isinstance(waited.error, StatsNetError) else str(waited.error)
+    return MeasurementError(
+        f"rank {ranks} did not answer",
+        cause=f"rank {waited.rank} waited {format_duration(timeout_s)} for it in a collective ({cause})",
+        hint="have all processes call the same collectives in the same order, or allow more with --group-timeout",
+    )
+
+
+def _variables(rank: int, processes: int, port: int, control: Control) -> dict[str, str]:
+    """Torchrun's, and this rank's part of the cores, unless the user has said how many threads there are to be."""
+    variables = {
+        "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+    if "OMP_NUM_THREADS" not in os.environ and "OMP_NUM_THREADS" not in control.setting.env:
+        variables["OMP_NUM_THREADS"] = str(max(1, usable_cores() // processes))
+    return variables
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

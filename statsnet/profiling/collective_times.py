@@ -1,0 +1,195 @@
+"""When the collectives of a profiled step ran, and how much of that the process computed nothing.
+
+On a CPU a collective's work goes on in a thread of gloo's after its call, and the profiler records both. A process that
+waits for it is in no operator, as in the pauses that Python makes between two. But waiting ends when the work ends: so a
+pause is waiting if a collective ends in it, from the pause's beginning to that end. On a GPU, work is NCCL's kernels,
+and computing is any other kernel.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from statsnet.measure.device_kernels import Kernel
+from statsnet.measure.profiler_events import Event, StepEvents
+from statsnet.signatures.categories import base_name, namespace
+from statsnet.signatures.collectives import is_collective
+
+Span = tuple[int, int]
+"""Begin and end, in nanoseconds of the profiler's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """One collective in a step: the index of its call, seconds to the end of its work, those of them in which the
+    process computed nothing, those of the latter that no earlier one has (`alone_s`), and the place of its begin in the
+    step, from 0 to 1."""
+
+    call: int
+    time_s: float
+    exposed_s: float
+    alone_s: float
+    start_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """All of a step. `outside_s`: by call, the part of `alone_s` outside of any operator."""
+
+    each: tuple[Wait, ...] = ()
+    outside_s: Mapping[int, float] = field(default_factory=dict)
+
+
+def waits_of(step: StepEvents, matched: Mapping[int, Event], *, device: str) -> Waits:
+    """Of a profiled step whose events are matched to calls."""
+    collectives = {i: event for i, event in matched.items() if is_collective(_operator(event))}
+    if not collectives:
+        return Waits()
+    if device == "cuda":
+        return _on_gpu(step, collectives)
+    return _on_cpu(step, collectives, matched)
+
+
+def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping[int, Event]) -> Waits:
+    computing = merged(_computing(step, matched))
+    spans = _with_works(collectives, step.works)
+    exposed = {i: [_last_pause(span, computing)] for i, span in spans.items()}
+    in_operators = merged((event.start_ns, event.end_ns) for event in matched.values())
+    alone = _each_once(exposed)
+    outside = {i: _length(rest for part in parts for rest in _without(part, in_operators)) for i, parts in alone.items()}
+    return _waits(step, spans, exposed, {i: length * 1e-9 for i, length in outside.items()})
+
+
+def _on_gpu(step: StepEvents, collectives: Mapping[int, Event]) -> Waits:
+    kernels = {i: list(_kernels_in(event)) for i, event in collectives.items()}
+    moving = {id(kernel) for group in kernels.values() for kernel in group}
+    computing = merged((k.start_ns, k.end_ns) for k in step.on_device if id(k) not in moving)
+    spans = {i: (min(k.start_ns for k in ks), max(k.end_ns for k in ks)) for i, ks in kernels.items() if ks}
+    return _waits(step, spans, {i: _without(span, computing) for i, span in spans.items()}, {})
+
+
+def _waits(
+    step: StepEvents, spans: Mapping[int, Span], exposed: Mapping[int, Sequence[Span]], outside_s: Mapping[int, float]
+) -> Waits:
+    begin, length = step.step.start_ns, max(step.step.end_ns - step.step.start_ns, 1)
+    alone = _each_once(exposed)
+    each = tuple(
+        Wait(
+            call=i,
+            time_s=(end - start) * 1e-9,
+            exposed_s=_length(exposed[i]) * 1e-9,
+            alone_s=_length(alone[i]) * 1e-9,
+            start_share=min(max((start - begin) / length, 0.0), 1.0),
+        )
+        for i, (start, end) in sorted(spans.items())
+    )
+    return Waits(each, outside_s)
+
+
+def _each_once(spans: Mapping[int, Sequence[Span]]) -> dict[int, list[Span]]:
+    """What of each one's spans those that end earlier leave."""
+    covered: list[Span] = []
+    left: dict[int, list[Span]] = {}
+    for i in sorted(spans, key=lambda i: spans[i][-1][1] if spans[i] else 0):
+        left[i] = [rest for part in spans[i] for rest in _without(part, covered)]
+        covered = merged([*covered, *spans[i]])
+    return left
+
+
+def _operator(event: Event) -> str:
+    return event.name.replace("::", ".")
+
+
+def _moves_data(event: Event) -> bool:
+    operator = _operator(event)
+    return is_collective(operator) or (base_name(operator) == "wait_tensor" and namespace(operator) != "aten")
+
+
+def _with_works(collectives: Mapping[int, Event], works: Sequence[Event]) -> dict[int, Span]:
+    """Of each call, from it to the end of its work. Works begin in the order of the calls, once a thread is free."""
+    waiting = sorted(collectives.items(), key=lambda item: item[1].start_ns)
+    spans = {i: (event.start_ns, event.end_ns) for i, event in waiting}
+    for work in works:
+        if waiting and waiting[0][1].start_ns <= work.start_ns:
+            i, event = waiting.pop(0)
+            spans[i] = (event.start_ns, max(event.end_ns, work.end_ns))
+    return spans
+
+
+def _computing(step: StepEvents, matched: Mapping[int, Event]) -> Iterable[Span]:
+    """Spans of operators that neither move data nor wait for it, nor hold one that does."""
+    calls = {id(event) for event in matched.values()}
+    stack = list(step.roots)
+    while stack:
+        event = stack.pop()
+        is_operator = id(event) in calls or (event.name.startswith("aten::") and not event.children)
+        if is_operator and not _holds(event):
+            yield event.start_ns, event.end_ns
+        else:
+            stack += event.children
+
+
+def _holds(event: Event) -> bool:
+    return _moves_data(event) or any(map(_holds, event.children))
+
+
+def _last_pause(span: Span, computing: Sequence[Span]) -> Span:
+    """The end of a span, from when nothing was computed any more; empty if something was to the last."""
+    begin, end = span
+    place = bisect_right(computing, (end, end))
+    last = computing[place - 1][1] if place else begin
+    return (min(max(begin, last), end), end)
+
+
+def _kernels_in(event: Event) -> Iterable[Kernel]:
+    yield from event.kernels
+    for child in event.children:
+        yield from _kernels_in(child)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, none of which touch."""
+    out: list[Span] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+def _without(span: Span, others: Sequence[Span]) -> list[Span]:
+    """What of a span lies in none of the others, which are merged."""
+    begin, end = span
+    rest: list[Span] = []
+    for start, stop in others:
+        if stop <= begin or start >= end:
+            continue
+        if start > begin:
+            rest.append((begin, start))
+        begin = max(begin, stop)
+    return [*rest, (begin, end)] if begin < end else rest
+
+
+def _length(spans: Iterable[Span]) -> int:
+    return sum(end - start for start, end in spans)
+
+
+def median_waits(steps: Sequence[Sequence[Wait]]) -> list[Wait]:
+    """Of several profiled steps that made the same calls: for each call, the medians."""
+    by_call: dict[int, list[Wait]] = {}
+    for wait in (wait for waits in steps for wait in waits):
+        by_call.setdefault(wait.call, []).append(wait)
+    return [
+        Wait(
+            call=call,
+            time_s=median(w.time_s for w in waits),
+            exposed_s=median(w.exposed_s for w in waits),
+            alone_s=median(w.alone_s for w in waits),
+            start_share=median(w.start_share for w in waits),
+        )
+        for call, waits in sorted(by_call.items())
+    ]
