@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     help="Start N processes that run the step together, as torchrun does. They are one group when the factory is called.",
 )  # fmt: skip
 @click.option(
-    "--group-timeout", "group_timeout_s", type=options.Duration(), metavar="TIME",
+    "--group-timeout",
+    "group_timeout_s",
+    type=options.Duration(),
+    metavar="TIME",
     help="How long one of several processes waits for another in a collective (default 10min).",
 )
 @options.counters

@@ -59,7 +59,9 @@ def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping
     exposed = {i: [_last_pause(span, computing)] for i, span in spans.items()}
     in_operators = merged((event.start_ns, event.end_ns) for event in matched.values())
     alone = _each_once(exposed)
-    outside = {i: _length(rest for part in parts for rest in _without(part, in_operators)) for i, parts in alone.items()}
+    outside = {
+        i: _length(rest for part in parts for rest in _without(part, in_operators)) for i, parts in alone.items()
+    }
     return _waits(step, spans, exposed, {i: length * 1e-9 for i, length in outside.items()})
 
 

@@ -82,7 +82,8 @@ def joined(device: str, timeout_s: float) -> Iterator[None]:
     try:
         if device.startswith("cuda"):
             _take_gpu(local)
-        if not dist.is_initialized():
+        own = not dist.is_initialized()
+        if own:
             backends = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_s))
         with _group_is_there():
@@ -90,7 +91,8 @@ def joined(device: str, timeout_s: float) -> Iterator[None]:
     except StatsNetError as error:
         message = f"rank {rank} of {number}: {error.message}"
         raise type(error)(message, cause=error.cause, hint=error.hint) from error
-    dist.destroy_process_group()
+    if own:
+        dist.destroy_process_group()
 
 
 def _take_gpu(local: int) -> None:

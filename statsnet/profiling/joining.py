@@ -140,7 +140,6 @@ class StepJoin:
             waits=[self._waits_of(number, variant) for number, variant in enumerate(self.variants)],
         )
 
-
     def _waits_of(self, number: int, variant: Variant) -> list[Wait]:
         """The collectives of a captured step: from profiled steps like it, else from others of their shapes."""
         found = []

@@ -6,12 +6,30 @@ from collections import defaultdict
 from statistics import median
 
 from statsnet.reporting.tables import MISSING, Report, pairs, percent, table
-from statsnet.signatures.collectives import Collectives, CollectiveTime, group_size, is_collective, kind_of, message_bytes
+from statsnet.signatures.collectives import (
+    Collectives,
+    CollectiveTime,
+    group_size,
+    is_collective,
+    kind_of,
+    message_bytes,
+)
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.operators import dtype_of
 from statsnet.units import format_bytes, format_duration
 
-COLUMNS = ("collective", "phase", "dtype", "group", "calls", "bytes a call", "bytes a step", "time", "share", "overlap")
+COLUMNS = (
+    "collective",
+    "phase",
+    "dtype",
+    "group",
+    "calls",
+    "bytes a call",
+    "bytes a step",
+    "time",
+    "exposed",
+    "overlap",
+)
 
 
 def collectives_report(signature: Signature, measurement: Measurement | None) -> Report:

@@ -1,0 +1,53 @@
+"""A task in several processes: their ranks, and which of them is to blame if one fails."""
+
+from __future__ import annotations
+
+import queue
+
+import pytest
+from group_tasks import Ranks
+
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError, WorkloadError
+from statsnet.measure import several_processes
+from statsnet.measure.several_processes import _Ended, _outcome, run_in_group
+from statsnet.progress import Progress
+
+LOST = WorkloadError("a step failed", cause="RuntimeError: Connection closed by peer [127.0.0.1]:4711")
+WAITED = WorkloadError("a step failed", cause="RuntimeError: Timed out waiting 4000ms for recv operation to complete")
+OWN = WorkloadError("a step failed", cause="ValueError: bad data")
+
+
+def outcome(monkeypatch: pytest.MonkeyPatch, *heard: Progress | _Ended[str], processes: int = 2) -> str:
+    monkeypatch.setattr(several_processes, "OTHERS_S", 0.0)
+    said: queue.SimpleQueue[Progress | _Ended[str]] = queue.SimpleQueue()
+    for one in heard:
+        said.put(one)
+    return _outcome(said, processes, 4.0, lambda _: None)
+
+
+def test_a_process_that_dies_is_named() -> None:
+    with pytest.raises(ProcessError, match=r"rank 1 of 2: a measuring process failed \(exit code 3\)"):
+        run_in_group(Ranks(dies=1), 2)
+
+
+def test_the_first_result_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert outcome(monkeypatch, Progress(stage="measuring"), _Ended(1, result="b"), _Ended(0, result="a")) == "a"
+
+
+def test_who_fails_of_its_own_accord_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WorkloadError, match="rank 1 of 2: a step failed") as raised:
+        outcome(monkeypatch, _Ended(0, error=LOST), _Ended(1, error=OWN))
+    assert "bad data" in raised.value.cause
+
+
+def test_who_does_not_answer_is_named_with_who_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MeasurementError, match="rank 1 did not answer") as raised:
+        outcome(monkeypatch, _Ended(2, error=LOST), _Ended(0, error=WAITED), processes=3)
+    assert "rank 0 waited 4 s" in raised.value.cause
+    assert "--group-timeout" in raised.value.hint
+
+
+def test_where_all_wait_for_each_other_the_first_timeout_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StatsNetError, match="a step failed") as raised:
+        outcome(monkeypatch, _Ended(0, error=LOST), _Ended(1, error=WAITED))
+    assert "Timed out" in raised.value.cause

@@ -1,0 +1,108 @@
+"""When collectives ran and who waited, from events written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from profiling_helpers import Record, call, event, flat
+from torch._C._autograd import DeviceType
+
+from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
+from statsnet.profiling.collective_times import Wait, median_waits
+from statsnet.profiling.timeline import Timeline, read_step
+
+US = 1e-6
+REDUCE, MM = "c10d.allreduce_.default", "aten.mm.default"
+
+
+def work(start: float, end: float, *inside: Record) -> Record:
+    """Of gloo's, in a thread of its own."""
+    return event("gloo:all_reduce", start, end, *inside, thread=2, asynchronous=True)
+
+
+def timeline(ops: list[str], *events: Record, device: str = "cpu", rest: tuple[Record, ...] = ()) -> Timeline:
+    records = [*flat(event(STEP_LABEL, 0, 100, *events)), *flat(*rest)]
+    return read_step(StepEvents.of(records), [call(op) for op in ops], device=device)
+
+
+def waits(line: Timeline) -> list[tuple[float, float, float]]:
+    """Time, exposed time and exposed time alone of each, in microseconds."""
+    return [tuple(round(s / US, 6) for s in (w.time_s, w.exposed_s, w.alone_s)) for w in line.waits.each]  # type: ignore[misc]
+
+
+def test_a_collective_that_ends_while_something_is_computed_was_not_waited_for() -> None:
+    events = (event("c10d::allreduce_", 10, 12), event("aten::mm", 20, 60))
+    line = timeline([REDUCE, MM], *events, rest=(work(11, 50),))
+    assert waits(line) == [(40, 0, 0)]
+    assert line.op_time_s == pytest.approx([2 * US, 40 * US])
+    assert line.framework_s == pytest.approx(58 * US)
+    assert line.waits.each[0].start_share == pytest.approx(0.1)
+
+
+def test_a_pause_in_which_it_ends_is_waiting_and_no_framework_time() -> None:
+    events = (event("c10d::allreduce_", 10, 12), event("aten::mm", 20, 40), event("aten::mm", 85, 90))
+    line = timeline([REDUCE, MM, MM], *events, rest=(work(11, 80),))
+    assert waits(line) == [(70, 40, 40)]
+    assert line.op_time_s == pytest.approx([42 * US, 20 * US, 5 * US])
+    assert line.framework_s == pytest.approx((100 - 67) * US)
+
+
+def test_time_in_which_two_are_waited_for_counts_once() -> None:
+    events = (event("c10d::allreduce_", 10, 12), event("c10d::allreduce_", 20, 22), event("aten::mm", 90, 95))
+    line = timeline([REDUCE, REDUCE, MM], *events, rest=(work(11, 50), work(21, 80)))
+    assert waits(line) == [(40, 40, 40), (60, 60, 30)]
+    assert sum(t or 0 for t in line.op_time_s) == pytest.approx((2 + 2 + 66 + 5) * US)  # 10 to 80, and the product
+
+
+def test_waiting_within_an_operator_that_waits_is_no_computing() -> None:
+    events = (
+        event("_c10d_functional::all_reduce", 10, 20, event("c10d::allreduce_", 11, 19)),
+        event("aten::mm", 20, 30),
+        event("_c10d_functional::wait_tensor", 32, 60),
+        event("aten::mm", 62, 70),
+    )
+    line = timeline(["_c10d_functional.all_reduce.default", MM, MM], *events, rest=(work(18, 58),))
+    assert waits(line) == [(48, 28, 28)]
+
+
+def test_operators_that_gloo_uses_in_its_thread_are_none_of_the_steps() -> None:
+    events = (event("c10d::allreduce_", 10, 12), event("aten::mm", 70, 75))
+    used = event("aten::mm", 30, 48, thread=2)
+    line = timeline([REDUCE, MM], *events, rest=(work(20, 50), used))
+    assert waits(line) == [(40, 40, 40)]
+    assert line.op_time_s[1] == pytest.approx(5 * US)
+
+
+def test_work_goes_to_calls_in_their_order_though_it_begins_later() -> None:
+    events = (event("c10d::allreduce_", 1, 2), event("c10d::allreduce_", 3, 4), event("aten::mm", 10, 99))
+    line = timeline([REDUCE, REDUCE, MM], *events, rest=(work(5, 40), work(6, 60)))
+    assert [w[0] for w in waits(line)] == [39, 57]
+
+
+def test_on_a_gpu_other_kernels_hide_those_of_nccl() -> None:
+    def kernel(name: str, start: float, end: float, linked: int) -> Record:
+        return event(name, start, end, device=DeviceType.CUDA, linked=linked)
+
+    events = (
+        event("c10d::allreduce_", 1, 3, event("cudaLaunchKernel", 2, 3, linked=1), correlation=1),
+        event("aten::mm", 4, 6, event("cudaLaunchKernel", 5, 6, linked=2), correlation=2),
+    )
+    rest = (kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 50, 1), kernel("sgemm", 20, 40, 2))
+    line = timeline([REDUCE, MM], *events, device="cuda", rest=rest)
+    assert waits(line) == [(40, 20, 20)]
+    assert line.op_time_s == pytest.approx([40 * US, 20 * US])
+
+
+def test_an_operator_that_a_tensor_hands_on_is_joined_where_it_runs() -> None:
+    inner = event("PythonSubclass", 11, 39, event("aten::mm", 20, 30))
+    line = timeline([MM], event("aten::mm", 10, 40, inner))
+    assert line.op_time_s == pytest.approx([10 * US])
+
+
+def test_medians_by_call() -> None:
+    def of(number: int, time_s: float) -> Wait:
+        return Wait(call=number, time_s=time_s, exposed_s=time_s, alone_s=0.0, start_share=0.5)
+
+    steps: Any = [[of(0, 1.0), of(2, 5.0)], [of(0, 3.0)], [of(0, 2.0)]]
+    assert [(w.call, w.time_s) for w in median_waits(steps)] == [(0, 2.0), (2, 5.0)]

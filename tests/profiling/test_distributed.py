@@ -1,0 +1,144 @@
+"""Steps that two processes run together: what DDP, FSDP2 and tensor parallelism move, by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from group_tasks import ProfileInOneGroup
+from profiling_helpers import captured
+from torch import nn
+
+from statsnet.measure.several_processes import run_in_group
+from statsnet.reporting.collectives import collectives_report
+from statsnet.signatures.collectives import group_size, is_collective, kind_of, message_bytes
+from statsnet.signatures.model import Signature
+from statsnet.signatures.privacy import assert_clean
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "distributed.py"
+WIDTH, BATCH = 256, 16
+UP, DOWN = WIDTH * 4 * WIDTH + 4 * WIDTH, 4 * WIDTH * WIDTH + WIDTH
+"""Parameters of the two layers."""
+
+needs_gloo = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no gloo")
+
+
+@pytest.fixture(scope="module")
+def signatures() -> dict[str, Signature]:
+    names = ("data_parallel", "sharded", "tensor_parallel")
+    task = ProfileInOneGroup(targets=tuple(f"{EXAMPLE}:{name}" for name in names))
+    return dict(zip(names, run_in_group(task, 2, timeout_s=60.0), strict=True))
+
+
+def moved(signature: Signature) -> Counter[tuple[str, str]]:
+    """Bytes a step, by operation and phase."""
+    bytes_: Counter[tuple[str, str]] = Counter()
+    for cluster in signature.clusters:
+        if is_collective(cluster.op):
+            bytes_[kind_of(cluster.op), cluster.phase] += round(cluster.calls * message_bytes(cluster))
+    return bytes_
+
+
+@needs_gloo
+def test_data_parallel_sums_all_gradients(signatures: dict[str, Signature]) -> None:
+    signature = signatures["data_parallel"]
+    assert moved(signature) == {("all_reduce", "backward"): 4 * (UP + DOWN)}
+    buckets = [c for c in signature.clusters if is_collective(c.op)]
+    assert sum(c.calls for c in buckets) == 2  # of at most 1 MiB: each layer has one
+    assert {c.op for c in buckets} == {"c10d.allreduce_.default"}
+
+
+@needs_gloo
+def test_sharding_gathers_each_layer_twice_and_scatters_its_gradients(signatures: dict[str, Signature]) -> None:
+    assert moved(signatures["sharded"]) == {
+        ("all_gather", "forward"): 4 * (UP + DOWN),
+        ("all_gather", "backward"): 4 * (UP + DOWN),
+        ("reduce_scatter", "backward"): 4 * (UP + DOWN),
+    }
+
+
+@needs_gloo
+def test_tensor_parallel_sums_activations_and_runs_a_part_of_each_product(signatures: dict[str, Signature]) -> None:
+    signature = signatures["tensor_parallel"]
+    assert moved(signature) == {("all_reduce", "forward"): 4 * BATCH * WIDTH}
+    products = [c for c in signature.clusters if c.category == "gemm" and c.phase == "forward"]
+    assert sum(c.calls * c.flops for c in products if c.flops) == 2 * 2 * BATCH * WIDTH * 4 * WIDTH / 2
+    assert signature.memory.parameter_bytes == 4 * ((UP + 4 * WIDTH * WIDTH) // 2 + WIDTH)  # the last bias is whole
+
+
+@needs_gloo
+@pytest.mark.parametrize("name", ["data_parallel", "sharded", "tensor_parallel"])
+def test_what_is_told_of_the_processes(signatures: dict[str, Signature], name: str) -> None:
+    signature = signatures[name]
+    assert_clean(signature.to_dict())
+    assert Signature.from_dict(signature.to_dict()) == signature
+    clusters = {i for i, c in enumerate(signature.clusters) if is_collective(c.op)}
+    assert {group_size(signature.clusters[i]) for i in clusters} == {2}
+    assert all(c.flops is not None and c.bytes_moved is not None for c in signature.clusters)
+    (measurement,) = signature.measurements
+    known = measurement.collectives
+    assert known is not None
+    assert (known.processes, known.backend) == (2, "gloo")
+    assert len(known.rank_step_latency_s) == len(known.rank_waiting_s) == 2
+    assert known.rank_step_latency_s[0] == measurement.latency_s
+    assert known.rank_waiting_s[0] == known.exposed_time_s
+    assert {call.cluster for call in known.calls} == clusters
+    assert all(0 <= call.exposed_time_s <= call.time_s for call in known.calls)
+    assert not measurement.unmatched_calls
+    assert signature.workload is None
+    assert len(collectives_report(signature, measurement)) == 2
+
+
+@needs_gloo
+def test_places_follow_the_phases(signatures: dict[str, Signature]) -> None:
+    signature = signatures["sharded"]
+    known = signature.measurements[0].collectives
+    assert known is not None
+    places: dict[str, list[float]] = {}
+    for call in known.calls:
+        cluster = signature.clusters[call.cluster]
+        places.setdefault(f"{kind_of(cluster.op)} {cluster.phase}", []).append(call.start_share)
+    assert max(places["all_gather forward"]) < min(places["all_gather backward"])
+    assert max(places["all_gather forward"]) < min(places["reduce_scatter backward"])
+
+
+@needs_gloo
+def test_a_group_is_encoded_by_its_size() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        x, parts = torch.zeros(6), [torch.zeros(6)]
+        group = dist.group.WORLD.group_name
+        ops = torch.ops._c10d_functional
+        calls = captured(lambda: (
+            dist.all_reduce(x), dist.all_gather(parts, x), ops.all_gather_into_tensor(x, 1, group), dist.broadcast(x, 0),
+            dist.reduce_scatter(x, parts), ops.wait_tensor(ops.all_reduce(x, "sum", group)),
+        ))  # fmt: skip
+    finally:
+        dist.destroy_process_group()
+    moving = [c for c in calls if is_collective(c.op)]
+    assert [kind_of(c.op) for c in moving] == [
+        "all_reduce", "all_gather", "all_gather", "broadcast", "reduce_scatter", "all_reduce"
+    ]  # fmt: skip
+    assert {group_size(c) for c in moving} == {1}
+    assert {message_bytes(c) for c in moving} == {24}
+    assert moving[1].args[0] == {"tensors": [{"shape": [6], "dtype": "float32"}]}
+
+
+def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
+    layer = nn.Linear(2, 2)
+
+    def step() -> None:
+        def last() -> None:
+            torch.neg(torch.ones(2))
+
+        def queue(gradient: torch.Tensor) -> None:
+            torch.autograd.Variable._execution_engine.queue_callback(last)
+
+        handle = layer.weight.register_hook(queue)
+        layer(torch.ones(1, 2)).sum().backward()
+        handle.remove()
+
+    assert [c.phase for c in captured(step) if c.op == "aten.neg.default"] == ["backward"]
