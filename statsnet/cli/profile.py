@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--nproc", "processes", type=click.IntRange(2), metavar="N",
-    help="Start N processes that run the step together, as torchrun does. They are one group when the factory is called.",
+    help="Start N processes that run the step together, as torchrun does; when the factory runs, they are one group.",
 )  # fmt: skip
 @click.option(
     "--group-timeout",

@@ -110,8 +110,8 @@ def profiling(
     all_threads: bool = False,
     ready: Callable[[], object] = lambda: None,
 ) -> Iterator[profile]:
-    """The `with` block is one step under the profiler; with `all_threads` also threads that a model made itself. `ready`
-    is called just before it, when the profiler runs: starting that takes milliseconds."""
+    """The `with` block is one step under the profiler; with `all_threads` also threads that a model made itself.
+    `ready` is called just before it, when the profiler runs: starting that takes milliseconds."""
     activities = [ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
@@ -142,7 +142,7 @@ def _knows(option: str) -> bool:
 
 
 def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, Event], list[Event]]:
-    """Events of each thread, not nested yet; the operators among them by correlation id; what ends in another thread."""
+    """Events of each thread, not nested yet; operators among them by correlation id; what ends in another thread."""
     threads: dict[int, list[Event]] = {}
     works: list[tuple[int, Event]] = []
     operators: dict[int, Event] = {}

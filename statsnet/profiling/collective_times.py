@@ -1,8 +1,8 @@
 """When the collectives of a profiled step ran, and how much of that the process computed nothing.
 
 On a CPU a collective's work goes on in a thread of gloo's after its call, and the profiler records both. A process that
-waits for it is in no operator, as in the pauses that Python makes between two. But waiting ends when the work ends: so a
-pause is waiting if a collective ends in it, from the pause's beginning to that end. On a GPU, work is NCCL's kernels,
+waits for it is in no operator, as in the pauses that Python makes between two. But waiting ends when the work ends. So
+a pause is waiting if a collective ends in it, from the pause's beginning to that end. On a GPU, work is NCCL's kernels,
 and computing is any other kernel.
 """
 

@@ -129,8 +129,9 @@ GROUPS = frozenset({"process_group", "group_name", "group"})
 def _group_size(group: Any) -> int | None:
     import torch.distributed as dist
 
+    c10d: Any = dist.distributed_c10d
     if isinstance(group, str):
-        return int(dist.distributed_c10d._resolve_process_group(group).size())
+        group = c10d._resolve_process_group(group)
     if isinstance(group, torch.ScriptObject):
         return int(dist.ProcessGroup.unbox(group).size())
     return int(group.size()) if hasattr(group, "size") else None

@@ -81,8 +81,8 @@ def timing_of(measurement: Measurement) -> Timing:
 @dataclass(frozen=True, kw_only=True)
 class ProfileWorkload(CountableTask[Profile]):
     """Measures a workload's step; if a reference network's folder is given, beside that network. On "meta" the step is
-    only counted, on fake tensors: nothing is allocated or timed. See trace_step for `repeats` and `min_time_s`. Of several
-    processes that run the step together, each waits for the others no longer than `group_timeout_s`."""
+    only counted, on fake tensors: nothing is allocated or timed. See trace_step for `repeats` and `min_time_s`. Of
+    several processes that run the step together, each waits for the others no longer than `group_timeout_s`."""
 
     model: Model
     device: str = "cpu"
@@ -202,7 +202,7 @@ class ProfileWorkload(CountableTask[Profile]):
 
     def _identity(self, built: BuiltWorkload, step: Step, *, is_changed: bool) -> dict[str, Any]:
         """A shipped workload whose sizes were set by hand counts as the user's own: its name means another model. So
-        does one whose step ran under a setting, or in several processes (`is_changed`): its name would be timed without."""
+        does one whose step ran under a setting, or in several processes (`is_changed`): others time it without."""
         shipped = built.workload if built.workload and built.workload.builtin else None
         shipped = None if self.model.overrides or is_changed else shipped
         return {

@@ -129,8 +129,9 @@ def event_name(call: OpCall) -> str:
 
 
 def joined_name(event: Event) -> str:
-    """An event's name, without its in-place mark; nothing for an operator whose tensor hands it on to those inside. Autograd adds, indexes and fills gradients in place, except while a
-    mode that captures them is on: so the join must not tell `add` from `add_`, nor `index_add` from `index_add_`."""
+    """An event's name, without its in-place mark; nothing for an operator whose tensor hands it on to those inside.
+    Autograd adds, indexes and fills gradients in place, except while a mode that captures them is on: so the join must
+    not tell `add` from `add_`, nor `index_add` from `index_add_`."""
     if event.children and event.children[0].name == _HANDED_ON:
         return ""
     return _out_of_place(event.name)

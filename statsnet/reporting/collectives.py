@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def collectives_report(signature: Signature, measurement: Measurement | None) -> Report:
-    """Operations with their bytes, groups and times, and the waiting of the processes; nothing of a step without any."""
+    """Operations with their bytes, groups and times, and how the processes wait; nothing of a step without any."""
     known = measurement.collectives if measurement else None
     clusters = {i: c for i, c in enumerate(signature.clusters) if is_collective(c.op)}
     report: Report = []

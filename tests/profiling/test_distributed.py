@@ -112,10 +112,16 @@ def test_a_group_is_encoded_by_its_size() -> None:
         x, parts = torch.zeros(6), [torch.zeros(6)]
         group = dist.group.WORLD.group_name
         ops = torch.ops._c10d_functional
-        calls = captured(lambda: (
-            dist.all_reduce(x), dist.all_gather(parts, x), ops.all_gather_into_tensor(x, 1, group), dist.broadcast(x, 0),
-            dist.reduce_scatter(x, parts), ops.wait_tensor(ops.all_reduce(x, "sum", group)),
-        ))  # fmt: skip
+        calls = captured(
+            lambda: (
+                dist.all_reduce(x),
+                dist.all_gather(parts, x),
+                ops.wait_tensor(ops.all_gather_into_tensor(x, 1, group)),
+                dist.broadcast(x, 0),
+                dist.reduce_scatter(x, parts),
+                ops.wait_tensor(ops.all_reduce(x, "sum", group)),
+            )
+        )
     finally:
         dist.destroy_process_group()
     moving = [c for c in calls if is_collective(c.op)]

@@ -118,10 +118,11 @@ def test_overlap_and_the_slowest_process() -> None:
 def test_a_file_holds_it_and_nothing_else(told: Signature) -> None:
     assert_clean(told.to_dict())
     assert Signature.from_dict(told.to_dict()) == told
+    short = dataclasses.replace(
+        told.measurements[0], cluster_time_s=(0.1, 0.1), kernels=("aten",) * 2, kernel_class=(None,) * 2
+    )
     with pytest.raises(ValueError, match="collective names a cluster"):
-        dataclasses.replace(told, clusters=told.clusters[:2], measurements=(
-            dataclasses.replace(told.measurements[0], cluster_time_s=(0.1, 0.1), kernels=("aten",) * 2, kernel_class=(None,) * 2),
-        ))  # fmt: skip
+        dataclasses.replace(told, clusters=told.clusters[:2], measurements=(short,))
 
 
 def test_canonical_order_moves_collectives_with_their_clusters(told: Signature) -> None:
