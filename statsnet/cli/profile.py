@@ -211,8 +211,7 @@ def _check_processes(processes: int | None, device: str, counters: str, refused:
         )
     refused = {
         **refused,
-        "--device meta": device == "meta",
-        f"--device {device}": device.startswith("cuda:"),
+        f"--device {device}": device == "meta" or device.startswith("cuda:"),
         "--counters ncu": counters == "ncu",
     }
     if option := next((name for name, is_given in refused.items() if is_given), None):

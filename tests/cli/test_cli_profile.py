@@ -19,8 +19,9 @@ from cli_support import GOLDEN, Cli, command, environment, read
 
 from statsnet.cli import main
 from statsnet.environment import slug
+from statsnet.errors import WorkloadError
 from statsnet.measure import process
-from statsnet.profiling.tasks import Profile
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures import packed
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
@@ -91,7 +92,44 @@ def test_processes_that_run_a_step_together(here: Path) -> None:
     assert done.returncode == 0, done.stderr
     signature = load_signature(here / "two.json")
     assert "collective" in {c.category for c in signature.clusters}
+    known = signature.measurements[0].collectives
+    assert known is not None and known.processes == 2
+    assert signature.workload is None  # its name means a step in one process
     assert done.stdout.count("Time by category") == 1
+
+
+def test_processes_that_are_started_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[object] = []
+
+    def refuse(task: ProfileWorkload, processes: int, *_: object, timeout_s: float, **__: object) -> None:
+        asked.extend((task.model.target, processes, timeout_s))
+        raise WorkloadError("rank 1 of 2: a step failed", cause="ValueError: bad data")
+
+    monkeypatch.setattr("statsnet.profiling.members.run_in_group", refuse)
+    words = ["--nproc", "2", "--group-timeout", "30s", "--min-time", "10ms", "-o", "x.json"]
+    assert main(["profile", "recsys/ncf", *words]) == 1
+    assert asked == ["recsys/ncf", 2, 30.0]
+    assert "rank 1 of 2: a step failed\ncause: ValueError: bad data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--check"], ["--trace", "t.json"], ["--device", "meta"], ["--device", "cuda:1"], ["--mix", "recsys/ncf:1"]],
+)
+def test_several_processes_measure_one_workload_on_a_device_each(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = [] if "--mix" in options else ["recsys/ncf"]
+    assert main(["profile", *target, "--nproc", "2", "-o", "x", *options]) == 2
+    assert f"--nproc and {options[0]}" in capsys.readouterr().err
+
+
+def test_torchrun_has_started_the_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    assert main(["profile", "recsys/ncf", "--nproc", "2", "-o", "x.json"]) == 2
+    assert "leave out --nproc" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
