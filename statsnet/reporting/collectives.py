@@ -38,7 +38,7 @@ def collectives_report(signature: Signature, measurement: Measurement | None) ->
     clusters = {i: c for i, c in enumerate(signature.clusters) if is_collective(c.op)}
     report: Report = []
     if known is not None and measurement is not None:
-        report.append(pairs("Several processes", _figures(known, measurement)))
+        report.append(pairs("Several processes", _figures(known, measurement, by_rank=signature.level != "coarse")))
     if clusters:
         times = {t.cluster: t for t in known.calls} if known else {}
         latency_s = measurement.latency_s if measurement and measurement.step_latency_s else None
@@ -82,7 +82,8 @@ def _group(cluster: Cluster) -> str:
     return MISSING if size is None else str(size)
 
 
-def _figures(known: Collectives, measurement: Measurement) -> list[tuple[str, str]]:
+def _figures(known: Collectives, measurement: Measurement, *, by_rank: bool) -> list[tuple[str, str]]:
+    """`by_rank`: the processes' times stand in the order of their ranks."""
     steps, waiting = known.rank_step_latency_s, known.rank_waiting_s
     rows = [
         ("processes", f"{known.processes}, {known.backend}"),
@@ -90,13 +91,10 @@ def _figures(known: Collectives, measurement: Measurement) -> list[tuple[str, st
     ]
     if steps and waiting:
         spread = f"{format_duration(min(steps))} to {format_duration(max(steps))}, spread {percent(known.step_spread)}"
-        least, most = min(waiting), max(waiting)
+        who = f" (process {known.slowest_rank})" if by_rank else ""
+        range_ = f"{format_duration(min(waiting))}{who} to {format_duration(max(waiting))}"
         rows += [
             ("steps of the processes", spread),
-            (
-                "waiting",
-                f"process {known.slowest_rank} least, {format_duration(least)}; most {format_duration(most)}, "
-                f"median {format_duration(median(waiting))}",
-            ),
+            ("waiting", f"{range_}, median {format_duration(median(waiting))}"),
         ]
     return rows
