@@ -31,7 +31,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"counts\.clusters\[\]\.(op|phase|category)", "which operators run"),
     (r"counts\.clusters\[\]\.|counts\.shape_variants", "how often, and how much work"),
     (r"counts\.motifs", "which operators follow each other"),
-    (r"counts\.memory|batch$|mix\[\]\.(batch|peak_bytes)", "sizes of the model, its inputs and its memory"),
+    (r"counts\.(memory|processes)|batch$|mix\[\]\.(batch|peak_bytes)", "sizes of the model, its inputs and its memory"),
     (r"measurements\[\]\.(kernels|kernel_class|gpu\.kernels)", "which kernels run, and for how long"),
     (r"measurements\[\]\.gpu\.(counters|power)", "what a GPU's counters and meters saw"),
     (r"measurements\[\]\.collectives", "how processes wait for each other"),
@@ -136,8 +136,9 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
     sizes = [getattr(signature.memory, name) for name in signature.memory.__slots__]
     if any(size is not None and size != in_steps(size, MEMORY_STEP) for size in sizes):
         yield "counts.memory: a size is exact"
-    if any(n is not None and n != in_steps(n, 2) for n in (signature.batch, signature.shape_variants)):
-        yield "batch or counts.shape_variants: a size is exact"
+    whole = (signature.batch, signature.shape_variants, signature.processes)
+    if any(n is not None and n != in_steps(n, 2) for n in whole):
+        yield "batch, counts.shape_variants or counts.processes: a size is exact"
     for i, motif in enumerate(() if is_sum else signature.motifs):
         if not is_binned_count(motif.count) or (motif.count < FEWEST_IN_A_MOTIF and len(motif.clusters) > 1):
             yield f"counts.motifs[{i}]: it is rare, or counted exactly"

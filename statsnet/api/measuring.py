@@ -43,10 +43,12 @@ def profile_workload(
     counters: str = "auto",
     seed: int = 0,
     min_time_s: float | None = None,
+    processes: int = 1,
     report: Report = silent,
 ) -> Signature:
     """Measure a workload's step, as `statsnet profile` does: one that ships (`cv/resnet50`), or a factory of yours,
-    `path/to/file.py:factory`, which takes `arguments`. On the device "meta" it is counted, not run.
+    `path/to/file.py:factory`, which takes `arguments`. On the device "meta" it is counted, not run. Several
+    `processes` run the step together; on "meta" none is started, and the first one is counted.
 
     Raises UsageError for what is not known, DeviceError where the device is not, WorkloadError if the model fails,
     MeasurementError if measuring does.
@@ -54,7 +56,7 @@ def profile_workload(
     check_choice("mode", mode, MODES)
     check_choice("level", level, LEVELS)
     check_choice("counters", counters, COUNTING)
-    check_positive(batch=batch, min_time_s=min_time_s)
+    check_positive(batch=batch, min_time_s=min_time_s, processes=processes)
     check_counters(counters, device)
     require_device(device, meta=True)
     from statsnet.measure.control import Control
@@ -76,9 +78,13 @@ def profile_workload(
     if min_time_s is not None:
         task = replace(task, min_time_s=min_time_s)
     control = Control(setting=BASELINE if setting is None else setting_of_profile(setting, device))
+    # One of several processes cannot make a step alone, which is what counting takes.
+    counting = counters if processes == 1 else "off"
     PATIENCE.restart()
     with LOCKS.command(), beside_reference(task) as task:
-        signature, notes = profiled_signature(task, counters, control=control, report=report)
+        signature, notes = profiled_signature(
+            task, counting, control=control, report=report, processes=processes
+        )
     warn(notes)
     return coarsen(signature, level, cost_of)
 

@@ -10,6 +10,7 @@ import click
 from statsnet.cli import json_option, options, output, trace
 from statsnet.environment.at_hand import check_counters
 from statsnet.errors import UsageError
+from statsnet.signatures.limits import MOST_PROCESSES
 
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import Model
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     "on a GPU graphs=cuda.",
 )  # fmt: skip
 @click.option(
-    "--nproc", "processes", type=click.IntRange(2), metavar="N",
-    help="Start N processes that run the step together, as torchrun does; when the factory runs, they are one group.",
+    "--nproc", "processes", type=click.IntRange(2, MOST_PROCESSES), metavar="N",
+    help="Start N processes that run the step together, as torchrun does; when the factory runs, they are one group. "
+    "With --device meta none is started, and the first one is counted.",
 )  # fmt: skip
 @click.option(
     "--group-timeout",
@@ -89,7 +91,7 @@ def profile(
     time. Such a file is not for sharing.
 
     With --nproc, or under torchrun, several processes run the step together. The signature is the first one's, with
-    how long each of them waits for the others.
+    how long each of them waits for the others. With --nproc and --device meta it is counted, and no other is started.
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
@@ -211,7 +213,7 @@ def _check_processes(processes: int | None, device: str, counters: str, refused:
         )
     refused = {
         **refused,
-        f"--device {device}": device == "meta" or device.startswith("cuda:"),
+        f"--device {device}": device.startswith("cuda:"),
         "--counters ncu": counters == "ncu",
     }
     if option := next((name for name, is_given in refused.items() if is_given), None):

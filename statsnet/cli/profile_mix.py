@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OF_ONE_WORKLOAD = {
     "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "assignments": "--set",
-    "setting": "--setting", "json_path": "--json", "trace_path": "--trace",
+    "setting": "--setting", "processes": "--nproc", "json_path": "--json", "trace_path": "--trace",
 }  # fmt: skip
 
 

@@ -52,10 +52,12 @@ def build_signature(
     power: Power | None = None,
     inputs: InputSample | None = None,
     variation: Variation | None = None,
+    processes: int | None = None,
 ) -> Signature:
     """Signature of a workload from one trace per distinct step; `shares` tells how often each occurs.
 
-    `inputs` says which inputs of different shapes they stand for, `variation` how much steps on equal inputs differ.
+    `inputs` says which inputs of different shapes they stand for, `variation` how much steps on equal inputs differ,
+    `processes` how many run the step together, if there are several: the traces are of the first one.
     Without `environment` the traces hold only counts (fake tensors), and the signature has no measurement. Afterwards
     the traces' calls know their clusters.
     """
@@ -103,6 +105,8 @@ def build_signature(
     }
     if inputs is not None:
         data["counts"]["inputs"] = plain(inputs)
+    if processes is not None:
+        data["counts"]["processes"] = processes
     if environment is not None and variation is not None:
         data["measurements"][0]["variation"] = plain(variation)
     if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:

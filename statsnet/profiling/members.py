@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,7 +52,9 @@ def profiled_signature(
     processes: int = 1,
 ) -> tuple[Signature, tuple[str, ...]]:
     """A workload's signature, on a GPU with hardware counters; and notes: what was cast, why there are no counters,
-    whether the GPU was slowed down. Several `processes` run the step together."""
+    whether the GPU was slowed down. Several `processes` run the step together; on "meta" the first one is counted."""
+    if task.device == "meta":
+        task, processes = replace(task, processes=processes), 1
     profile = (
         process.run(task, control, report=report)
         if processes == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -13,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import all_tensors, packed_tensors, parts_of, stored_bytes
+from statsnet.workloads.trees import all_tensors, own_part, packed_tensors, parts_of, stored_bytes
 
 
 def memory_record(
@@ -24,8 +25,8 @@ def memory_record(
     device: str,
     optimizer: Stepper | None = None,
 ) -> dict[str, int | None]:
-    """Bytes of each part; peak and activation bytes are null without a step to run, optimizer bytes without an
-    optimizer whose state can be found.
+    """Bytes of each part, of sharded tensors this process's own; peak and activation bytes are null without a step to
+    run, optimizer bytes without an optimizer whose state can be found.
 
     On "meta" the step's tensors are counted as they are made and freed. Elsewhere the allocator is asked, so that
     operators' workspaces count too.
@@ -42,7 +43,7 @@ def memory_record(
     state = None if kept is None else _bytes(kept)
     resident = _bytes(weights) + _bytes(buffers) + input_bytes + (state or 0)
     return {
-        "parameter_count": sum(p.numel() for p in weights),
+        "parameter_count": sum(own_part(p).numel() for p in weights),
         "parameter_bytes": _bytes(weights),
         "buffer_bytes": _bytes(buffers),
         "input_bytes": input_bytes,
@@ -53,12 +54,31 @@ def memory_record(
 
 
 class StorageMeter(TorchDispatchMode):
-    """Bytes of the tensors made inside the `with` block: now (`level`), and at their highest (`peak`)."""
+    """Bytes of the tensors made inside the `with` block: now (`level`), and at their highest (`peak`). Storages that
+    change their size count as large as they are: FSDP keeps those of gathered parameters, and empties them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.level = self.peak = 0
-        self._alive: set[int] = set()
+        self._alive: dict[int, int] = {}
+
+    def __enter__(self) -> StorageMeter:
+        original = torch.UntypedStorage.resize_
+
+        def resize(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
+            before = storage.nbytes()
+            original(storage, size)
+            self._add(storage._cdata, storage.nbytes() - before)
+            return storage
+
+        self._patch = patch.object(torch.UntypedStorage, "resize_", resize)
+        self._patch.start()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._patch.stop()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -68,15 +88,19 @@ class StorageMeter(TorchDispatchMode):
         for tensor in _stored(result):
             identity, storage = _identity(tensor), tensor.untyped_storage()
             if identity not in given and identity not in self._alive:
-                self._alive.add(identity)
-                self.level += storage.nbytes()
-                weakref.finalize(storage, self._free, identity, storage.nbytes())
-        self.peak = max(self.peak, self.level)
+                self._alive[identity] = 0
+                self._add(identity, storage.nbytes())
+                weakref.finalize(storage, self._free, identity)
         return result
 
-    def _free(self, identity: int, amount: int) -> None:
-        self._alive.discard(identity)
-        self.level -= amount
+    def _add(self, identity: int, amount: int) -> None:
+        if identity in self._alive:
+            self._alive[identity] += amount
+        self.level += amount
+        self.peak = max(self.peak, self.level)
+
+    def _free(self, identity: int) -> None:
+        self.level -= self._alive.pop(identity, 0)
 
 
 def _transient_peak(step: Callable[[], Any], device: str) -> int:

@@ -22,6 +22,7 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.distributed import alone, is_first, joined
+from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, steps_notes
@@ -81,18 +82,21 @@ def timing_of(measurement: Measurement) -> Timing:
 @dataclass(frozen=True, kw_only=True)
 class ProfileWorkload(CountableTask[Profile]):
     """Measures a workload's step; if a reference network's folder is given, beside that network. On "meta" the step is
-    only counted, on fake tensors: nothing is allocated or timed. See trace_step for `repeats` and `min_time_s`. Of
-    several processes that run the step together, each waits for the others no longer than `group_timeout_s`."""
+    only counted, on fake tensors: nothing is allocated or timed, and the step may be of one of many `processes`, none
+    of which is there. See trace_step for `repeats` and `min_time_s`. Of several processes that are there, each waits
+    for the others no longer than `group_timeout_s`."""
 
     model: Model
     device: str = "cpu"
+    processes: int = 1
     min_time_s: float = 2.0
     repeats: int = 5
     group_timeout_s: float = GROUP_TIMEOUT_S
     reference_network: str | None = None
 
     def run(self, context: Context) -> Profile:
-        with joined(self.device, self.group_timeout_s):
+        counted = self.processes if self.device == "meta" else 1
+        with joined(self.device, self.group_timeout_s), fake_processes(counted):
             return self._profile(context)
 
     def _profile(self, context: Context) -> Profile:
@@ -123,8 +127,8 @@ class ProfileWorkload(CountableTask[Profile]):
 
     def _count(self, built: BuiltWorkload, step: Step) -> Profile:
         begin = time.perf_counter()
-        if self.model.mode == "training":
-            step(0)  # makes the optimizer's state
+        for _ in range(_warm_ups(self.model.mode, self.processes)):
+            step(0)
         chosen, inputs = representative_inputs(built, step)
         counted = [self._counted(built, step, one.steps[0]) for one in chosen]
         signature = build_signature(
@@ -133,6 +137,7 @@ class ProfileWorkload(CountableTask[Profile]):
             environment=None,
             shares=[float(one.stands_for) for one in chosen],
             inputs=inputs,
+            processes=self.processes if self.processes > 1 else None,
             **self._identity(built, step, is_changed=False),
         )
         return Profile(signature=signature, measured_s=time.perf_counter() - begin)
@@ -228,6 +233,12 @@ def _check_together(setting: Setting) -> None:
 def _power(step: Callable[[], Any], device: str) -> Power:
     """Of several processes none is measured: they would have to agree on each step."""
     return drawn_by(step, device) if alone() else Power(missing=dict.fromkeys(POWER_FIELDS, "off"))
+
+
+def _warm_ups(mode: str, processes: int) -> int:
+    """Steps before the one that is counted. The first of a training makes the optimizer's state. The first of several
+    processes also makes layouts of sharded tensors, and the second puts gradients into buckets by their order."""
+    return int(mode == "training") if processes == 1 else 1 + int(mode == "training")
 
 
 def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: str) -> dict[str, int | None]:

@@ -85,6 +85,7 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
     flops, moved, memory = signature.flops_per_step, signature.bytes_per_step, signature.memory
     rows = [
         ("id", signature.id),
+        *_processes(signature.processes),
         ("operators", f"{signature.calls_per_step:.4g} calls a step in {len(signature.clusters)} clusters"),
         ("FLOPs", f"{format_quantity(flops, 'FLOP')} a step (2 per multiply-add)"),
         ("bytes", f"{format_quantity(moved, 'B')} a step, {flops / moved if moved else 0:.3g} FLOP/B"),
@@ -100,6 +101,10 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
         ),
     ]
     return rows + (_measured(signature, measurement) if measurement else [("measured", "no: counts only")])
+
+
+def _processes(number: int | None) -> list[tuple[str, str]]:
+    return [] if number is None else [("processes", f"{number:,} run the step together; counts are of the first one")]
 
 
 def _inputs(sample: InputSample | None) -> list[tuple[str, str]]:

@@ -90,6 +90,7 @@ def sum_of_steps(signatures: Sequence[Signature], steps: Sequence[float]) -> Sig
         ),
         memory=_largest([s.memory for s in scaled]),
         shape_variants=max(s.shape_variants for s in scaled),
+        processes=_common([s.processes for s in scaled]),
         measurements=tuple(
             summed_measurement(row, begins) for row in zip(*(s.measurements for s in scaled), strict=True)
         ),

@@ -65,6 +65,7 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
         memory=_memory(signature.memory, scale),
         batch=None if signature.batch is None else max(1, in_steps(signature.batch, 2)),
         shape_variants=max(1, in_steps(signature.shape_variants, 2)),
+        processes=None if signature.processes is None else max(2, in_steps(signature.processes, 2)),
         inputs=None,
         measurements=tuple(_times(m, scale) for m in few.measurements),
     )

@@ -36,3 +36,6 @@ Number = Annotated[int, Meta(ge=-LARGEST_INT, le=LARGEST_INT)] | Finite
 Quantity = Annotated[int, Meta(ge=0, le=LARGEST_INT)] | Annotated[float, Meta(ge=0, le=1e30)]
 Count = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=1e12)]
 """How often something happens in a mean step."""
+
+MOST_PROCESSES = 1_000_000
+"""That run one step together."""

@@ -18,6 +18,7 @@ from statsnet.signatures.collectives import Collectives
 from statsnet.signatures.conversion import IF_KNOWN, plain, typed
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.limits import (
+    MOST_PROCESSES,
     Count,
     Finite,
     Id,
@@ -270,13 +271,15 @@ class _Head:
 
 @dataclass(frozen=True, kw_only=True)
 class _Counts:
-    """The part that depends on no device."""
+    """The part that depends on no device. With `processes`, so many run the step together, and all of it is of the
+    first one: its own calls, and its parts of parameters that are sharded."""
 
     clusters: Annotated[tuple[Cluster, ...], Meta(max_length=20_000)]
     memory: Memory
     motifs: Annotated[tuple[Motif, ...], Meta(max_length=20_000)] = ()
     shape_variants: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     inputs: InputSample | None = field(default=None, metadata=IF_KNOWN)
+    processes: Annotated[int, Meta(ge=2, le=MOST_PROCESSES)] | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

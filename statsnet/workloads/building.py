@@ -15,7 +15,7 @@ from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyw
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
 from statsnet.workloads.loading import Target, describe, next_step, resolve
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
-from statsnet.workloads.trees import all_tensors, map_tensors, shape_key
+from statsnet.workloads.trees import all_tensors, map_tensors, parts_of, shape_key
 
 if TYPE_CHECKING:
     import torch
@@ -175,8 +175,8 @@ def _place(
     cast: Cast | None = None
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
-        if fake is not None:
-            tensor = fake.from_tensor(tensor)  # no-op on one of its own; inputs from numpy are real
+        if fake is not None and not _is_fake(tensor):
+            tensor = fake.from_tensor(tensor)  # inputs from numpy are real
         wanted = tensor.dtype if cast is None else cast.dtype(tensor)
         if fake is not None:
             return tensor if wanted == tensor.dtype else tensor.to(wanted)
@@ -202,6 +202,13 @@ def _place(
             hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
     return replace(made, inputs=inputs), cast.sentence() if cast else ""
+
+
+def _is_fake(tensor: torch.Tensor) -> bool:
+    """Whether the tensors inside, those of a sharded one among them, have no memory."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return all(isinstance(part, FakeTensor) for part in parts_of(tensor))
 
 
 def set_mode(model: torch.nn.Module, mode: str) -> None:

@@ -49,15 +49,25 @@ def castable_modules() -> Iterator[None]:
 
 
 def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-    """New parameters in place of the old ones; tied parameters stay tied."""
+    """New parameters in place of those that change; tied parameters stay tied. Whoever else holds a parameter, such as
+    a reducer of gradients, keeps it if it stays. Modules of sharded parameters look up their new ones."""
     made: dict[int, torch.nn.Parameter] = {}
-    for part in module.modules() if recurse else (module,):
+    is_changed = False
+    parts = list(module.modules()) if recurse else [module]
+    for part in parts:
         for name, parameter in list(part.named_parameters(recurse=False)):
             if id(parameter) not in made:
-                made[id(parameter)] = torch.nn.Parameter(fn(parameter.detach()), parameter.requires_grad)
+                old = parameter.detach()
+                new = fn(old)
+                made[id(parameter)] = parameter if new is old else torch.nn.Parameter(new, parameter.requires_grad)
+            is_changed |= made[id(parameter)] is not parameter
             setattr(part, name, made[id(parameter)])
         for name, buffer in list(part.named_buffers(recurse=False)):
             setattr(part, name, fn(buffer))
+    if is_changed and recurse:
+        for part in parts[1:]:
+            if hasattr(part, "reshard"):  # an FSDPModule; the outermost does so itself
+                part._apply(lambda tensor: tensor, recurse=False)
     return module
 
 

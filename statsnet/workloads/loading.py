@@ -78,8 +78,8 @@ def _first_lines(message: str) -> str:
 
 
 def next_step(error: BaseException, otherwise: str) -> str:
-    """What to do about an error in the user's code: install a library, use less memory, use a real device, or else
-    `otherwise`."""
+    """What to do about an error in the user's code: install a library, use less memory, use a real device, say how
+    many processes there are, or else `otherwise`."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         library = error.name.partition(".")[0]
         if library in LIBRARIES:
@@ -89,6 +89,8 @@ def next_step(error: BaseException, otherwise: str) -> str:
         return "use a smaller --batch or preset, or --device meta to count without memory"
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return "the model reads the values of tensors: use a real device instead of meta"
+    if "process group has not been initialized" in str(error):
+        return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
     return otherwise
 
 

@@ -117,6 +117,12 @@ def packed_tensors(value: Any) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else []
 
 
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this process holds of a tensor that is sharded over several; any other tensor itself."""
+    local = getattr(tensor, "to_local", None)  # a DTensor; by name, since importing its module takes time
+    return tensor if local is None else tensor._local_tensor  # type: ignore[attr-defined]
+
+
 def stored_bytes(tensor: torch.Tensor) -> int:
     """Bytes that a tensor's data takes, without the padding of a nested one or the zeros of a sparse one."""
     return sum(part.numel() * part.element_size() for part in parts_of(tensor))

@@ -1,0 +1,153 @@
+"""Processes that are not there: a factory sees itself as the first of many, and collectives move nothing.
+
+torch's fake process group answers for the others. What else a factory does under torchrun works too, on fake tensors:
+it may read torchrun's variables, initialize its process group, make device meshes, and wrap its model for data parallel
+training. For processes of their own: all of torch's state in this one is changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from statsnet.errors import WorkloadError
+from statsnet.workloads.fakes import RULES
+
+
+@contextmanager
+def fake_processes(number: int) -> Iterator[None]:
+    """This process as rank 0 of `number` that run a step together; alone if it is 1.
+
+    Raises WorkloadError where torch was built without torch.distributed.
+    """
+    if number == 1:
+        yield
+        return
+    if not dist.is_available():
+        raise WorkloadError(
+            "several processes cannot be counted",
+            cause="this torch was built without torch.distributed",
+            hint="install torch from its official wheels",
+        )
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
+    try:
+        with ExitStack() as changes:
+            for change in (_torchrun(number), _joined_already(), _meshes_of_real_numbers(), _data_parallel()):
+                changes.enter_context(change)
+            yield
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _torchrun(number: int) -> Iterator[None]:
+    """Its variables, as for one machine. TORCHELASTIC_RUN_ID is left out: no torchrun has started this process."""
+    size = str(number)
+    ranks = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK"), "0")
+    sizes = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), size)
+    with patch.dict(os.environ, {**ranks, **sizes, "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}):
+        yield
+
+
+@contextmanager
+def _joined_already() -> Iterator[None]:
+    """A factory that initializes the process group keeps the one that is there: torch refuses a second one."""
+
+    def joined(*_: Any, **__: Any) -> None:
+        return None
+
+    with (
+        patch.object(dist, "init_process_group", joined),
+        patch.object(dist.distributed_c10d, "init_process_group", joined),
+    ):
+        yield
+
+
+@contextmanager
+def _meshes_of_real_numbers() -> Iterator[None]:
+    """Device meshes can be made under a fake mode: they read the ranks out of tensors. Like all that is counted, they
+    are of CPUs, whatever device they are asked for."""
+    from torch.distributed.device_mesh import DeviceMesh
+
+    make, ranks = DeviceMesh.__init__, vars(DeviceMesh)["mesh"].fget
+
+    def init(self: Any, device_type: str, mesh: Any = None, *, _rank_map: Any = None, **given: Any) -> None:
+        with unset_fake_temporarily():
+            make(self, "cpu", _real(mesh), _rank_map=_real(_rank_map), **given)
+
+    def real_ranks(self: Any) -> Any:
+        with unset_fake_temporarily():
+            return ranks(self)
+
+    with patch.object(DeviceMesh, "__init__", init), patch.object(DeviceMesh, "mesh", property(real_ranks)):
+        yield
+
+
+def _real(ranks: Any) -> Any:
+    """A mesh's tensor with its values. A fake one lost them, unless they were written out: then it is a view of
+    0, 1, 2 and so on, as meshes are made."""
+    if not isinstance(ranks, FakeTensor):
+        return ranks
+    if ranks.constant is not None:
+        return ranks.constant
+    first = int(ranks.storage_offset())
+    last = first + sum((n - 1) * s for n, s in zip(ranks.shape, ranks.stride(), strict=True))
+    return torch.arange(last + 1, dtype=torch.int).as_strided(ranks.shape, ranks.stride(), first)
+
+
+@contextmanager
+def _data_parallel() -> Iterator[None]:
+    """DistributedDataParallel on fake tensors: nothing is compared with the others' parameters, an all-reduce has its
+    tensors as its result, and what the first step shows of the order of gradients comes from real indices."""
+    rebuild = dist.Reducer._rebuild_buckets
+
+    def rebuilt(reducer: Any) -> bool:
+        with unset_fake_temporarily() as fake:
+            if fake is None:
+                return bool(rebuild(reducer))
+            with _RealIndices(fake):
+                return bool(rebuild(reducer))
+
+    with (
+        patch.object(dist, "_verify_params_across_processes", lambda *_: None),
+        patch.object(dist.Reducer, "_rebuild_buckets", rebuilt),
+        patch.dict(RULES, {torch.ops.c10d.allreduce_.default: _all_reduced}),
+    ):
+        yield
+
+
+class _RealIndices(TorchDispatchMode):
+    """Tensors of integers are real, and what is made of them; all others are of a fake mode."""
+
+    def __init__(self, fake: Any) -> None:
+        super().__init__()
+        self._fake: FakeTensorMode = fake
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        dtype = kwargs.get("dtype")
+        if dtype is None or not dtype.is_floating_point:
+            return func(*args, **kwargs)
+        with self._fake:
+            return func(*args, **kwargs)
+
+
+def _all_reduced(tensors: list[torch.Tensor], *_: Any, **__: Any) -> tuple[list[torch.Tensor], Any]:
+    """torch's own rule gives a future without a result, which its reducer refuses."""
+    from torch._C._distributed_c10d import _create_work_from_future
+
+    future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+    future.set_result(list(tensors))
+    return list(tensors), _create_work_from_future(future).boxed()
