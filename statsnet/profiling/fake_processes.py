@@ -15,10 +15,12 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.errors import WorkloadError
+from statsnet.signatures.limits import MOST_PROCESSES
 from statsnet.workloads.fakes import RULES
 
 
@@ -89,13 +91,17 @@ def _meshes_of_real_numbers() -> Iterator[None]:
         with unset_fake_temporarily():
             return ranks(self)
 
-    with patch.object(DeviceMesh, "__init__", init), patch.object(DeviceMesh, "mesh", property(real_ranks)):
+    with (
+        patch.object(DeviceMesh, "__init__", init),
+        patch.object(DeviceMesh, "mesh", property(real_ranks)),
+        patch.object(fake_tensor, "CONSTANT_NUMEL_LIMIT", MOST_PROCESSES),
+    ):
         yield
 
 
 def _real(ranks: Any) -> Any:
-    """A mesh's tensor with its values. A fake one lost them, unless they were written out: then it is a view of
-    0, 1, 2 and so on, as meshes are made."""
+    """A mesh's tensor with its values. A fake one keeps those that were written out. Any other is a view of 0, 1, 2 and
+    so on, as meshes are made."""
     if not isinstance(ranks, FakeTensor):
         return ranks
     if ranks.constant is not None:

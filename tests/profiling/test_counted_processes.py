@@ -1,0 +1,249 @@
+"""One of several processes counted without the others: its shares of parameters, its work and its collectives."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from statsnet.errors import WorkloadError
+from statsnet.measure.task import Context
+from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.fake_processes import fake_processes
+from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.operators import bytes_of
+
+BATCH, WIDTH, INNER, LAYERS, CLASSES, PROCESSES = 8, 64, 256, 3, 10, 8
+LAYER = 2 * WIDTH * INNER + INNER + WIDTH
+HEAD = WIDTH * CLASSES + CLASSES
+
+FACTORIES = f"""
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+PLAN = {{"up": ColwiseParallel(), "down": RowwiseParallel()}}
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear({WIDTH}, {INNER}), nn.Linear({INNER}, {WIDTH})
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(x)))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range({LAYERS}))
+        self.head = nn.Linear({WIDTH}, {CLASSES})
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def made(net, batch):
+    return net, (torch.randn(batch, {WIDTH}),)
+
+
+def sharded(net, mesh, **how):
+    for layer in net.layers:
+        fully_shard(layer, mesh=mesh, **how)
+    return fully_shard(net, mesh=mesh, **how)
+
+
+def alone(batch: int = {BATCH}):
+    return made(Net(), batch)
+
+
+def fsdp(batch: int = {BATCH}):
+    return made(sharded(Net(), init_device_mesh("cuda", (dist.get_world_size(),))), batch)
+
+
+def fsdp_bfloat16(batch: int = {BATCH}):
+    how = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return made(sharded(Net(), None, mp_policy=how), batch)
+
+
+def tensor_parallel(batch: int = {BATCH}):
+    net = Net()
+    for layer in net.layers:
+        parallelize_module(layer, DeviceMesh("cuda", torch.arange(dist.get_world_size())), PLAN)
+    return made(net, batch)
+
+
+def both(batch: int = {BATCH}):
+    mesh = init_device_mesh("cuda", (dist.get_world_size() // 2, 2), mesh_dim_names=("data", "tensor"))
+    net = Net()
+    for layer in net.layers:
+        parallelize_module(layer, mesh["tensor"], PLAN)
+    return made(sharded(net, mesh["data"]), batch)
+
+
+def data_parallel(batch: int = {BATCH}):
+    dist.init_process_group("nccl", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
+    return made(nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=0.1), batch)
+"""
+
+
+@pytest.fixture
+def count(tmp_path: Path) -> Callable[..., Signature]:
+    (tmp_path / "factories.py").write_text(FACTORIES)
+
+    def run(name: str, processes: int = PROCESSES, mode: str = "training", **model: Any) -> Signature:
+        built = Model(target=f"{tmp_path / 'factories.py'}:{name}", mode=mode, **model)
+        return ProfileWorkload(model=built, device="meta", processes=processes).run(Context()).signature
+
+    return run
+
+
+def collectives(signature: Signature, name: str) -> list[Cluster]:
+    return [c for c in signature.clusters if c.category == "collective" and name in c.op]
+
+
+def largest_bytes(cluster: Cluster) -> int:
+    return max(bytes_of([argument], []) for argument in cluster.args)
+
+
+def moved(signature: Signature, name: str) -> Counter[int]:
+    """Bytes of one call's largest tensor -> calls a step."""
+    found: Counter[int] = Counter()
+    for cluster in collectives(signature, name):
+        found[largest_bytes(cluster)] += int(cluster.calls)
+    return found
+
+
+def products(signature: Signature) -> float:
+    return sum(c.calls * (c.flops or 0) for c in signature.clusters if c.category == "gemm")
+
+
+def padded(rows: int, columns: int = 1, processes: int = PROCESSES) -> int:
+    """Numbers in a parameter whose rows are dealt out evenly."""
+    return math.ceil(rows / processes) * processes * columns
+
+
+LAYER_GATHERED = padded(INNER, WIDTH) + padded(INNER) + padded(WIDTH, INNER) + padded(WIDTH)
+HEAD_GATHERED = padded(CLASSES, WIDTH) + padded(CLASSES)
+
+
+def test_fully_sharded_training_gathers_each_layer_twice_and_scatters_its_gradients(
+    count: Callable[..., Signature],
+) -> None:
+    signature, alone = count("fsdp"), count("alone", processes=1)
+    assert (signature.processes, alone.processes) == (PROCESSES, None)
+    # The outermost group keeps what it gathered until its backward.
+    assert moved(signature, "allgather") == {4 * LAYER_GATHERED: 2 * LAYERS, 4 * HEAD_GATHERED: 1}
+    assert moved(signature, "reduce_scatter") == {4 * LAYER_GATHERED: LAYERS, 4 * HEAD_GATHERED: 1}
+    # The first of eight has two of the head's ten rows; each layer's rows divide evenly.
+    assert signature.memory.parameter_count == LAYERS * LAYER // PROCESSES + 2 * (WIDTH + 1)
+    assert signature.memory.parameter_bytes == 4 * signature.memory.parameter_count
+    assert products(signature) == products(alone)
+    assert not [c.op for c in signature.clusters if c.flops is None]
+
+
+def test_parameters_are_gathered_in_the_dtype_that_they_compute_in(count: Callable[..., Signature]) -> None:
+    signature = count("fsdp_bfloat16")
+    assert moved(signature, "allgather") == {2 * LAYER_GATHERED: 2 * LAYERS, 2 * HEAD_GATHERED: 1}
+    assert moved(signature, "reduce_scatter") == {4 * LAYER_GATHERED: LAYERS, 4 * HEAD_GATHERED: 1}
+
+
+def test_a_cast_reaches_the_parts_that_are_gathered(count: Callable[..., Signature]) -> None:
+    """Without a backward, the outermost group keeps what it gathered in an earlier step."""
+    signature = count("fsdp", dtype="bfloat16", mode="inference")
+    assert moved(signature, "allgather") == {2 * LAYER_GATHERED: LAYERS}
+    assert signature.memory.parameter_bytes == 2 * (signature.memory.parameter_count or 0)
+
+
+def test_gathered_parameters_are_freed_layer_by_layer(count: Callable[..., Signature]) -> None:
+    """No more than the head, this layer and the next are there at once, with what passes between layers."""
+    memory = count("fsdp", mode="inference").memory
+    most = 2 * LAYER_GATHERED + HEAD_GATHERED
+    assert memory.activation_bytes is not None
+    assert 4 * LAYER < memory.activation_bytes < 4 * (2 * most + 4 * BATCH * INNER) < 4 * 2 * LAYERS * LAYER
+
+
+def test_tensor_parallel_layers_share_the_work_and_add_up_what_they_give(count: Callable[..., Signature]) -> None:
+    signature, alone = count("tensor_parallel", batch=16), count("alone", processes=1, batch=16)
+    head = 2 * 2 * 16 * WIDTH * CLASSES + 2 * 16 * WIDTH * CLASSES
+    assert products(signature) == pytest.approx((products(alone) - head) / PROCESSES + head)
+    # Each layer's output in the forward; in the backward the gradient of its input, which the first one does not need.
+    assert moved(signature, "all_reduce") == {4 * 16 * WIDTH: 2 * LAYERS - 1}
+    parts = (WIDTH * INNER + INNER + INNER * WIDTH) // PROCESSES + WIDTH
+    assert signature.memory.parameter_count == LAYERS * parts + HEAD
+
+
+def test_both_at_once(count: Callable[..., Signature]) -> None:
+    signature = count("both")
+    in_pairs = (WIDTH * INNER + INNER + INNER * WIDTH) // 2 + WIDTH
+    assert moved(signature, "allgather")[4 * in_pairs] == 2 * LAYERS
+    assert moved(signature, "all_reduce") == {4 * BATCH * WIDTH: 2 * LAYERS - 1}
+
+
+def test_data_parallel_training_reduces_every_gradient_once(count: Callable[..., Signature]) -> None:
+    signature = count("data_parallel")
+    parameters = LAYERS * LAYER + HEAD
+    sums = moved(signature, "allreduce")
+    assert sum(size * calls for size, calls in sums.items()) == 4 * parameters
+    assert 1 < sums.total() <= 4 * parameters / 0.1e6 + 1
+    assert {c.phase for c in collectives(signature, "")} == {"backward"}
+    assert signature.memory.parameter_count == parameters
+
+
+def test_all_reduces_move_the_published_sizes() -> None:
+    """DeepBench's table; a ring sends twice all but one of n parts of each sum from every process."""
+    from reference_workloads.micro.table import rows
+
+    model = Model(target="micro/deepbench_all_reduce", preset="standard", mode="inference")
+    signature = ProfileWorkload(model=model, device="meta", processes=64).run(Context()).signature
+    expected = Counter(4 * int(row["elements"]) for row in rows("deepbench_all_reduce"))
+    assert moved(signature, "all_reduce") == expected
+    assert sum(c.calls * (c.bytes_read or 0) for c in collectives(signature, "all_reduce")) == sum(expected.elements())
+
+
+@pytest.mark.parametrize(
+    ("mesh", "ranks"),
+    [
+        (lambda: torch.arange(8).view(2, 4), [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (lambda: torch.arange(8).view(2, 4).T, [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        (lambda: torch.arange(8)[2:4], [2, 3]),
+        (lambda: [0, 2, 4, 6], [0, 2, 4, 6]),
+        (lambda: torch.tensor([0, 3]), [0, 3]),
+    ],
+)
+def test_meshes_are_made_of_tensors_without_values(mesh: Callable[[], Any], ranks: list[Any]) -> None:
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from statsnet.workloads.fakes import fake_tensors
+
+    with fake_processes(8), fake_tensors():
+        made = DeviceMesh("cuda", mesh())
+        assert made.mesh.tolist() == ranks
+        assert made.device_type == "cpu"
+
+
+def test_nothing_is_left_of_the_others() -> None:
+    with fake_processes(4):
+        dist.init_process_group("gloo")  # as a script does
+        assert (dist.get_rank(), dist.get_world_size()) == (0, 4)
+    assert not dist.is_initialized()
+
+
+def test_who_asks_for_others_alone_is_told_how_to_have_them(count: Callable[..., Signature]) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        count("fsdp", processes=1)
+    assert "--nproc N" in raised.value.hint
