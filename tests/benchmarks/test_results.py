@@ -21,6 +21,7 @@ from benchmarks.membership import FleetRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.profile_references import SecondProfile
 from benchmarks.reidentification import TrialRow
+from benchmarks.scale import ScaleRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -35,6 +36,7 @@ ROWS = {
     "presilicon.py": PresiliconRow,
     "profile_references.py": SecondProfile,
     "reidentification.py": TrialRow,
+    "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
     "diagnostics/block_size.py": BlockRow,
