@@ -82,9 +82,7 @@ def profile_workload(
     counting = counters if processes == 1 else "off"
     PATIENCE.restart()
     with LOCKS.command(), beside_reference(task) as task:
-        signature, notes = profiled_signature(
-            task, counting, control=control, report=report, processes=processes
-        )
+        signature, notes = profiled_signature(task, counting, control=control, report=report, processes=processes)
     warn(notes)
     return coarsen(signature, level, cost_of)
 

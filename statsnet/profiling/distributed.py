@@ -86,7 +86,7 @@ def joined(device: str, timeout_s: float) -> Iterator[None]:
         if own:
             backends = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_s))
-        with _group_is_there():
+        with group_is_there():
             yield
     except StatsNetError as error:
         message = f"rank {rank} of {number}: {error.message}"
@@ -106,7 +106,7 @@ def _take_gpu(local: int) -> None:
 
 
 @contextmanager
-def _group_is_there() -> Iterator[None]:
+def group_is_there() -> Iterator[None]:
     """Scripts make their group themselves, and torch refuses a second one."""
 
     def keep(*_: Any, **__: Any) -> None:

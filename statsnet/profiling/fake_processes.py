@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.errors import WorkloadError
+from statsnet.profiling.distributed import group_is_there
 from statsnet.signatures.limits import MOST_PROCESSES
 from statsnet.workloads.fakes import RULES
 
@@ -44,7 +45,7 @@ def fake_processes(number: int) -> Iterator[None]:
     dist.init_process_group("fake", rank=0, world_size=number, store=FakeStore())
     try:
         with ExitStack() as changes:
-            for change in (_torchrun(number), _joined_already(), _meshes_of_real_numbers(), _data_parallel()):
+            for change in (_torchrun(number), group_is_there(), _meshes_of_real_numbers(), _data_parallel()):
                 changes.enter_context(change)
             yield
     finally:
@@ -58,20 +59,6 @@ def _torchrun(number: int) -> Iterator[None]:
     ranks = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK"), "0")
     sizes = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), size)
     with patch.dict(os.environ, {**ranks, **sizes, "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}):
-        yield
-
-
-@contextmanager
-def _joined_already() -> Iterator[None]:
-    """A factory that initializes the process group keeps the one that is there: torch refuses a second one."""
-
-    def joined(*_: Any, **__: Any) -> None:
-        return None
-
-    with (
-        patch.object(dist, "init_process_group", joined),
-        patch.object(dist.distributed_c10d, "init_process_group", joined),
-    ):
         yield
 
 

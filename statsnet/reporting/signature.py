@@ -18,6 +18,7 @@ from statsnet.reporting.tables import (
     signed_percent,
     table,
 )
+from statsnet.signatures.collectives import sent_bytes
 from statsnet.signatures.model import Cluster, InputSample, Measurement, Signature
 from statsnet.signatures.statistics import shares
 from statsnet.units import format_bytes, format_duration, format_quantity
@@ -85,7 +86,7 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
     flops, moved, memory = signature.flops_per_step, signature.bytes_per_step, signature.memory
     rows = [
         ("id", signature.id),
-        *_processes(signature.processes),
+        *_processes(signature),
         ("operators", f"{signature.calls_per_step:.4g} calls a step in {len(signature.clusters)} clusters"),
         ("FLOPs", f"{format_quantity(flops, 'FLOP')} a step (2 per multiply-add)"),
         ("bytes", f"{format_quantity(moved, 'B')} a step, {flops / moved if moved else 0:.3g} FLOP/B"),
@@ -103,8 +104,14 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
     return rows + (_measured(signature, measurement) if measurement else [("measured", "no: counts only")])
 
 
-def _processes(number: int | None) -> list[tuple[str, str]]:
-    return [] if number is None else [("processes", f"{number:,} run the step together; counts are of the first one")]
+def _processes(signature: Signature) -> list[tuple[str, str]]:
+    if signature.processes is None:
+        return []
+    sent = sum(c.calls * (sent_bytes(c) or 0.0) for c in signature.clusters)
+    return [
+        ("processes", f"{signature.processes:,} run the step together; counts are of the first one"),
+        ("network", f"at least {format_quantity(sent, 'B')} sent by each process in collectives among all of a group"),
+    ]
 
 
 def _inputs(sample: InputSample | None) -> list[tuple[str, str]]:

@@ -89,6 +89,17 @@ def message_bytes(call: Call) -> int:
     return max(*(bytes_of([arg], []) for arg in call.args), bytes_of([], call.outputs), 0)
 
 
+_RING = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+
+
+def sent_bytes(call: Call) -> float | None:
+    """Bytes that each process sends in one call around a ring: of n parts all but its own, twice where they are added
+    up and given back. No algorithm sends less (nccl-tests, doc/PERFORMANCE.md). None where processes send different
+    amounts, as in a broadcast, or the group is not known."""
+    size, factor = group_size(call), _RING.get(kind_of(call.op))
+    return None if size is None or factor is None else factor * (size - 1) / size * message_bytes(call)
+
+
 def _row(op: str) -> tuple[str, int] | None:
     return _TABLES.get(namespace(op), {}).get(base_name(op))
 

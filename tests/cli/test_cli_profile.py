@@ -114,7 +114,7 @@ def test_processes_that_are_started_here(monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.mark.parametrize(
     "options",
-    [["--check"], ["--trace", "t.json"], ["--device", "meta"], ["--device", "cuda:1"], ["--mix", "recsys/ncf:1"]],
+    [["--check"], ["--trace", "t.json"], ["--device", "cuda:1"], ["--mix", "recsys/ncf:1"]],
 )
 def test_several_processes_measure_one_workload_on_a_device_each(
     options: list[str], capsys: pytest.CaptureFixture[str]
@@ -130,6 +130,14 @@ def test_torchrun_has_started_the_processes(
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     assert main(["profile", "recsys/ncf", "--nproc", "2", "-o", "x.json"]) == 2
     assert "leave out --nproc" in capsys.readouterr().err
+
+
+def test_one_of_many_processes_is_counted(cli: Cli, here: Path) -> None:
+    words = ("profile", "micro/deepbench_all_reduce", "--preset", "tiny", "--device", "meta", "--nproc", "1000")
+    done = cli(*words, "-o", "c.json")
+    assert done.returncode == 0, done.stderr
+    assert "1,000 run the step together" in done.stdout
+    assert load_signature(here / "c.json").processes == 1000
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.signatures.collectives import group_size, is_collective, kind_of, message_bytes, sent_bytes
 from statsnet.signatures.model import Cluster, Signature
-from statsnet.signatures.operators import bytes_of
 
 BATCH, WIDTH, INNER, LAYERS, CLASSES, PROCESSES = 8, 64, 256, 3, 10, 8
 LAYER = 2 * WIDTH * INNER + INNER + WIDTH
@@ -112,19 +112,16 @@ def count(tmp_path: Path) -> Callable[..., Signature]:
     return run
 
 
-def collectives(signature: Signature, name: str) -> list[Cluster]:
-    return [c for c in signature.clusters if c.category == "collective" and name in c.op]
+def collectives(signature: Signature, kind: str) -> list[Cluster]:
+    return [c for c in signature.clusters if is_collective(c.op) and kind_of(c.op) == kind]
 
 
-def largest_bytes(cluster: Cluster) -> int:
-    return max(bytes_of([argument], []) for argument in cluster.args)
-
-
-def moved(signature: Signature, name: str) -> Counter[int]:
-    """Bytes of one call's largest tensor -> calls a step."""
+def moved(signature: Signature, kind: str, group: int = PROCESSES) -> Counter[int]:
+    """Bytes of a call -> calls a step. All are of groups of this size."""
     found: Counter[int] = Counter()
-    for cluster in collectives(signature, name):
-        found[largest_bytes(cluster)] += int(cluster.calls)
+    for cluster in collectives(signature, kind):
+        assert group_size(cluster) == group
+        found[message_bytes(cluster)] += int(cluster.calls)
     return found
 
 
@@ -147,7 +144,7 @@ def test_fully_sharded_training_gathers_each_layer_twice_and_scatters_its_gradie
     signature, alone = count("fsdp"), count("alone", processes=1)
     assert (signature.processes, alone.processes) == (PROCESSES, None)
     # The outermost group keeps what it gathered until its backward.
-    assert moved(signature, "allgather") == {4 * LAYER_GATHERED: 2 * LAYERS, 4 * HEAD_GATHERED: 1}
+    assert moved(signature, "all_gather") == {4 * LAYER_GATHERED: 2 * LAYERS, 4 * HEAD_GATHERED: 1}
     assert moved(signature, "reduce_scatter") == {4 * LAYER_GATHERED: LAYERS, 4 * HEAD_GATHERED: 1}
     # The first of eight has two of the head's ten rows; each layer's rows divide evenly.
     assert signature.memory.parameter_count == LAYERS * LAYER // PROCESSES + 2 * (WIDTH + 1)
@@ -158,14 +155,14 @@ def test_fully_sharded_training_gathers_each_layer_twice_and_scatters_its_gradie
 
 def test_parameters_are_gathered_in_the_dtype_that_they_compute_in(count: Callable[..., Signature]) -> None:
     signature = count("fsdp_bfloat16")
-    assert moved(signature, "allgather") == {2 * LAYER_GATHERED: 2 * LAYERS, 2 * HEAD_GATHERED: 1}
+    assert moved(signature, "all_gather") == {2 * LAYER_GATHERED: 2 * LAYERS, 2 * HEAD_GATHERED: 1}
     assert moved(signature, "reduce_scatter") == {4 * LAYER_GATHERED: LAYERS, 4 * HEAD_GATHERED: 1}
 
 
 def test_a_cast_reaches_the_parts_that_are_gathered(count: Callable[..., Signature]) -> None:
     """Without a backward, the outermost group keeps what it gathered in an earlier step."""
     signature = count("fsdp", dtype="bfloat16", mode="inference")
-    assert moved(signature, "allgather") == {2 * LAYER_GATHERED: LAYERS}
+    assert moved(signature, "all_gather") == {2 * LAYER_GATHERED: LAYERS}
     assert signature.memory.parameter_bytes == 2 * (signature.memory.parameter_count or 0)
 
 
@@ -190,29 +187,31 @@ def test_tensor_parallel_layers_share_the_work_and_add_up_what_they_give(count: 
 def test_both_at_once(count: Callable[..., Signature]) -> None:
     signature = count("both")
     in_pairs = (WIDTH * INNER + INNER + INNER * WIDTH) // 2 + WIDTH
-    assert moved(signature, "allgather")[4 * in_pairs] == 2 * LAYERS
-    assert moved(signature, "all_reduce") == {4 * BATCH * WIDTH: 2 * LAYERS - 1}
+    assert moved(signature, "all_gather", PROCESSES // 2)[4 * in_pairs] == 2 * LAYERS
+    assert moved(signature, "all_reduce", 2) == {4 * BATCH * WIDTH: 2 * LAYERS - 1}
 
 
 def test_data_parallel_training_reduces_every_gradient_once(count: Callable[..., Signature]) -> None:
     signature = count("data_parallel")
     parameters = LAYERS * LAYER + HEAD
-    sums = moved(signature, "allreduce")
+    sums = moved(signature, "all_reduce")
     assert sum(size * calls for size, calls in sums.items()) == 4 * parameters
     assert 1 < sums.total() <= 4 * parameters / 0.1e6 + 1
-    assert {c.phase for c in collectives(signature, "")} == {"backward"}
+    assert {c.phase for c in signature.clusters if is_collective(c.op)} == {"backward"}
     assert signature.memory.parameter_count == parameters
 
 
 def test_all_reduces_move_the_published_sizes() -> None:
-    """DeepBench's table; a ring sends twice all but one of n parts of each sum from every process."""
+    """Those of DeepBench's table. Around a ring, each of 64 processes sends 63 of 64 parts twice."""
     from reference_workloads.micro.table import rows
 
     model = Model(target="micro/deepbench_all_reduce", preset="standard", mode="inference")
     signature = ProfileWorkload(model=model, device="meta", processes=64).run(Context()).signature
     expected = Counter(4 * int(row["elements"]) for row in rows("deepbench_all_reduce"))
-    assert moved(signature, "all_reduce") == expected
-    assert sum(c.calls * (c.bytes_read or 0) for c in collectives(signature, "all_reduce")) == sum(expected.elements())
+    assert moved(signature, "all_reduce", 64) == expected
+    sums = collectives(signature, "all_reduce")
+    assert sum(c.calls * (c.bytes_read or 0) for c in sums) == sum(expected.elements())
+    assert sum(c.calls * (sent_bytes(c) or 0) for c in sums) == 2 * 63 / 64 * sum(expected.elements())
 
 
 @pytest.mark.parametrize(
