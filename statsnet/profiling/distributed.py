@@ -23,6 +23,11 @@ def alone() -> bool:
     return not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
+def number_of_processes() -> int:
+    """How many run the step together."""
+    return 1 if alone() else int(dist.get_world_size())
+
+
 def agreed(go_on: bool) -> bool:
     """The first process's value, in every process: if they disagreed, one that runs an extra step would wait for the
     others forever. A process that is alone gets its own value back."""

@@ -102,7 +102,8 @@ def _real(ranks: Any) -> Any:
 def _data_parallel() -> Iterator[None]:
     """DistributedDataParallel on fake tensors: nothing is compared with the others' parameters, an all-reduce has its
     tensors as its result, and what the first step shows of the order of gradients comes from real indices."""
-    rebuild = dist.Reducer._rebuild_buckets
+    reducers: Any = dist.Reducer  # type: ignore[attr-defined]
+    rebuild = reducers._rebuild_buckets
 
     def rebuilt(reducer: Any) -> bool:
         with unset_fake_temporarily() as fake:
@@ -113,7 +114,7 @@ def _data_parallel() -> Iterator[None]:
 
     with (
         patch.object(dist, "_verify_params_across_processes", lambda *_: None),
-        patch.object(dist.Reducer, "_rebuild_buckets", rebuilt),
+        patch.object(reducers, "_rebuild_buckets", rebuilt),
         patch.dict(RULES, {torch.ops.c10d.allreduce_.default: _all_reduced}),
     ):
         yield
@@ -139,8 +140,8 @@ class _RealIndices(TorchDispatchMode):
 
 def _all_reduced(tensors: list[torch.Tensor], *_: Any, **__: Any) -> tuple[list[torch.Tensor], Any]:
     """torch's own rule gives a future without a result, which its reducer refuses."""
-    from torch._C._distributed_c10d import _create_work_from_future
+    from torch._C import _distributed_c10d as c10d
 
     future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
     future.set_result(list(tensors))
-    return list(tensors), _create_work_from_future(future).boxed()
+    return list(tensors), c10d._create_work_from_future(future).boxed()  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import with_collectives
-from statsnet.profiling.distributed import alone, is_first, joined
+from statsnet.profiling.distributed import alone, is_first, joined, number_of_processes
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
@@ -137,7 +137,6 @@ class ProfileWorkload(CountableTask[Profile]):
             environment=None,
             shares=[float(one.stands_for) for one in chosen],
             inputs=inputs,
-            processes=self.processes if self.processes > 1 else None,
             **self._identity(built, step, is_changed=False),
         )
         return Profile(signature=signature, measured_s=time.perf_counter() - begin)
@@ -215,6 +214,7 @@ class ProfileWorkload(CountableTask[Profile]):
             "dtype": built.dtype,
             "batch": built.batch,
             "optimizer": step.optimizer_name if self.model.mode == "training" else None,
+            "processes": None if alone() else number_of_processes(),
             "workload": {"domain": shipped.domain, "name": shipped.name, "preset": built.preset or ""}
             if shipped
             else None,

@@ -252,7 +252,8 @@ def test_profile_workload(here: Path) -> None:
     assert signature.level == "statistical", "as the command"
     assert signature.memory.parameter_count == (24 * 32 + 32) + (32 * 8 + 8)
     assert "not timed" in repr(signature)
-    assert statsnet.profile_workload("model.py:make", device="meta", level="coarse").level == "coarse"
+    coarse = statsnet.profile_workload("model.py:make", device="meta", level="coarse", processes=48)
+    assert (coarse.level, coarse.processes) == ("coarse", 64)
 
 
 @pytest.mark.parametrize(

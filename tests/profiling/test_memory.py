@@ -57,6 +57,20 @@ def test_views_and_results_in_place_are_not_counted_again() -> None:
     assert (meter.level, meter.peak) == (0, 400)
 
 
+def test_a_storage_counts_as_large_as_it_is() -> None:
+    """As parameters do that are gathered, freed and gathered again."""
+    before = torch.ones(50)
+    with StorageMeter() as meter:
+        x = torch.ones(100)
+        x.untyped_storage().resize_(0)
+        assert (meter.level, meter.peak) == (0, 400)
+        x.untyped_storage().resize_(800)
+        before.untyped_storage().resize_(0)
+        assert (meter.level, meter.peak) == (600, 800)
+        del x
+        assert meter.level == -200
+
+
 def test_a_sparse_gradient_counts_with_its_parts() -> None:
     table = nn.Embedding(1000, 4, sparse=True)
     with StorageMeter() as meter:
