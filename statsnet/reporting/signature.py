@@ -107,11 +107,11 @@ def _figures(signature: Signature, measurement: Measurement | None) -> list[tupl
 def _processes(signature: Signature) -> list[tuple[str, str]]:
     if signature.processes is None:
         return []
-    sent = sum(c.calls * (sent_bytes(c) or 0.0) for c in signature.clusters)
-    return [
-        ("processes", f"{signature.processes:,} run the step together; counts are of the first one"),
-        ("network", f"at least {format_quantity(sent, 'B')} sent by each process in collectives among all of a group"),
-    ]
+    rows = [("processes", f"{signature.processes:,} run the step together; counts are of the first one")]
+    if sent := sum(c.calls * (sent_bytes(c) or 0.0) for c in signature.clusters):
+        what = "sent by each process in collectives among all of a group"
+        rows.append(("network", f"at least {format_quantity(sent, 'B')} {what}"))
+    return rows
 
 
 def _inputs(sample: InputSample | None) -> list[tuple[str, str]]:

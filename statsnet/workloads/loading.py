@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -89,6 +90,8 @@ def next_step(error: BaseException, otherwise: str) -> str:
         return "use a smaller --batch or preset, or --device meta to count without memory"
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return "the model reads the values of tensors: use a real device instead of meta"
+    if re.search(r"_cuda_|compiled with CUDA|support for cuda|NVIDIA driver", str(error)):
+        return "there is no GPU here: build on the CPU where torch.cuda.is_available() is false"
     if "process group has not been initialized" in str(error):
         return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
     return otherwise

@@ -95,6 +95,10 @@ def both(batch: int = {BATCH}):
     return made(sharded(net, mesh["data"]), batch)
 
 
+def for_gpus_alone():
+    return made(Net().cuda(), 1)
+
+
 def data_parallel(batch: int = {BATCH}):
     dist.init_process_group("nccl", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
     return made(nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=0.1), batch)
@@ -246,3 +250,11 @@ def test_who_asks_for_others_alone_is_told_how_to_have_them(count: Callable[...,
     with pytest.raises(WorkloadError) as raised:
         count("fsdp", processes=1)
     assert "--nproc N" in raised.value.hint
+
+
+def test_who_needs_a_gpu_to_build_is_told_what_to_ask(count: Callable[..., Signature]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(WorkloadError) as raised:
+        count("for_gpus_alone")
+    assert "torch.cuda.is_available()" in raised.value.hint
