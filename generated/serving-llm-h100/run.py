@@ -252,6 +252,62 @@ def _text(path: str) -> str:
         return ""
 
 
+class Ranks:
+    """The processes that torchrun started. A process that it did not start is alone.
+
+    `waits` is where the network notes how long it waited for others in a step. Raises RuntimeError where torch cannot
+    join the processes.
+    """
+
+    def __init__(self, device: str, waits: list[float]) -> None:
+        self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
+        self.latency_s: list[list[float]] = []
+        self.waiting_s: list[list[float]] = []
+        names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        if not all(name in os.environ for name in names) or os.environ["WORLD_SIZE"] == "1":
+            return
+        if not torch.distributed.is_available():
+            raise RuntimeError("this torch was built without torch.distributed, which torchrun needs")
+        self.backend = "nccl" if device.startswith("cuda") else "gloo"
+        if self.backend == "nccl":
+            self.device = f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % max(torch.cuda.device_count(), 1)}"
+            torch.cuda.set_device(self.device)
+        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
+        self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def slowest(self, own_s: float) -> float:
+        """The longest time of a step in any process, in every process: so that all of them end after the same step.
+        They begin the next one together."""
+        own = torch.tensor([own_s, sum(self.waits)], dtype=torch.float64)
+        self.waits.clear()
+        of_all = [torch.empty_like(own) for _ in range(self.count)]
+        torch.distributed.all_gather(of_all, own)
+        latency_s, waiting_s = zip(*(times.tolist() for times in of_all), strict=True)
+        self.latency_s.append([*latency_s])
+        self.waiting_s.append([*waiting_s])
+        return max(latency_s)
+
+    def describe(self, collectives: int) -> dict[str, Any]:
+        """For the result: how many processes there were, whether they ran the network's collectives, and medians by
+        rank: of the step, and on a CPU of the time in which a process waited for others and computed nothing. The
+        slowest is the one that waits least."""
+        told: dict[str, Any] = {"processes": self.count, "collectives": collectives, "collectives_run": self.count > 1}
+        if self.count == 1:
+            return told
+        latency_s, waiting_s = ([median(s) for s in zip(*t, strict=True)] for t in (self.latency_s, self.waiting_s))
+        told |= {"backend": self.backend, "rank_step_latency_s": latency_s}
+        told["slowest_rank"] = latency_s.index(max(latency_s))
+        if self.backend == "gloo" and collectives:
+            told |= {"rank_waiting_s": waiting_s, "slowest_rank": waiting_s.index(min(waiting_s))}
+            told["exposed_share"] = median(w[0] / s[0] for w, s in zip(self.waiting_s, self.latency_s, strict=True))
+        return told
+
+    def leave(self) -> None:
+        """The processes part."""
+        if self.count > 1:
+            torch.distributed.destroy_process_group()
+
+
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
 STILL = 1000  # a clock that shows no time for so many runs stands still, or is too coarse for the step
 SETTLED = 0.02  # warm up until the medians of two successive windows differ by less than this share
@@ -278,13 +334,17 @@ def measure(
     max_time_s: float = 20.0,
     device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
+    ranks: Ranks | None = None,
 ) -> dict[str, Any]:
-    """Time `step` until its median is known to PRECISION, or until `max_time_s` is over (there are always 3 runs).
+    """Time `step` until its median is known to PRECISION, or until `max_time_s` is over (there are always 3 runs). If
+    several processes run it together (`ranks`), its time is that of the slowest.
 
     Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise. Raises
     RuntimeError if the clock shows no time for most runs.
     """
-    timed = partial(time_once, step, device, clock)
+    alone = partial(time_once, step, device, clock)
+    together = ranks if ranks is not None and ranks.count > 1 else None
+    timed = alone if together is None else lambda: together.slowest(alone())
     warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
     before = _counters()
     times: list[float] = []
@@ -297,7 +357,10 @@ def measure(
         enough = len(times) >= min_runs and sum(times) >= min_time_s and precision(times) < PRECISION
     check_clock(times)
     used = {name: value - before[name] for name, value in _counters().items() if name in before}
-    warnings = noise_warnings(times, used, torch.get_num_threads(), usable_cores())
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if together else 1
+    if here > 1 and used:
+        used["own"] = used["busy"]  # the others are of this program
+    warnings = noise_warnings(times, used, here * torch.get_num_threads(), usable_cores())
     if not settled:
         warnings.append("the warm-up did not settle: raise --max-time")
     if not enough:
@@ -409,8 +472,12 @@ def _counters() -> dict[str, int]:
     return {"ticks": total, "busy": busy, "stolen": stolen, "own": own[10] + own[11], "faults": own[6]}
 
 
-def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str) -> int:
-    """The command line of a proxy: `make_step(device)` builds its step. Returns the exit code."""
+def main(
+    make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str, collectives: int = 0,
+    waits: list[float] | None = None,
+) -> int:
+    """The command line of a proxy: `make_step(device)` builds its step. Processes that run it together have so many
+    collectives in a step, and note in `waits` how long they wait. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
     parser.add_argument(
@@ -429,16 +496,23 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
     try:
         if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
             torch.set_num_threads(threads)
-        process = measure(make_step(options.device), device=options.device, **limits)
+        ranks = Ranks(options.device, [] if waits is None else waits)
+        process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
         result = {
             "kind": "statsnet.result",
             "schema_version": 1,
             "subject": {"type": "proxy", "id": spec_id, "mode": mode},
-            "environment": describe(options.device),
+            "environment": describe(ranks.device),
             "processes": [process],
         }
-        _report(result, options.json)
-    except (AssertionError, OSError, RuntimeError) as error:
+        if collectives or ranks.count > 1:
+            result["distributed"] = ranks.describe(collectives)
+        if ranks.count > 1:
+            result["environment"]["settings"]["processes"] = str(ranks.count)
+        if ranks.rank == 0:
+            _report(result, options.json)
+        ranks.leave()
+    except (AssertionError, OSError, RuntimeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -462,6 +536,16 @@ def _report(result: dict[str, Any], target: str | None) -> None:
     times = process["latency_s"]
     print(f"{result['subject']['id'][:19]} {result['subject']['mode']}, {machine['device_name']}")
     print(f"{1e3 * median(times):.3f} ms ± {precision(times):.1%}, {len(times)} runs")
+    if "distributed" in result:
+        print(_together(result["distributed"]))
+
+
+def _together(told: dict[str, Any]) -> str:
+    """A line on the processes that ran the step together, or on what a process that was alone left out."""
+    if told["processes"] == 1:
+        return f"{told['collectives']} collectives left out: torchrun --nproc-per-node N network.py runs them"
+    waiting = f", which waits for {told['exposed_share']:.1%} of it" if "exposed_share" in told else ""
+    return f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ Config = dict[str, Any]
 
 PRELUDE = """\
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F

@@ -1,6 +1,7 @@
 """Times the step of a network: decides how long to measure, and says when the machine was too noisy.
 
-Pasted into every generated network, after environment/record.py: it needs torch and the standard library only.
+Pasted into every generated network, after environment/record.py and ranks.py: it needs torch and the standard library
+only.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from statsnet.environment.record import ALLOCATOR_ENV, describe, quota_env, usable_cores
+from statsnet.measure.ranks import Ranks
 
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
 STILL = 1000  # a clock that shows no time for so many runs stands still, or is too coarse for the step
@@ -46,13 +48,17 @@ def measure(
     max_time_s: float = 20.0,
     device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
+    ranks: Ranks | None = None,
 ) -> dict[str, Any]:
-    """Time `step` until its median is known to PRECISION, or until `max_time_s` is over (there are always 3 runs).
+    """Time `step` until its median is known to PRECISION, or until `max_time_s` is over (there are always 3 runs). If
+    several processes run it together (`ranks`), its time is that of the slowest.
 
     Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise. Raises
     RuntimeError if the clock shows no time for most runs.
     """
-    timed = partial(time_once, step, device, clock)
+    alone = partial(time_once, step, device, clock)
+    together = ranks if ranks is not None and ranks.count > 1 else None
+    timed = alone if together is None else lambda: together.slowest(alone())
     warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
     before = _counters()
     times: list[float] = []
@@ -65,7 +71,10 @@ def measure(
         enough = len(times) >= min_runs and sum(times) >= min_time_s and precision(times) < PRECISION
     check_clock(times)
     used = {name: value - before[name] for name, value in _counters().items() if name in before}
-    warnings = noise_warnings(times, used, torch.get_num_threads(), usable_cores())
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if together else 1
+    if here > 1 and used:
+        used["own"] = used["busy"]  # the others are of this program
+    warnings = noise_warnings(times, used, here * torch.get_num_threads(), usable_cores())
     if not settled:
         warnings.append("the warm-up did not settle: raise --max-time")
     if not enough:
@@ -177,8 +186,12 @@ def _counters() -> dict[str, int]:
     return {"ticks": total, "busy": busy, "stolen": stolen, "own": own[10] + own[11], "faults": own[6]}
 
 
-def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str) -> int:
-    """The command line of a proxy: `make_step(device)` builds its step. Returns the exit code."""
+def main(
+    make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str, collectives: int = 0,
+    waits: list[float] | None = None,
+) -> int:  # fmt: skip
+    """The command line of a proxy: `make_step(device)` builds its step. Processes that run it together have so many
+    collectives in a step, and note in `waits` how long they wait. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
     parser.add_argument(
@@ -197,16 +210,23 @@ def main(make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: s
     try:
         if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
             torch.set_num_threads(threads)
-        process = measure(make_step(options.device), device=options.device, **limits)
+        ranks = Ranks(options.device, [] if waits is None else waits)
+        process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
         result = {
             "kind": "statsnet.result",
             "schema_version": 1,
             "subject": {"type": "proxy", "id": spec_id, "mode": mode},
-            "environment": describe(options.device),
+            "environment": describe(ranks.device),
             "processes": [process],
         }
-        _report(result, options.json)
-    except (AssertionError, OSError, RuntimeError) as error:
+        if collectives or ranks.count > 1:
+            result["distributed"] = ranks.describe(collectives)
+        if ranks.count > 1:
+            result["environment"]["settings"]["processes"] = str(ranks.count)
+        if ranks.rank == 0:
+            _report(result, options.json)
+        ranks.leave()
+    except (AssertionError, OSError, RuntimeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -230,3 +250,13 @@ def _report(result: dict[str, Any], target: str | None) -> None:
     times = process["latency_s"]
     print(f"{result['subject']['id'][:19]} {result['subject']['mode']}, {machine['device_name']}")
     print(f"{1e3 * median(times):.3f} ms ± {precision(times):.1%}, {len(times)} runs")
+    if "distributed" in result:
+        print(_together(result["distributed"]))
+
+
+def _together(told: dict[str, Any]) -> str:
+    """A line on the processes that ran the step together, or on what a process that was alone left out."""
+    if told["processes"] == 1:
+        return f"{told['collectives']} collectives left out: torchrun --nproc-per-node N network.py runs them"
+    waiting = f", which waits for {told['exposed_share']:.1%} of it" if "exposed_share" in told else ""
+    return f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"

@@ -11,9 +11,10 @@ from itertools import groupby
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS, Block
+from statsnet.blocks.base import SIDE_INPUTS, Block, Config
+from statsnet.blocks.collective import COLLECTIVE
 from statsnet.blocks.zipf import zipf_indices
-from statsnet.proxy import templates
+from statsnet.proxy import communication, templates
 from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
@@ -21,10 +22,10 @@ from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
 
 def network_source(
     towers: list[Tower], *, title: str, spec_id: str, mode: str, dtype: str, seed: int,
-    repeats: Sequence[float] | None = None,
+    repeats: Sequence[float] | None = None, collectives: Sequence[Config] = (),
 ) -> str:  # fmt: skip
-    """Text of network.py; of a proxy for simulators, `repeats` says how often each tower counts. The same arguments
-    give the same bytes.
+    """Text of network.py; of a proxy for simulators, `repeats` says how often each tower counts. `collectives` are
+    those of processes that run it together. The same arguments give the same bytes.
 
     Raises ValueError for values that must not become code.
     """
@@ -34,15 +35,17 @@ def network_source(
         title=_docstring(title),
         purpose=templates.PURPOSE if repeats is None else templates.PURPOSE_OF_LAYERS,
         imports="$imports",
+        together=communication.USAGE if collectives else "",
         spec_id=spec_id,
         mode=mode,
         dtype=dtype,
         seed=int(seed),
         side_inputs=literal(SIDE_INPUTS),
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
-        blocks=_block_sources(placed),
-        network=_network_sources(towers, mode),
-        steps=_steps(mode, placed),
+        blocks=_block_sources(placed, collectives),
+        network=_network_sources(towers, mode, collectives),
+        steps=_steps(mode, placed, collectives),
+        collectives=f", {len(collectives)}, WAITS" if collectives else "",
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
     source = source.replace("$imports", _imports(source), 1)
@@ -88,11 +91,17 @@ def _ends_in_relu(tower: Tower) -> bool:
     return "relu" in (config.get("activation"), (config.get("functions") or ("",))[-1])
 
 
-def _steps(mode: str, placed: list[Placed]) -> str:
+def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config]) -> str:
     alone = _has_operators(placed)
     handed = templates.HANDED_TO_OPERATORS if alone else templates.HANDED
     parts = [_sample(placed), templates.BATCHES, templates.WORKING_DTYPE.substitute(handed=handed)]
-    parts += _training_step(placed) if mode == "training" else [templates.INFERENCE_STEP]
+    if collectives:
+        parts.append(communication.COMMUNICATION)
+    if mode == "training":
+        parts += _training_step(placed, communicates=bool(collectives))
+    else:
+        also = ', communication(proxy, "forward")' if collectives else ""
+        parts.append(templates.INFERENCE_STEP.substitute(communicating=also))
     return "\n\n".join(parts).strip()
 
 
@@ -103,15 +112,20 @@ def _sample(placed: list[Placed]) -> str:
     return templates.SAMPLE.substitute(head="nn.Module" if cases else "Block", others=others, cases=cases)
 
 
-def _training_step(placed: list[Placed]) -> list[str]:
+def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
     alone, sliced = _has_operators(placed), _has_concatenated_output(placed)
     how = templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else templates.WITHOUT_OPTIMIZERS
     outputs = "without_operators(proxy, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
     gradients = f"gradients_like({outputs})"
+    batch = templates.BATCH_WITHOUT_OPERATORS if alone else templates.BATCH
+    forward, backward = templates.FORWARD, templates.BACKWARD_WITHOUT_OPERATORS if alone else templates.BACKWARD
+    if communicates:
+        forward = communication.communicating("forward", forward)
+        backward = communication.communicating("backward", backward)
     step = templates.TRAINING_STEP.substitute(
         how,
         gradients=f"sliced_gradients(proxy, {gradients})" if sliced else gradients,
-        backward=templates.BACKWARD_WITHOUT_OPERATORS if alone else templates.BACKWARD,
+        backward=batch + forward + backward,
     )
     towers = "without_operators(proxy, proxy.towers)" if alone else "proxy.towers"
     parts = [templates.WITHOUT_OPERATORS] if alone else []
@@ -121,16 +135,18 @@ def _training_step(placed: list[Placed]) -> list[str]:
 
 def _imports(source: str) -> str:
     """The imports that a network needs, in the usual order."""
-    iterable = ", Iterable" if re.search(r"\bIterable\b", source) else ""
+    abstract = ", ".join(["Callable", *(n for n in ("Iterable", "Iterator") if re.search(rf"\b{n}\b", source))])
     lines = [
         "import runpy",
         "import sys",
-        f"from collections.abc import Callable{iterable}",
+        f"from collections.abc import {abstract}",
         "from pathlib import Path",
     ]
     own = {
         "import itertools": r"\bitertools\.",
         "import math": r"\bmath\.",
+        "import time": r"\btime\.",
+        "from contextlib import contextmanager": r"@contextmanager\b",
         "from functools import partial": r"\bpartial\(",
         "from typing import Any": r"\bAny\b",
     }
@@ -153,7 +169,7 @@ def _optimizers(placed: list[Placed]) -> str:
     return "OPTIMIZERS = {\n" + "".join(rows) + "}"
 
 
-def _block_sources(placed: list[Placed]) -> str:
+def _block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
     kinds = [KINDS[name] for name in KINDS if any(b.kind == name for b in placed)]
     pieces = [_source(Block)]
     if _reads_indices(placed):
@@ -166,6 +182,8 @@ def _block_sources(placed: list[Placed]) -> str:
             else:
                 pieces.append(_source(helper))
         pieces.append(_source(kind.module))
+    if collectives:
+        pieces += [_source(part) for part in (*COLLECTIVE.helpers, COLLECTIVE.module)]
     return "\n\n\n".join(dict.fromkeys(p.strip() for p in pieces))
 
 
@@ -201,12 +219,16 @@ def _target(node: ast.AnnAssign) -> str | None:
     return node.target.id if isinstance(node.target, ast.Name) else None
 
 
-def _network_sources(towers: list[Tower], mode: str) -> str:
+def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Config]) -> str:
     placed = [b for t in towers for b in t.blocks]
     read_on = mode == "training" and any(_ends_in_relu(t) for t in towers)
     applied = templates.APPLY_READ_ON if read_on else ""
-    parts = [_towers(towers, mode), templates.PROXY.substitute(ends=_ends(towers), read_on=applied), templates.THROUGH]
-    if any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key)):
+    beside = communication.HELD if collectives else ""
+    proxy = templates.PROXY.substitute(ends=_ends(towers), read_on=applied, beside=beside)
+    parts = [_towers(towers, mode), *([communication.collectives_source(collectives)] if collectives else [])]
+    parts += [proxy, templates.THROUGH]
+    repeated = any(len(list(g)) > 1 for t in towers for _, g in groupby(t.blocks, key=lambda b: b.key))
+    if repeated or communication.repeats_some(collectives):
         parts.append(templates.REPEAT)
     if any(b.optimizer for b in placed):
         parts.append(templates.STEPPED)

@@ -9,7 +9,7 @@ $purpose
 
     python network.py                 time one step here
     python network.py --json [FILE]   the same, for machines
-
+$together
 README.md, beside this file, says what the mix is and how well this network fits it.
 """
 
@@ -50,7 +50,7 @@ $steps
 if __name__ == "__main__":
     # run.py, beside this file, holds the timing. It is loaded by its path, so that `python -I` finds it, too.
     run = runpy.run_path(str(Path(__file__).with_name("run.py")))
-    sys.exit(run["main"](lambda device: make_step(build(device), device), SPEC_ID, MODE))
+    sys.exit(run["main"](lambda device: make_step(build(device), device), SPEC_ID, MODE$collectives))
 ''')
 
 PURPOSE = """\
@@ -78,7 +78,7 @@ class Proxy(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.towers = nn.ModuleList(towers())
-
+$beside
     def forward(self, batch: list[Tensor]) -> list[Tensor]:
 $ends$read_on        return ends
 ''')
@@ -213,7 +213,7 @@ HANDED_TO_OPERATORS = """\
     return handed
 """
 
-INFERENCE_STEP = '''\
+INFERENCE_STEP = Template('''\
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One inference step, without gradients."""
     given = batches(proxy, device)
@@ -224,11 +224,11 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
         if dtype != working_dtype(device):
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
-        with torch.no_grad():
+        with torch.no_grad()$communicating:
             return proxy(next(rotation))
 
     return step
-'''
+''')
 
 GRADIENTS = '''\
 def backward(
@@ -283,17 +283,25 @@ $backward$update        return outputs
     return step
 ''')
 
-BACKWARD = """\
+BATCH = """\
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
+"""
+
+FORWARD = """\
         outputs = proxy(batch)
+"""
+
+BACKWARD = """\
         backward(weights, batch, outputs, gradients)
 """
 
-BACKWARD_WITHOUT_OPERATORS = """\
+BATCH_WITHOUT_OPERATORS = """\
         batch = [x.detach() for x in next(rotation)]
         for x in without_operators(proxy, batch):
             x.requires_grad_(x.is_floating_point())
-        outputs = proxy(batch)
+"""
+
+BACKWARD_WITHOUT_OPERATORS = """\
         if gradients:
             backward(weights, batch, without_operators(proxy, outputs), gradients)
 """

@@ -1,0 +1,120 @@
+"""Collectives: what the processes that run one step together send each other."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from statsnet.blocks.base import BlockKind, Config, divided
+from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import ITEM_SIZE
+
+IN_PLACE = {"all_reduce": "c10d.allreduce_.default", "broadcast": "c10d.broadcast_.default"}
+FROM_ONE_TO_ANOTHER = {
+    "all_gather": "c10d._allgather_base_.default",
+    "reduce_scatter": "c10d._reduce_scatter_base_.default",
+    "all_to_all": "c10d.alltoall_base_.default",
+}
+OPERATORS = IN_PLACE | FROM_ONE_TO_ANOTHER
+"""torch's operator of each collective that a block can be."""
+
+PHASES = ("forward", "backward")
+
+
+def processes() -> int:
+    """How many run this step together; 1 if torchrun did not start them."""
+    group = torch.distributed
+    return group.get_world_size() if group.is_available() and group.is_initialized() else 1
+
+
+class Collective(nn.Module):
+    """One collective of all processes. Its larger side, what a process sends or what it receives, has `elements`.
+
+    It belongs to a `phase` of the step. If `overlapped`, the phase's computation runs meanwhile, and the step waits at
+    the phase's end; else nothing runs meanwhile. The numbers are zeros: sums of others would grow from step to step.
+    """
+
+    def __init__(
+        self, operation: str, elements: int, dtype: str = "float32", phase: str = "forward", overlapped: bool = False
+    ) -> None:
+        super().__init__()
+        self.operation, self.phase, self.overlapped = operation, phase, overlapped
+        part = -(-elements // processes())
+        whole, kind = part * processes(), getattr(torch, dtype)
+        if operation in ("all_reduce", "broadcast"):
+            self.sent = self.received = torch.full((elements,), 0, dtype=kind)
+        else:
+            self.sent = torch.full((part if operation == "all_gather" else whole,), 0, dtype=kind)
+            self.received = torch.full((part if operation == "reduce_scatter" else whole,), 0, dtype=kind)
+
+    def start(self) -> Any:
+        """Begin it. It is over once the returned work was waited for."""
+        group = torch.distributed.group.WORLD
+        if self.operation == "all_reduce":
+            return group.allreduce([self.sent])
+        if self.operation == "broadcast":
+            return group.broadcast([self.sent])
+        if self.operation == "all_gather":
+            return group._allgather_base(self.received, self.sent)
+        if self.operation == "reduce_scatter":
+            return group._reduce_scatter_base(self.received, self.sent)
+        return group.alltoall_base(self.received, self.sent, [], [])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x`, once the collective is over; at once in a process that is alone."""
+        if processes() > 1:
+            self.start().wait()
+        return x
+
+    def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
+        """Moves the tensors. They keep their dtype: gradients may be reduced in another one than the network's."""
+        is_in_place, device = self.received is self.sent, fn(self.sent[:1]).device
+        self.sent = self.sent.to(device)
+        self.received = self.sent if is_in_place else self.received.to(device)
+        return self
+
+
+class CollectiveKind(BlockKind):
+    """A block beside the towers. It is none of `KINDS`, from which blocks are chosen by what they measure alone: a
+    process that is alone has no collectives. They are placed by what the suite's add up to (synthesis/collectives.py).
+    """
+
+    name = "collective"
+    module = Collective
+    helpers: ClassVar[tuple[Any, ...]] = (processes,)
+
+    def from_motif(self, motif: list[Cluster]) -> Config | None:
+        return None
+
+    def scaled(self, config: Config, divisor: float) -> Config | None:
+        elements = divided(config["elements"], divisor)
+        return None if elements is None else {**config, "elements": elements}
+
+    def begins_tower(self, config: Config) -> bool:
+        return True
+
+    def ends_tower(self, config: Config) -> bool:
+        return True
+
+    def elements_read(self, config: Config) -> int:
+        elements: int = config["elements"]
+        return elements
+
+    def input_of(self, config: Config, module: nn.Module) -> Tensor:
+        return torch.ones(1)
+
+
+COLLECTIVE = CollectiveKind()
+
+
+def check_collective(config: Config) -> None:
+    """Raises ValueError for a configuration that is no collective."""
+    known = {"operation": OPERATORS, "dtype": ITEM_SIZE, "phase": PHASES, "overlapped": (False, True)}
+    for name, value in {"operation": None, "elements": None, **config}.items():
+        if name == "elements":
+            if type(value) is not int or value < 1:
+                raise ValueError(f"a collective has one element at least, not {value!r}")
+        elif value not in known.get(name, ()):
+            raise ValueError(f"{value!r} is no {name} of a collective")

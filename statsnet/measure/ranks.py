@@ -1,0 +1,66 @@
+"""Processes that run each step of a network together, as torchrun starts them.
+
+Pasted into every generated network, before timing.py: it needs torch and the standard library only.
+"""
+
+import os
+from statistics import median
+from typing import Any
+
+import torch
+
+
+class Ranks:
+    """The processes that torchrun started. A process that it did not start is alone.
+
+    `waits` is where the network notes how long it waited for others in a step. Raises RuntimeError where torch cannot
+    join the processes.
+    """
+
+    def __init__(self, device: str, waits: list[float]) -> None:
+        self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
+        self.latency_s: list[list[float]] = []
+        self.waiting_s: list[list[float]] = []
+        names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        if not all(name in os.environ for name in names) or os.environ["WORLD_SIZE"] == "1":
+            return
+        if not torch.distributed.is_available():
+            raise RuntimeError("this torch was built without torch.distributed, which torchrun needs")
+        self.backend = "nccl" if device.startswith("cuda") else "gloo"
+        if self.backend == "nccl":
+            self.device = f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % max(torch.cuda.device_count(), 1)}"
+            torch.cuda.set_device(self.device)
+        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
+        self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def slowest(self, own_s: float) -> float:
+        """The longest time of a step in any process, in every process: so that all of them end after the same step.
+        They begin the next one together."""
+        own = torch.tensor([own_s, sum(self.waits)], dtype=torch.float64)
+        self.waits.clear()
+        of_all = [torch.empty_like(own) for _ in range(self.count)]
+        torch.distributed.all_gather(of_all, own)
+        latency_s, waiting_s = zip(*(times.tolist() for times in of_all), strict=True)
+        self.latency_s.append([*latency_s])
+        self.waiting_s.append([*waiting_s])
+        return max(latency_s)
+
+    def describe(self, collectives: int) -> dict[str, Any]:
+        """For the result: how many processes there were, whether they ran the network's collectives, and medians by
+        rank: of the step, and on a CPU of the time in which a process waited for others and computed nothing. The
+        slowest is the one that waits least."""
+        told: dict[str, Any] = {"processes": self.count, "collectives": collectives, "collectives_run": self.count > 1}
+        if self.count == 1:
+            return told
+        latency_s, waiting_s = ([median(s) for s in zip(*t, strict=True)] for t in (self.latency_s, self.waiting_s))
+        told |= {"backend": self.backend, "rank_step_latency_s": latency_s}
+        told["slowest_rank"] = latency_s.index(max(latency_s))
+        if self.backend == "gloo" and collectives:
+            told |= {"rank_waiting_s": waiting_s, "slowest_rank": waiting_s.index(min(waiting_s))}
+            told["exposed_share"] = median(w[0] / s[0] for w, s in zip(self.waiting_s, self.latency_s, strict=True))
+        return told
+
+    def leave(self) -> None:
+        """The processes part."""
+        if self.count > 1:
+            torch.distributed.destroy_process_group()

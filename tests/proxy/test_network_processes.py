@@ -1,0 +1,127 @@
+"""A generated network under torchrun: its processes run each step together, and send what the suite's send."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statsnet.blocks.base import Config
+from statsnet.blocks.collective import COLLECTIVE, OPERATORS, check_collective
+from statsnet.blocks.conformance import check_block_kind
+from statsnet.proxy.run_file import run_source
+from statsnet.proxy.towers import Placed, Tower
+
+LINEAR = {"rows": 64, "inputs": 32, "outputs": 32, "activation": "relu"}
+TOWERS = [Tower(blocks=(Placed(kind="linear", config=LINEAR, optimizer="sgd"),))]
+SHORT = ("--min-time", "0.05", "--max-time", "0.3")
+EACH: list[Config] = [
+    {"operation": operation, "elements": 4_001, "dtype": dtype, "phase": phase, "overlapped": overlapped}
+    for operation, dtype in zip(OPERATORS, ("float32", "bfloat16", "float32", "float64", "int64"), strict=True)
+    for phase, overlapped in (("forward", False), ("backward", True))
+]
+
+COUNTS = """
+import runpy, sys, torch
+import torch.distributed as dist
+from torch.profiler import profile
+dist.init_process_group("gloo")
+network = runpy.run_path(sys.argv[1])
+proxy = network["build"]()
+step = network["make_step"](proxy)
+step()
+for c in proxy.collectives:
+    c.sent.fill_(dist.get_rank() + 1)
+step()
+with profile() as session:
+    step()
+if dist.get_rank() == 0:
+    calls = {e.key: e.count for e in session.key_averages() if e.key.startswith("c10d::")}
+    received = [sorted(set(c.received.tolist())) for c in proxy.collectives]
+    import json
+    print(json.dumps({"calls": calls, "received": received, "dtypes": [str(c.sent.dtype) for c in proxy.collectives]}))
+dist.destroy_process_group()
+"""
+
+
+def torchrun(*command: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "STATSNET_", "PYTHON"))}
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *command],
+        env=kept, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def network(write_source: Callable[..., str], tmp_path: Path) -> Callable[..., Path]:
+    def write(mode: str, collectives: list[Config]) -> Path:
+        file = tmp_path / "network.py"
+        file.write_text(write_source(mode, TOWERS, collectives=collectives), encoding="utf-8")
+        (tmp_path / "run.py").write_text(run_source(), encoding="utf-8")
+        return file
+
+    return write
+
+
+def test_the_kind_conforms() -> None:
+    check_block_kind(COLLECTIVE, EACH)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"operation": "gossip"}, {"elements": 0}, {"elements": True}, {"dtype": "load"}, {"phase": "later"},
+     {"overlapped": "yes"}, {"group": 2}],
+)  # fmt: skip
+def test_what_is_no_collective_never_becomes_source(change: dict[str, Any], write_source: Callable[..., str]) -> None:
+    check_collective(EACH[0])
+    with pytest.raises(ValueError, match="collective"):
+        write_source("inference", TOWERS, collectives=[{**EACH[0], **change}])
+
+
+def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Path], tmp_path: Path) -> None:
+    script = tmp_path / "count.py"
+    script.write_text(COUNTS, encoding="utf-8")
+    done = torchrun(str(script), str(network("training", EACH)))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["calls"] == {f"c10d::{op.split('.')[1]}": 2 for op in OPERATORS.values()}
+    assert found["dtypes"][::2] == [f"torch.{c['dtype']}" for c in EACH[::2]]
+    of_operation = {c["operation"]: found["received"][i] for i, c in enumerate(EACH)}  # after two steps
+    summed, gathered = [3], [1, 2]
+    assert of_operation == {
+        "all_reduce": [6], "broadcast": [1], "all_gather": gathered, "reduce_scatter": summed, "all_to_all": gathered,
+    }  # fmt: skip
+
+
+def test_the_first_process_alone_speaks(network: Callable[..., Path], tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    done = torchrun(str(network("inference", EACH)), *SHORT, "--json", str(result))
+    assert done.returncode == 0, done.stderr
+    told = json.loads(result.read_text())
+    together = told["distributed"]
+    assert (together["processes"], together["collectives"], together["collectives_run"]) == (2, len(EACH), True)
+    assert together["slowest_rank"] in (0, 1)
+    assert 0 < together["exposed_share"] < 1
+    assert told["environment"]["settings"]["processes"] == "2"
+    lines = done.stdout.splitlines()
+    assert sum("runs" in line for line in lines) == 1
+    assert lines[-1].startswith("2 processes (gloo), which wait")
+
+
+def test_alone_it_leaves_collectives_out_and_says_so(network: Callable[..., Path], tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(network("training", EACH)), *SHORT, "--json", str(result)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "10 collectives left out" in done.stdout.splitlines()[-1]
+    told = json.loads(result.read_text())
+    assert told["distributed"] == {"processes": 1, "collectives": 10, "collectives_run": False}
+
+
+def test_without_collectives_nothing_of_them_is_in_the_source(write_source: Callable[..., str]) -> None:
+    assert "collective" not in write_source("training", TOWERS).lower()
