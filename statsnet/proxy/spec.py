@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statsnet.blocks.base import with_tuples
+from statsnet.blocks.base import Config, with_tuples
 from statsnet.errors import FileFormatError
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.fit_picture import fit_svg
@@ -25,12 +25,14 @@ from statsnet.signatures.comparison import characteristics, summary
 from statsnet.signatures.conversion import plain, typed
 from statsnet.signatures.coverage import KernelClassCoverage
 from statsnet.signatures.documents import (
+    Characteristic,
     EffortName,
     Fit,
     FitSummary,
     ProxySpec,
     Round,
     SpecBlock,
+    SpecCollective,
     SpecMember,
     SpecTower,
 )
@@ -58,6 +60,8 @@ class Proxy:
     coverage: KernelClassCoverage
     evidence: dict[str, float] | None = None
     """Of a recorded device: the shares of the step's operator time by where they come from."""
+    communication: tuple[Characteristic, ...] = ()
+    """What is asked of the processes that run it together, and what they do."""
 
     @property
     def latency_s(self) -> float:
@@ -80,7 +84,7 @@ class Proxy:
             spec=spec.id,
             network_sha256=sha256_of(source_of(spec)),
             environment=spec.reference_environment,
-            characteristics=tuple(characteristics(self.target, self.achieved)),
+            characteristics=(*characteristics(self.target, self.achieved), *self.communication),
             summary=FitSummary(
                 **asdict(summary(self.target, self.achieved)),
                 budget_s=spec.budget_s,
@@ -114,6 +118,7 @@ def make_spec(
     seed: int,
     budget_s: float,
     environment: Mapping[str, Any],
+    collectives: tuple[SpecCollective, ...] = (),
 ) -> ProxySpec:
     """Content of spec.json: the network as data, the mix with pinned signatures and reference times.
 
@@ -137,6 +142,7 @@ def make_spec(
             )
             for tower in towers
         ),
+        collectives=collectives or None,
     ))  # fmt: skip
 
 
@@ -164,12 +170,22 @@ def source_of(spec: ProxySpec) -> str:
         mode, repeats = "inference", [layer.repeats for layer in spec.simulation.layers]
     try:
         return network_source(
-            towers, title=title, spec_id=spec.id, mode=mode, dtype=spec.dtype, seed=spec.seed, repeats=repeats
-        )
+            towers, title=title, spec_id=spec.id, mode=mode, dtype=spec.dtype, seed=spec.seed, repeats=repeats,
+            collectives=collective_configs(spec.collectives),
+        )  # fmt: skip
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise FileFormatError(
             "the spec describes no network", cause=f"{type(error).__name__}: {error}", hint="make the proxy anew"
         ) from error
+
+
+def collective_configs(collectives: Sequence[SpecCollective] | None) -> list[Config]:
+    """Constructor arguments of each collective, in order."""
+    return [
+        {"operation": c.operation, "elements": c.elements, "dtype": c.dtype, "phase": c.phase, "overlapped": c.overlapped}
+        for c in collectives or ()
+        for _ in range(c.count)
+    ]
 
 
 def level_of(signatures: Sequence[Signature]) -> Level | None:

@@ -13,6 +13,7 @@ from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
 from statsnet.signatures.model import Environment, Level, Mode
+from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.simulation import Simulation, SimulationFit
 from statsnet.signatures.timing import Processes, Timing
 
@@ -71,6 +72,24 @@ class SpecTower:
     purpose: TowerPurpose | None = field(default=None, metadata=IF_KNOWN)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecCollective:
+    """`count` equal collectives. The larger side of each, what a process sends or what it receives, has `elements`. If
+    `overlapped`, the step computes meanwhile."""
+
+    operation: Name
+    elements: Annotated[int, Meta(ge=1, le=LARGEST_INT)]
+    dtype: Name
+    phase: Literal["forward", "backward"]
+    overlapped: bool
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Of one of them."""
+        return self.elements * ITEM_SIZE.get(self.dtype, 4)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProxySpec:
     """spec.json: the network as data, and the mix that it stands for.
@@ -78,6 +97,7 @@ class ProxySpec:
     `level` is that of the member whose signature tells most, of those that do not ship with StatsNet; None: all of them
     ship. `title` says what was mixed, or is the name in a mix's file; `notes` are from there. All other texts of a
     proxy's folder are made from this and fit.json. A proxy for simulators has no `budget_s`, but a `simulation`.
+    `collectives` are those of the processes that run the network together, in order.
     """
 
     kind: Literal["statsnet.proxy"] = "statsnet.proxy"
@@ -94,6 +114,9 @@ class ProxySpec:
     towers: Annotated[tuple[SpecTower, ...], Meta(min_length=1, max_length=10_000)]
     level: Level | None = field(default=None, metadata=IF_KNOWN)
     simulation: Simulation | None = field(default=None, metadata=IF_KNOWN)
+    collectives: Annotated[tuple[SpecCollective, ...], Meta(max_length=10_000)] | None = field(
+        default=None, metadata=IF_KNOWN
+    )
 
     def __post_init__(self) -> None:
         if self.simulation is None:

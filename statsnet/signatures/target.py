@@ -112,7 +112,7 @@ class Target:
 
     def scale_times(self, factor: float) -> Target:
         """The same on a machine that takes `factor` times as long."""
-        return _target(tuple(replace(m, measurement=m.measurement.scale_times(factor)) for m in self.members))
+        return target_of_members(tuple(replace(m, measurement=m.measurement.scale_times(factor)) for m in self.members))
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -262,7 +262,7 @@ def target_of_mix(mix: Mix, measurements: Mapping[str, Measurement] | None = Non
             )
         brought = _member(member.name, member.weight, member.signature, measurement)
         members.append(replace(brought, keyed_id=member.keyed_id))
-    return _target(tuple(members))
+    return target_of_members(tuple(members))
 
 
 def target_of(signature: Signature, measurement: Measurement | None = None, *, name: str = "proxy") -> Target:
@@ -270,7 +270,7 @@ def target_of(signature: Signature, measurement: Measurement | None = None, *, n
     measurement = measurement or next(iter(signature.measurements), None)
     if measurement is None:
         raise MeasurementError(f"'{name}' was never measured", hint="profile it first")
-    return _target((_member(name, 1.0, signature, measurement),))
+    return target_of_members((_member(name, 1.0, signature, measurement),))
 
 
 def _member(name: str, weight: float, signature: Signature, measurement: Measurement) -> TargetMember:
@@ -282,7 +282,8 @@ def _member(name: str, weight: float, signature: Signature, measurement: Measure
     return TargetMember(name=name, weight=weight, signature=signature, measurement=measurement)
 
 
-def _target(members: tuple[TargetMember, ...]) -> Target:
+def target_of_members(members: tuple[TargetMember, ...]) -> Target:
+    """All that these members ask for together."""
     clusters: list[TargetCluster] = []
     motifs: list[TargetMotif] = []
     for member in members:

@@ -124,5 +124,9 @@ class Bench(Protocol):
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
         """The same with hardware counters, if the bench reads any."""
 
+    def measure_together(self, source: str, processes: int) -> Measurement | None:
+        """A network in so many processes that run each step together, at the machine's present speed; None where that
+        cannot be measured."""
+
     def evidence(self, signature: Signature) -> dict[str, float] | None:
         """Where times that were not measured come from; None: all were measured."""

@@ -13,6 +13,7 @@ import numpy as np
 from statsnet.environment import fingerprint
 from statsnet.errors import ProcessError, StatsNetError, UsageError
 from statsnet.proxy.towers import Placed
+from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import bytes_of, tensors_of
@@ -21,6 +22,7 @@ from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.candidates import candidates, largest_share
+from statsnet.synthesis.collectives import asked_collectives, step_of_whole_calls
 from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
@@ -90,7 +92,8 @@ class Problem:
     """`title` and `notes`: see ProxyRequest. All times are those at `speed`. `asked_budget_s` is the budget that was
     asked for, at the machine's present speed (None: it follows from the suite's time). `replayed` names the members
     whose times come from replay, `not_retimed` those that could not be timed again and keep their signature's times.
-    `costs` are of blocks measured alone."""
+    `costs` are of blocks measured alone. `whole` is the target with its collectives, if it has some: then `target` and
+    all budgets are of what a process computes."""
 
     title: str
     notes: str
@@ -104,6 +107,12 @@ class Problem:
     replayed: tuple[str, ...]
     not_retimed: tuple[str, ...]
     design: Design
+    whole: Target | None = None
+
+    @property
+    def computing_share(self) -> float:
+        """Of the whole target's time."""
+        return computing_share(self.whole) if self.whole else 1.0
 
 
 def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Problem:
@@ -132,22 +141,24 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
                 measured, replayed = bench.measure_members(mix, speed)  # kept, and brought to this speed
         mix = measured
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
-    due = before.keys() - replayed.keys() - profiled if request.retime else ()
+    together = {m.name for m in mix.members if m.measurement and m.measurement.collectives}  # not in one process
+    due = before.keys() - replayed.keys() - profiled - together if request.retime else ()
     with stages.stage(TIMING):
         retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
-    target = target_of_mix(mix, {**replayed, **retimed})
+    whole = target_of_mix(mix, {**replayed, **retimed})
+    target, share = computing(whole), computing_share(whole)
     if request.budget_s is None:
-        budget_s = (
-            budget_of(target, request.compression)
+        budget_s = share * (
+            budget_of(whole, request.compression)
             if request.compression is not None
-            else usual_budget_of(target, own_sizes=setup.own_sizes)
+            else usual_budget_of(whole, own_sizes=setup.own_sizes)
         )
         if target.is_private:  # it stands in spec.json, and follows from the members' step times
             budget_s = rounded(budget_s, PRIVATE_DIGITS)
     else:
-        budget_s = request.budget_s / _rounded(bench.drift(speed))
+        budget_s = share * request.budget_s / _rounded(bench.drift(speed))
     with stages.stage(BLOCKS):
-        costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
+        costs = costs_of(target, (share * request.budget_s if request.budget_s else budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
     costs = _without_foreign(costs, rows)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere, costs.loads())
@@ -157,7 +168,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         notes=request.notes,
         target=target,
         budget_s=budget_s,
-        asked_budget_s=request.budget_s,
+        asked_budget_s=request.budget_s and share * request.budget_s,
         rows=rows,
         costs=costs,
         bench=bench,
@@ -165,6 +176,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         replayed=tuple(sorted(replayed)),
         not_retimed=tuple(sorted(not_retimed)) if request.retime and bench.can_time_members else (),
         design=design,
+        whole=whole if target is not whole else None,
     )
 
 
@@ -263,13 +275,16 @@ def budget_of(target: Target, compression: float) -> float:
 def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
     """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
     take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
-    a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite."""
+    a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite.
+    With collectives, it is longer until their calls come out whole."""
+    collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
     if not own_sizes:
-        return budget_of(target, DEFAULT_COMPRESSION)
+        return step_of_whole_calls(collectives, budget_of(target, DEFAULT_COMPRESSION), suite_s)
     dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
     calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)
-    longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * sum(m.latency_s for m in target.members))
-    return min(max(calls_s, SHORTEST_STEP_S), max(longest_s, SHORTEST_OF_OWN_SIZES_S))
+    longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * suite_s)
+    usual_s = min(max(calls_s, SHORTEST_STEP_S), max(longest_s, SHORTEST_OF_OWN_SIZES_S))
+    return step_of_whole_calls(collectives, usual_s, suite_s)
 
 
 def common_dtype(mix: Mix) -> str:

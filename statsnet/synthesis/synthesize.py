@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from statsnet.proxy.spec import Proxy, make_spec
+from statsnet.proxy.spec import Proxy, make_spec, source_of
 from statsnet.signatures.coverage import coverage_of
-from statsnet.signatures.target import target_of
+from statsnet.signatures.documents import ProxySpec
+from statsnet.signatures.model import Measurement
+from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.bench import Bench
+from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives
 from statsnet.synthesis.effort import Effort
 from statsnet.synthesis.problem import Problem
 from statsnet.synthesis.rounds import solve_in_rounds
@@ -25,8 +29,13 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     measured = tuple(m.scale_times(drift) for m in measurement.signature.measurements)
     signature = replace(measurement.signature, measurements=measured)
     purposes = tower_purposes(problem.target, best.measurement)
+    whole = problem.whole.scale_times(drift) if problem.whole else target
+    step_s = signature.measurements[0].latency_s / problem.computing_share
+    collectives = placed_collectives(
+        asked_collectives(whole), step_s, mode=whole.mode, is_private=whole.is_private
+    )
     spec = make_spec(
-        target,
+        whole,
         [replace(tower, purpose=purpose) for tower, purpose in zip(best.towers, purposes, strict=True)],
         title=problem.title,
         notes=problem.notes,
@@ -34,6 +43,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         seed=problem.design.seed,
         budget_s=problem.asked_budget_s or problem.budget_s * drift,
         environment=bench.setup.environment,
+        collectives=collectives,
     )
     achieved = target_of(signature)
     return Proxy(
@@ -48,4 +58,13 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,
         evidence=bench.evidence(signature),
+        communication=communication_rows(whole, collectives, step_s, _together(spec, whole, bench)),
     )
+
+
+def _together(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | None:
+    """The finished proxy in as many processes as the largest member; None without collectives, or if that cannot be
+    measured."""
+    known = [m.measurement.collectives for m in whole.members]
+    processes = max((c.processes for c in known if c is not None), default=1)
+    return bench.measure_together(source_of(spec), processes) if spec.collectives and processes > 1 else None
