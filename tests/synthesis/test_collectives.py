@@ -1,0 +1,171 @@
+"""Collectives of a proxy: bytes exactly, calls as whole ones, where and how the suite runs them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthesis_builders import GEMM, RELU, SimulatedBench, measured, mix_of, small_problem, small_signature, tensor
+
+from statsnet.blocks.collective import OPERATORS
+from statsnet.signatures.collectives import Collectives, CollectiveTime
+from statsnet.signatures.computing import computing, computing_share
+from statsnet.signatures.model import Cluster, Motif, Signature
+from statsnet.signatures.target import Target, target_of, target_of_mix
+from statsnet.synthesis.collectives import (
+    CALLS_ERROR,
+    AskedCollective,
+    asked_collectives,
+    communication_rows,
+    placed_collectives,
+    step_of_whole_calls,
+)
+from statsnet.synthesis.effort import QUICK
+from statsnet.synthesis.network_measurement import NetworkMeasurement
+from statsnet.synthesis.problem import ProxyRequest
+from statsnet.synthesis.synthesize import finish
+
+ELEMENTS, WAITING_S, RUNNING_S = 1_000_000, 0.002, 0.005
+
+
+def all_reduce(elements: int = ELEMENTS, calls: float = 20.0) -> Cluster:
+    bucket = tensor(elements)
+    args = ({"tensors": [bucket]}, 2, None, None, True, None)
+    return Cluster(op="c10d.allreduce_.default", phase="backward", category="collective", calls=calls, args=args,
+                   outputs=(bucket,), flops=float(elements), bytes_read=4.0 * elements,
+                   bytes_written=4.0 * elements)  # fmt: skip
+
+
+def distributed_signature(**changes: Any) -> Signature:
+    """12 ms a step, of which 2 ms are spent waiting for 20 all-reduces of 4 MB; these run for 5 ms."""
+    waits = Collectives(
+        processes=2, backend="gloo", exposed_time_s=WAITING_S, rank_step_latency_s=(0.012, 0.012),
+        rank_waiting_s=(WAITING_S, 0.001),
+        calls=(CollectiveTime(cluster=1, time_s=RUNNING_S, exposed_time_s=WAITING_S, start_share=0.7),),
+    )  # fmt: skip
+    times = measured(
+        (0.006, WAITING_S, 0.002), ("gemm|mkl", "collective|gloo", "activation|aten"),
+        step_latency_s=(0.012,), collectives=waits,
+    )  # fmt: skip
+    fields = {"mode": "training", "clusters": (GEMM, all_reduce(), RELU), "measurements": (times,),
+              "motifs": (Motif(clusters=(0, 2), count=4.0), Motif(clusters=(0, 1), count=4.0))}  # fmt: skip
+    return small_signature(**{**fields, **changes})
+
+
+def distributed() -> Target:
+    return target_of(distributed_signature())
+
+
+def test_what_is_computed_has_no_collectives_and_no_waiting() -> None:
+    alone = computing(distributed())
+    (member,) = alone.members
+    assert member.latency_s == pytest.approx(0.010)
+    assert [c.op for c in alone.clusters] == [GEMM.op, RELU.op]
+    assert [m.clusters for m in alone.motifs] == [(0, 1)]
+    assert alone.framework_share == pytest.approx(0.2)
+    assert alone.operator_share == pytest.approx(0.8)
+    assert computing(alone) is alone
+
+
+def test_members_keep_their_steps_in_a_mix() -> None:
+    """In a second of what is computed, the members' steps are in the same proportion as in a second of the mix."""
+    whole = target_of_mix(mix_of(distributed_signature(), small_signature()))
+    alone, share = computing(whole), computing_share(whole)
+    assert share == pytest.approx(0.5 * 10 / 12 + 0.5)
+    assert sum(m.weight for m in alone.members) == pytest.approx(1.0)
+    for before, after in zip(whole.members, alone.members, strict=True):
+        assert after.steps_per_s * share == pytest.approx(before.steps_per_s)
+
+
+def test_a_recording_without_waits_leaves_what_must_have_overlapped() -> None:
+    """Operators and framework fill 10 of 12 ms, so that 2 of the collectives' 6 ms were waited for."""
+    (times,) = distributed_signature().measurements
+    recorded = replace(times, cluster_time_s=(0.006, 0.006, 0.002), collectives=None)
+    target = target_of(distributed_signature(measurements=(recorded,)))
+    assert computing_share(target) == pytest.approx(10 / 12)
+    by_kind = {a.overlapped: a.calls_per_s for a in asked_collectives(target)}
+    assert by_kind[True] / sum(by_kind.values()) == pytest.approx(4 / 6)
+
+
+def test_a_proxy_has_its_share_of_bytes_and_calls() -> None:
+    """An eighth of a step has two and a half of 20 calls: two, each of 5 MB."""
+    target = distributed()
+    placed = placed_collectives(asked_collectives(target), 0.012 / 8, mode="training")
+    assert sum(p.count for p in placed) == 2
+    assert {(p.operation, p.dtype, p.phase) for p in placed} == {("all_reduce", "float32", "backward")}
+    assert sum(p.count * p.nbytes for p in placed) == pytest.approx(20 * 4 * ELEMENTS / 8, rel=1e-6)
+    rows = {r.name: r for r in communication_rows(target, placed, 0.012 / 8, None)}
+    assert rows["all_reduce bytes"].achieved == pytest.approx(rows["all_reduce bytes"].target or 0, rel=1e-6)
+    assert (rows["all_reduce calls"].achieved or 0) / (rows["all_reduce calls"].target or 1) == pytest.approx(2 / 2.5)
+    assert rows["waiting for collectives"].target == pytest.approx(2 / 12)
+    assert rows["collectives beside computation"].target == pytest.approx(3 / 5)
+    assert rows["waiting for collectives"].achieved is None
+
+
+def test_the_share_that_overlaps_is_begun_before_what_it_overlaps() -> None:
+    """Three fifths of the collectives' time: of ten calls, six."""
+    placed = placed_collectives(asked_collectives(distributed()), 0.006, mode="training")
+    assert {p.overlapped: p.count for p in placed} == {True: 6, False: 4}
+
+
+asked_of_any_size = st.builds(
+    AskedCollective,
+    operation=st.sampled_from(sorted(OPERATORS)), dtype=st.sampled_from(["float32", "bfloat16"]),
+    phase=st.sampled_from(["forward", "backward"]), overlapped=st.booleans(), nbytes=st.floats(1e3, 1e8),
+    calls_per_s=st.floats(0.1, 1e4), start_share=st.floats(0, 1),
+)  # fmt: skip
+
+
+@given(st.lists(asked_of_any_size, min_size=1, max_size=6), st.floats(1e-3, 0.1))
+def test_bytes_are_exact_and_calls_whole(asked: list[AskedCollective], step_s: float) -> None:
+    placed = placed_collectives(asked, step_s, mode="training")
+    for operation in {a.operation for a in asked}:
+        mine, made = [a for a in asked if a.operation == operation], [p for p in placed if p.operation == operation]
+        owed = step_s * math.fsum(a.calls_per_s * a.nbytes for a in mine)
+        calls = max(1, round(step_s * math.fsum(a.calls_per_s for a in mine)))
+        assert abs(sum(p.count * p.nbytes for p in made) - owed) <= 4 * calls  # half an element each
+        assert sum(p.count for p in made) <= calls
+
+
+@given(st.lists(asked_of_any_size, max_size=4), st.floats(1e-3, 0.05))
+def test_a_longer_step_has_whole_calls_if_one_can(asked: list[AskedCollective], least_s: float) -> None:
+    most_s = 20 * least_s
+    step_s = step_of_whole_calls(asked, least_s, most_s)
+    assert least_s <= step_s <= most_s
+    rates = [math.fsum(a.calls_per_s for a in asked if a.operation == o) for o in {a.operation for a in asked}]
+    if rates and all(rate * least_s > 1 / CALLS_ERROR for rate in rates):
+        assert step_s == least_s
+    if len(rates) == 1 and rates[0] * most_s >= 1:
+        assert abs(max(1, round(rates[0] * step_s)) / (rates[0] * step_s) - 1) <= CALLS_ERROR * 1.001
+
+
+def test_the_usual_step_of_one_workload_ends_with_whole_calls() -> None:
+    """At a compression of 53, a step of 20 calls has less than a half: it is made as long as one call needs."""
+    asked = asked_collectives(distributed())
+    assert step_of_whole_calls(asked, 0.012 / 53, 0.012) == pytest.approx(0.012 / 20, rel=CALLS_ERROR * 1.01)
+
+
+class Alone(SimulatedBench):
+    def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
+        return measurement
+
+    def evidence(self, signature: Signature) -> None:
+        return None
+
+    def measure_together(self, source: str, processes: int) -> None:
+        assert processes == 2
+        assert "all_reduce" in source
+
+
+def test_a_finished_proxy_holds_them_and_its_fit_says_how_many() -> None:
+    whole = distributed()
+    proxy = finish(replace(small_problem(Alone()), target=computing(whole), whole=whole), effort=QUICK)
+    assert proxy.spec.collectives
+    assert proxy.spec.mix[0].latency_s == pytest.approx(0.012)
+    rows = {r.name: r for r in proxy.fit().characteristics if r.group == "collective"}
+    assert rows["all_reduce bytes"].achieved == pytest.approx(rows["all_reduce bytes"].target or 0, rel=0.01)
+    assert ProxyRequest(mix_text="").budget_s is None
