@@ -244,6 +244,9 @@ class RecordedBench:
         """A device that is not here has no known counters."""
         return measurement
 
+    def measure_together(self, source: str, processes: int) -> None:
+        """Nothing runs on a device that is not here."""
+
     def evidence(self, signature: Signature) -> dict[str, float]:
         """Shares of a step's operator time by what it rests on."""
         estimates = [(c.calls, self._estimate(c.op, c.phase, c.args, c.outputs)) for c in signature.clusters]

@@ -23,6 +23,7 @@ from statsnet.profiling.tasks import Profile
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.comparison import characteristics, same_work, summary
+from statsnet.signatures.computing import computing
 from statsnet.signatures.documents import (
     CharacteristicAgain,
     Distances,
@@ -136,7 +137,10 @@ def _measure_fit(
     result = suite_result(spec, members, timings, [o.environment for row in outcomes for o in row])
     elsewhere = bool(differences(spec.reference_environment, result.environment))
     *suite, traced = outcomes
-    targets = [_target(members, [row[number] for row in suite], spec.mode, shift=elsewhere) for number in range(rounds)]
+    targets = [
+        computing(_target(members, [row[number] for row in suite], spec.mode, shift=elsewhere))
+        for number in range(rounds)
+    ]
     achieved = [target_of(outcome.signature) for outcome in traced]
     recorded = None if elsewhere else _recorded(proxy)
     suite_s = sum(latency_with_ci(row).value for row in timings[:-1])

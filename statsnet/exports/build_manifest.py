@@ -11,8 +11,9 @@ from functools import partial
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.lowering import products_of
-from statsnet.exports.manifest import PRODUCT_CATEGORIES, Layer, Manifest, ManifestMember, Use
+from statsnet.exports.manifest import PRODUCT_CATEGORIES, Communication, Layer, Manifest, ManifestMember, Use
 from statsnet.exports.operands import operand_bytes
+from statsnet.signatures.collectives import group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
@@ -191,6 +192,15 @@ def _layer(found: _Found) -> Layer:
         bytes_written=cluster.bytes_written,
         time_s=math.fsum(found.times_s) / math.fsum(found.timed_repeats) if found.timed_repeats else None,
         depends_on=tuple(sorted(found.depends_on)),
+        communication=_communication(cluster),
+    )
+
+
+def _communication(cluster: Cluster) -> Communication | None:
+    if not is_collective(cluster.op):
+        return None
+    return Communication(
+        operation=kind_of(cluster.op), message_bytes=message_bytes(cluster), group_size=group_size(cluster)
     )
 
 

@@ -3,6 +3,7 @@
 One trace for each member, of one step. Operators hang below a ProfilerStep, those of the backward pass below ranges of
 the autograd engine. A layer stands there as often as the step calls it; where a motif of the signature says that it
 reads another layer's result, it reads the storage that the other wrote last. No times: a signature's counts alone.
+Below each collective stands the node from which readers take its size and its group.
 
 A layer is held if `statsnet import` would read the same operator, FLOPs and bytes from its node.
 """
@@ -15,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from statsnet.exports.manifest import Layer, Manifest
+from statsnet.exports import collectives
+from statsnet.exports.manifest import Communication, Layer, Manifest
 from statsnet.exports.registry import Exporter
 from statsnet.profiling.costs import cost_of
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
@@ -116,8 +118,18 @@ def trace(layers: Sequence[Layer], calls: Sequence[int]) -> bytes:
             inputs, outputs = _node_arguments(layer, storages)
             name = _dispatched_name(layer.operator)
             nodes.append(_node(len(nodes) + 1, name, parent, inputs, outputs, _schema(layer.operator)))
+            if layer.communication is not None:
+                nodes.append(_of_collective(layer, layer.communication, len(nodes), inputs[:1]))
     lines = ",\n".join(json.dumps(node, separators=(",", ":")) for node in nodes)
     return f'{{"schema":"{SCHEMA}","pid":1,"nodes":[\n{lines}\n]}}\n'.encode("ascii")
+
+
+def _of_collective(layer: Layer, sent: Communication, parent: int, inputs: Iterable[Argument]) -> dict[str, Any]:
+    """The node below a collective that tells simulators of networks what is sent."""
+    node = _node(parent + 1, collectives.NODE_NAME, parent, inputs)
+    own = collectives.attributes(sent, layer.dtype, max(1, layer.dtype_bits // 8))
+    node["attrs"] += [dict(zip(("name", "type", "value"), attribute, strict=True)) for attribute in own]
+    return node
 
 
 def _around(nodes: list[dict[str, Any]], layer: Layer) -> int:

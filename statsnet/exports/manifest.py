@@ -63,6 +63,16 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Communication:
+    """What a collective sends: the larger side of a process in bytes, as nccl-tests counts it, among how many processes
+    (None: not known)."""
+
+    operation: str
+    message_bytes: int
+    group_size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One distinct operator call. `args` and `outputs` are encoded as signatures/operators.py says. What is not known
     is None; `macs` is also None where an operator multiplies, but its products are not known. `depends_on` are layers
@@ -89,6 +99,7 @@ class Layer:
     time_s: float | None
     depends_on: tuple[int, ...] = ()
     scaling: Scaling | None = field(default=None, metadata=IF_KNOWN)
+    communication: Communication | None = field(default=None, metadata=IF_KNOWN)
 
     @property
     def bytes_read(self) -> float | None:

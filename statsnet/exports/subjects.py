@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from statsnet.exports.build_manifest import ROOFLINE, Clock, manifest_of_signature
+from statsnet.exports.collectives import clusters_of
 from statsnet.exports.manifest import Manifest
 from statsnet.exports.simulator_proxy import manifest_of_simulation
 from statsnet.measure.process import run
@@ -20,7 +22,7 @@ from statsnet.synthesis.capture_tasks import CaptureNetworkOperators, calls_of
 def manifest_of_proxy(
     opened: ProxyFolder, *, reference: Reference = ROOFLINE, clock: Clock | None = None, report: Report = silent
 ) -> Manifest:
-    """One step of a proxy, counted on tensors without memory in a process of its own. Of a proxy for simulators the
+    """One step of a proxy, counted on tensors without memory in a process of its own, and its collectives. Of a proxy for simulators the
     layers that it was made of, with its own reference."""
     if opened.spec.simulation is not None and opened.is_generated:
         return manifest_of_simulation(opened.spec, opened.fit())
@@ -34,6 +36,8 @@ def manifest_of_proxy(
         memory=captured.memory,
         environment=None,
     )
+    if proxy.spec.collectives and proxy.is_generated:
+        signature = replace(signature, clusters=(*signature.clusters, *clusters_of(proxy.spec.collectives)))
     return manifest_of_signature(signature, "proxy", reference=reference, clock=clock)
 
 

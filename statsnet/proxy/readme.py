@@ -71,6 +71,8 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
             for row in fit.characteristics
             if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
         ]
+    if spec.collectives:
+        lines += _together(spec, fit)
     if fit.effort == "quick":
         lines += ["", "Made with `--effort quick`: networks were measured in one process each, this one not again."]
     if fit.replayed_members and not fit.recorded:
@@ -81,6 +83,31 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
     if fit.stored_members:
         lines += ["", "These members keep the times of their signatures: " + ", ".join(fit.stored_members)]
     return "\n".join(lines) + "\n"
+
+
+def _together(spec: ProxySpec, fit: Fit) -> list[str]:
+    """Of a proxy that several processes can run together: how, and what they send each other."""
+    rows, placed = [r for r in fit.characteristics if r.group == "collective"], spec.collectives or ()
+    processes = max((c.group_size or 2 for c in placed), default=2)
+    return [
+        "",
+        "## In several processes",
+        "",
+        f"    torchrun --nproc-per-node {processes} network.py",
+        "",
+        f"Then the processes run each step together, with {plural(sum(c.count for c in placed), 'collective')}. "
+        "A process that is alone leaves these out, and so do all times above.",
+        "",
+        "| | asked | achieved |",
+        "|---|---|---|",
+        *(f"| {r.name} | {_communication(r.target, r.unit)} | {_communication(r.achieved, r.unit)} |" for r in rows),
+    ]
+
+
+def _communication(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.1%}" if unit.startswith("share") else format_quantity(value, unit.replace("1/s", "/s"))
 
 
 def _coverage(fit: Fit) -> str:

@@ -85,7 +85,7 @@ class Describer:
             op = str(usual_overload(overloads)) if overloads else public_name(name)
             return Described(op=safe_op(op), args=self._plain(arguments), outputs=outputs, complete=False)
         values = self._values(function, arguments)
-        found = outputs or _outputs(function, values)
+        found = outputs or ([] if _returns_no_tensor(function) else _outputs(function, values))
         complete = found is not None
         return Described(
             op=safe_op(str(function)), args=_encoded(function, values), outputs=found or [], complete=complete
@@ -173,6 +173,11 @@ def common_dtype(arguments: Iterable[Arguments | None]) -> torch.dtype:
 
 def _encoded(function: Any, values: list[Any]) -> list[Any]:
     return encode_values(function, [None if v is _UNKNOWN else v for v in values])
+
+
+def _returns_no_tensor(function: Any) -> bool:
+    """As some collectives, whose result is in an argument once it was waited for."""
+    return not any("Tensor" in str(result.type) for result in function._schema.returns)
 
 
 def _flat(outputs: list[Any]) -> list[Any]:

@@ -50,6 +50,11 @@ def proxy_report(spec: ProxySpec, fit: Fit | None) -> Report:
         ("budget", format_duration(spec.budget_s) if spec.budget_s else MISSING),
         ("network", f"{sum(blocks.values())} blocks in {len(spec.towers)} towers: {made_of}"),
     ]
+    if spec.collectives:
+        sent = Counter[str]()
+        for c in spec.collectives:
+            sent[c.operation] += c.count
+        rows.append(("collectives", ", ".join(f"{count} {name}" for name, count in sent.most_common())))
     title = f"A proxy for {plural(len(spec.mix), 'workload')}, {spec.mode}, {spec.dtype}"
     report: Report = [pairs(title, rows), mix_table(spec)]
     return report + (fit_report(fit) if fit else [line("It has no fit.json: how well it fits is not known.")])
@@ -84,6 +89,8 @@ def fit_report(fit: Fit) -> Report:
     report: Report = [rate_table(fit.characteristics)]
     if any(row.group == "counter" for row in fit.characteristics):
         report.append(counter_table(fit.characteristics))
+    if any(row.group == "collective" for row in fit.characteristics):
+        report.append(collective_table(fit.characteristics))
     report += [share_table(fit.characteristics, group) for group in ("category", "phase", "kernel_class")]
     report.append(pairs("Distances", _distances(summary)))
     if summary.step_latency_s and summary.suite_latency_s and summary.compression:
@@ -162,17 +169,22 @@ def rate_table(characteristics: Sequence[Characteristic]) -> Table:
 
 def counter_table(characteristics: Sequence[Characteristic]) -> Table:
     """Hardware counters: means over operators' time."""
-    rows = [
-        (
-            row.name,
-            quantity(row.target, row.unit),
-            quantity(row.achieved, row.unit),
-            _error(row),
-        )
-        for row in characteristics
-        if row.group == "counter"
-    ]
+    rows = _asked_and_achieved(characteristics, "counter")
     return table("Hardware counters", ("counter", "asked", "achieved", "error"), rows)
+
+
+def collective_table(characteristics: Sequence[Characteristic]) -> Table:
+    """What several processes that run the proxy together send each other."""
+    rows = _asked_and_achieved(characteristics, "collective")
+    return table("Collectives, in several processes", ("", "asked", "achieved", "error"), rows)
+
+
+def _asked_and_achieved(characteristics: Sequence[Characteristic], group: str) -> list[tuple[str, ...]]:
+    return [
+        (row.name, quantity(row.target, row.unit), quantity(row.achieved, row.unit), _error(row))
+        for row in characteristics
+        if row.group == group
+    ]
 
 
 def share_table(characteristics: Sequence[Characteristic], group: str) -> Table:

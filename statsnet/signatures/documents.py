@@ -75,13 +75,15 @@ class SpecTower:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecCollective:
     """`count` equal collectives. The larger side of each, what a process sends or what it receives, has `elements`. If
-    `overlapped`, the step computes meanwhile."""
+    `overlapped`, the step computes meanwhile. So many processes share one in the suite (`group_size`); in a proxy all
+    that run it."""
 
     operation: Name
     elements: Annotated[int, Meta(ge=1, le=LARGEST_INT)]
     dtype: Name
     phase: Literal["forward", "backward"]
     overlapped: bool
+    group_size: Annotated[int, Meta(ge=2, le=1_000_000)] | None = field(default=None, metadata=IF_KNOWN)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from statsnet.blocks.collective import OPERATORS, PHASES
-from statsnet.signatures.collectives import CollectiveTime, is_collective, kind_of, message_bytes
+from statsnet.signatures.collectives import CollectiveTime, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.computing import computing_share, exposed_s
 from statsnet.signatures.documents import Characteristic, SpecCollective
 from statsnet.signatures.model import Measurement
@@ -40,6 +40,7 @@ class AskedCollective:
     nbytes: float
     calls_per_s: float
     start_share: float
+    group_size: int | None = None
 
 
 def asked_collectives(target: Target) -> list[AskedCollective]:
@@ -47,7 +48,7 @@ def asked_collectives(target: Target) -> list[AskedCollective]:
     that does, and as the rest of one that does not."""
     members, asked = {m.name: m for m in target.members}, []
     for cluster in target.clusters:
-        if is_collective(cluster.op) and (nbytes := message_bytes(cluster)) > 0:
+        if is_collective(cluster.op) and group_size(cluster) != 1 and (nbytes := message_bytes(cluster)) > 0:
             asked += _halves(cluster, nbytes, members[cluster.member])
     return asked
 
@@ -63,6 +64,7 @@ def _halves(cluster: TargetCluster, nbytes: int, member: TargetMember) -> Iterat
         nbytes=float(nbytes),
         calls_per_s=cluster.calls_per_s,
         start_share=0.5 if timed is None else timed.start_share,
+        group_size=group_size(cluster),
     )
     for overlapped, share in ((True, overlap), (False, 1 - overlap)):
         if share > 0:
@@ -97,7 +99,7 @@ def placed_collectives(
                 continue
             phase = most.phase if mode == "training" else "forward"
             made = SpecCollective(operation=operation, elements=elements, dtype=most.dtype, phase=phase,  # type: ignore[arg-type]
-                                  overlapped=most.overlapped, count=1)  # fmt: skip
+                                  overlapped=most.overlapped, group_size=most.group_size, count=1)  # fmt: skip
             placed.append((most.start_share, made))
     placed.sort(key=lambda entry: (PHASES.index(entry[1].phase), entry[0]))
     equal = [list(group) for _, group in groupby(made for _, made in placed)]
@@ -142,12 +144,11 @@ def step_of_whole_calls(asked: Sequence[AskedCollective], least_s: float, most_s
 def communication_rows(
     target: Target, placed: Sequence[SpecCollective], step_s: float, measured: Measurement | None
 ) -> tuple[Characteristic, ...]:
-    """Rows of fit.json. Bytes and calls are counted, and the time in which collectives let a process wait is known only
-    if the proxy was measured in several processes; then the step is as long as they took."""
+    """Rows of fit.json. Bytes and calls are counted, per second of a step of `step_s`: as long as the proxy computes in
+    one process, and as it should wait. How long it does wait is known only if several processes were `measured`."""
     asked = asked_collectives(target)
     if not asked:
         return ()
-    step_s = measured.latency_s if measured else step_s
     rows = []
     for operation in sorted({a.operation for a in asked}):
         mine, made = [a for a in asked if a.operation == operation], [p for p in placed if p.operation == operation]

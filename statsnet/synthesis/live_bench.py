@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
+from statsnet.environment.record import usable_cores
+from statsnet.errors import StatsNetError
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import TimeReferenceNetwork
+from statsnet.measure.several_processes import run_in_group
 from statsnet.profiling.hardware_counters import by_place, counted_signature, counters_of
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Measurement, Signature
@@ -201,6 +206,27 @@ class LiveBench:
         if why:
             self.setup.note(why)
         return replace(measurement, signature=signature)
+
+    def measure_together(self, source: str, processes: int) -> Measurement | None:
+        """On a CPU, each process has its part of the cores; there must be one for each."""
+        setup = self.setup
+        places = torch.cuda.device_count() if setup.device.startswith("cuda") else usable_cores()
+        if processes > places:
+            setup.note(f"{processes} processes have only {places} devices here: how long they wait was not measured")
+            return None
+
+        def measure() -> NetworkTrace:
+            with written(source) as folder:
+                task = TraceNetwork(folder=folder, dtype=setup.dtype, device=setup.device)
+                return run_in_group(task, processes, report=setup.report)
+
+        key = setup.key(network=digest(source), processes=processes)
+        try:
+            trace = setup.cache.remember(key, NetworkTrace, measure)
+        except StatsNetError as error:
+            setup.note(f"the proxy was not measured in {processes} processes: {error.message}")
+            return None
+        return trace.signature.measurements[0]
 
     def evidence(self, signature: Signature) -> dict[str, float] | None:
         return None

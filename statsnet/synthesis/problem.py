@@ -146,7 +146,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     with stages.stage(TIMING):
         retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
     whole = target_of_mix(mix, {**replayed, **retimed})
-    target, share = computing(whole), computing_share(whole)
+    target, share, asked_budget_s = computing(whole), computing_share(whole), None
     if request.budget_s is None:
         budget_s = share * (
             budget_of(whole, request.compression)
@@ -156,9 +156,10 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         if target.is_private:  # it stands in spec.json, and follows from the members' step times
             budget_s = rounded(budget_s, PRIVATE_DIGITS)
     else:
-        budget_s = share * request.budget_s / _rounded(bench.drift(speed))
+        asked_budget_s = share * request.budget_s
+        budget_s = asked_budget_s / _rounded(bench.drift(speed))
     with stages.stage(BLOCKS):
-        costs = costs_of(target, (share * request.budget_s if request.budget_s else budget_s) * design.size, bench, speed)
+        costs = costs_of(target, (asked_budget_s or budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
     costs = _without_foreign(costs, rows)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere, costs.loads())
@@ -168,7 +169,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         notes=request.notes,
         target=target,
         budget_s=budget_s,
-        asked_budget_s=request.budget_s and share * request.budget_s,
+        asked_budget_s=asked_budget_s,
         rows=rows,
         costs=costs,
         bench=bench,

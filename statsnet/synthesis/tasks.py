@@ -17,6 +17,7 @@ from torch.profiler import record_function
 
 from statsnet import environment
 from statsnet.measure.cache_flush import cache_flush
+from statsnet.measure.control import GROUP_TIMEOUT_S
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.network_file import load_network
@@ -26,6 +27,8 @@ from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
 from statsnet.measure.timing import time_once
 from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.collective_record import with_collectives
+from statsnet.profiling.distributed import alone, joined
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.kernel_families import kernel_family
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
@@ -208,7 +211,8 @@ class NetworkTrace(WithSignature):
 @dataclass(frozen=True, kw_only=True)
 class TraceNetwork(CountableTask[NetworkTrace]):
     """Measures the network in a folder in the same way as workloads, operator by operator; if a reference network's
-    folder is given, beside that network. With `network_sha256`, it refuses any other source."""
+    folder is given, beside that network. With `network_sha256`, it refuses any other source. Run as ranks, it measures
+    their collectives too."""
 
     folder: str
     dtype: str
@@ -218,6 +222,10 @@ class TraceNetwork(CountableTask[NetworkTrace]):
     reference_network: str | None = None
 
     def run(self, context: Context) -> NetworkTrace:
+        with joined(self.device, GROUP_TIMEOUT_S):
+            return self._traced(context)
+
+    def _traced(self, context: Context) -> NetworkTrace:
         device = environment.select(self.device)
         begin = time.perf_counter()
         network = load_network(self.folder, sha256=self.network_sha256)
@@ -245,8 +253,9 @@ class TraceNetwork(CountableTask[NetworkTrace]):
             dtype=self.dtype,
             memory=memory_record(proxy, [], step, device=device),
             environment=described,
-            power=drawn_by(step, self.device) if device == "cuda" else None,
+            power=drawn_by(step, self.device) if device == "cuda" and alone() else None,
         )
+        signature = with_collectives(signature, [trace], [1.0])
         launches = launches_of([trace], [1.0])
         in_place = blocks_in_place([len(tower) for tower in getattr(proxy, "towers", ())], trace)
         return NetworkTrace(

@@ -111,14 +111,14 @@ def test_the_first_process_alone_speaks(network: Callable[..., Path], tmp_path: 
     assert told["environment"]["settings"]["processes"] == "2"
     lines = done.stdout.splitlines()
     assert sum("runs" in line for line in lines) == 1
-    assert lines[-1].startswith("2 processes (gloo), which wait")
+    assert lines[-1].startswith("2 processes (gloo) that wait for")
 
 
 def test_alone_it_leaves_collectives_out_and_says_so(network: Callable[..., Path], tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     command = [sys.executable, str(network("training", EACH)), *SHORT, "--json", str(result)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "10 collectives left out" in done.stdout.splitlines()[-1]
+    assert "10 collectives are left out" in done.stdout.splitlines()[-1]
     told = json.loads(result.read_text())
     assert told["distributed"] == {"processes": 1, "collectives": 10, "collectives_run": False}
 

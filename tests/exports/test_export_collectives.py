@@ -1,0 +1,109 @@
+"""Collectives in exports: those of a signature and those that a proxy's processes run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exporting import mm, signature
+from synthesis_builders import mix_of, small_signature
+
+from statsnet.blocks.collective import OPERATORS
+from statsnet.errors import FileFormatError
+from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.exports.chakra import Chakra
+from statsnet.exports.collectives import clusters_of
+from statsnet.exports.manifest import Communication
+from statsnet.exports.manifest_json import manifest_json, read_manifest
+from statsnet.exports.registry import export, write
+from statsnet.exports.subjects import manifest_of_proxy
+from statsnet.proxy.folder import open_proxy
+from statsnet.proxy.spec import make_spec, source_of
+from statsnet.proxy.towers import Placed, Tower
+from statsnet.recordings.execution_trace import read_execution_trace
+from statsnet.signatures.documents import ProxySpec, SpecCollective
+from statsnet.signatures.storage import load_spec, save
+from statsnet.signatures.target import target_of_mix
+
+ELEMENTS, GROUP = 1_001, 4
+PLACED = tuple(
+    SpecCollective(operation=operation, elements=ELEMENTS, dtype="bfloat16", phase="forward", overlapped=True,
+                   group_size=GROUP, count=3)
+    for operation in OPERATORS
+)  # fmt: skip
+OWN, WHOLE, PART = 2 * ELEMENTS, 2 * 1_004, 251
+"""Bytes of a tensor that all have; of one that is made of four equal parts; and elements of a part."""
+
+
+def test_a_collective_is_a_layer_with_its_message_and_group(tmp_path: Path) -> None:
+    manifest = manifest_of_signature(signature(mm(4, 5, 6), *clusters_of(PLACED)), "some")
+    (tmp_path / "manifest.json").write_bytes(manifest_json(manifest))
+    again = read_manifest(tmp_path / "manifest.json")
+    assert [layer.communication for layer in again.layers] == [
+        None,
+        *(Communication(operation=operation, group_size=GROUP,
+                        message_bytes=OWN if operation in ("all_reduce", "broadcast") else WHOLE)
+          for operation in OPERATORS),
+    ]  # fmt: skip
+    assert [layer.repeats for layer in again.layers[1:]] == [3.0] * len(PLACED)
+
+
+def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_path: Path) -> None:
+    given = signature(mm(4, 5, 6), *clusters_of(PLACED))
+    made = export(Chakra(), manifest_of_signature(given, "some"))
+    assert not made.left_out
+    write(made, tmp_path)
+    again = read_execution_trace(tmp_path / "trace.json").signature
+    assert {(c.op, c.calls, c.bytes_read, c.bytes_written) for c in again.clusters} == {
+        (c.op, c.calls, c.bytes_read, c.bytes_written) for c in given.clusters
+    }
+    told: dict[str, tuple[Any, ...]] = {}
+    for node in json.loads((tmp_path / "trace.json").read_text())["nodes"]:
+        if node["name"] == "record_param_comms":
+            values = {a["name"]: a["value"] for a in node["attrs"]}
+            told[values["collective_name"]] = tuple(
+                values[name] for name in ("dtype", "in_msg_nelems", "out_msg_nelems", "pg_size")
+            )
+    assert told == {
+        "allreduce": ("BFloat16", ELEMENTS, ELEMENTS, GROUP),
+        "broadcast": ("BFloat16", ELEMENTS, ELEMENTS, GROUP),
+        "_allgather_base": ("BFloat16", PART, 4 * PART, GROUP),
+        "_reduce_scatter_base": ("BFloat16", 4 * PART, PART, GROUP),
+        "all_to_all": ("BFloat16", 4 * PART, 4 * PART, GROUP),
+    }
+
+
+def spec_with_collectives() -> ProxySpec:
+    towers = [Tower(blocks=(Placed(kind="softmax", config={"shape": (9, 5), "axis": 1}),))]
+    target = target_of_mix(mix_of(small_signature()))
+    return make_spec(target, towers, title="a mix", notes="", dtype="float32", seed=0, budget_s=0.01, environment={},
+                     collectives=PLACED)  # fmt: skip
+
+
+def test_a_proxy_s_manifest_holds_what_its_processes_send(tmp_path: Path) -> None:
+    spec = spec_with_collectives()
+    save(tmp_path / "spec.json", spec)
+    (tmp_path / "network.py").write_text(source_of(spec), encoding="utf-8")
+    opened = open_proxy(tmp_path)
+    assert opened.is_generated
+    assert opened.spec.collectives == PLACED
+    layers = {layer.operator: layer for layer in manifest_of_proxy(opened).layers}
+    assert {*OPERATORS.values()} < layers.keys()
+    assert layers["c10d.allreduce_.default"].bytes_written == OWN
+
+
+@pytest.mark.parametrize(
+    "change", [{"operation": "gossip"}, {"dtype": "load"}, {"count": 0}, {"elements": 0}, {"phase": "later"}]
+)
+def test_a_spec_with_what_is_no_collective_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    bad = replace(spec_with_collectives(), collectives=(replace(PLACED[0], **change),))
+
+    def read() -> str:
+        save(tmp_path / "spec.json", bad)
+        return source_of(load_spec(tmp_path / "spec.json"))
+
+    with pytest.raises(FileFormatError):
+        read()
