@@ -360,7 +360,10 @@ def measure(
     here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if together else 1
     if here > 1 and used:
         used["own"] = used["busy"]  # the others are of this program
-    warnings = noise_warnings(times, used, here * torch.get_num_threads(), usable_cores())
+    threads, cores = torch.get_num_threads(), usable_cores()
+    warnings = noise_warnings(times, used, threads, cores)
+    if here * threads > cores >= threads:
+        warnings.append(f"{here} processes of {threads} threads share {cores} cores: start fewer, or lower --threads")
     if not settled:
         warnings.append("the warm-up did not settle: raise --max-time")
     if not enough:
@@ -498,7 +501,7 @@ def main(
             torch.set_num_threads(threads)
         ranks = Ranks(options.device, [] if waits is None else waits)
         process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
-        result = {
+        result: dict[str, Any] = {
             "kind": "statsnet.result",
             "schema_version": 1,
             "subject": {"type": "proxy", "id": spec_id, "mode": mode},
@@ -543,8 +546,10 @@ def _report(result: dict[str, Any], target: str | None) -> None:
 def _together(told: dict[str, Any]) -> str:
     """A line on the processes that ran the step together, or on what a process that was alone left out."""
     if told["processes"] == 1:
-        return f"{told['collectives']} collectives left out: torchrun --nproc-per-node N network.py runs them"
-    waiting = f", which waits for {told['exposed_share']:.1%} of it" if "exposed_share" in told else ""
+        count = told["collectives"]
+        what = "1 collective is" if count == 1 else f"{count} collectives are"
+        return f"{what} left out: torchrun --nproc-per-node N network.py runs them"
+    waiting = f" that wait for {told['exposed_share']:.1%} of the step" if "exposed_share" in told else ""
     return f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
 
 

@@ -51,7 +51,7 @@ class Collective(nn.Module):
 
     def start(self) -> Any:
         """Begin it. It is over once the returned work was waited for."""
-        group = torch.distributed.group.WORLD
+        group: Any = torch.distributed.group.WORLD
         if self.operation == "all_reduce":
             return group.allreduce([self.sent])
         if self.operation == "broadcast":
@@ -111,7 +111,7 @@ COLLECTIVE = CollectiveKind()
 
 def check_collective(config: Config) -> None:
     """Raises ValueError for a configuration that is no collective."""
-    known = {"operation": OPERATORS, "dtype": ITEM_SIZE, "phase": PHASES, "overlapped": (False, True)}
+    known: dict[str, Any] = {"operation": OPERATORS, "dtype": ITEM_SIZE, "phase": PHASES, "overlapped": (False, True)}
     for name, value in {"operation": None, "elements": None, **config}.items():
         if name == "elements":
             if type(value) is not int or value < 1:

@@ -215,7 +215,7 @@ def main(
             torch.set_num_threads(threads)
         ranks = Ranks(options.device, [] if waits is None else waits)
         process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
-        result = {
+        result: dict[str, Any] = {
             "kind": "statsnet.result",
             "schema_version": 1,
             "subject": {"type": "proxy", "id": spec_id, "mode": mode},

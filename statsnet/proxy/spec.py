@@ -182,7 +182,13 @@ def source_of(spec: ProxySpec) -> str:
 def collective_configs(collectives: Sequence[SpecCollective] | None) -> list[Config]:
     """Constructor arguments of each collective, in order."""
     return [
-        {"operation": c.operation, "elements": c.elements, "dtype": c.dtype, "phase": c.phase, "overlapped": c.overlapped}
+        {
+            "operation": c.operation,
+            "elements": c.elements,
+            "dtype": c.dtype,
+            "phase": c.phase,
+            "overlapped": c.overlapped,
+        }
         for c in collectives or ()
         for _ in range(c.count)
     ]

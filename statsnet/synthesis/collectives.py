@@ -46,7 +46,8 @@ class AskedCollective:
 def asked_collectives(target: Target) -> list[AskedCollective]:
     """All that move data. A call that overlaps with computation for a share of its time counts as that share of a call
     that does, and as the rest of one that does not."""
-    members, asked = {m.name: m for m in target.members}, []
+    members = {m.name: m for m in target.members}
+    asked: list[AskedCollective] = []
     for cluster in target.clusters:
         if is_collective(cluster.op) and group_size(cluster) != 1 and (nbytes := message_bytes(cluster)) > 0:
             asked += _halves(cluster, nbytes, members[cluster.member])
@@ -106,9 +107,7 @@ def placed_collectives(
     return tuple(replace(group[0], count=len(group)) for group in equal)
 
 
-def _parts(
-    asked: Sequence[AskedCollective], step_s: float
-) -> Iterator[list[tuple[AskedCollective, float]]]:
+def _parts(asked: Sequence[AskedCollective], step_s: float) -> Iterator[list[tuple[AskedCollective, float]]]:
     """The owed calls of one operation in equal parts, one for each collective: what is in it, and how many calls."""
     owed = step_s * math.fsum(a.calls_per_s for a in asked)
     if not owed > 0:

@@ -31,9 +31,7 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
     purposes = tower_purposes(problem.target, best.measurement)
     whole = problem.whole.scale_times(drift) if problem.whole else target
     step_s = signature.measurements[0].latency_s / problem.computing_share
-    collectives = placed_collectives(
-        asked_collectives(whole), step_s, mode=whole.mode, is_private=whole.is_private
-    )
+    collectives = placed_collectives(asked_collectives(whole), step_s, mode=whole.mode, is_private=whole.is_private)
     spec = make_spec(
         whole,
         [replace(tower, purpose=purpose) for tower, purpose in zip(best.towers, purposes, strict=True)],
