@@ -115,6 +115,8 @@ def run(
     fit = None if trust else opened.fit()
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
+    if stands_for and stands_for.collectives:
+        output.print_notes(["its collectives are left out: torchrun --nproc-per-node N network.py runs them"])
     require_device(device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)

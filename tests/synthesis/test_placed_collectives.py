@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthesis_builders import GEMM, RELU, SimulatedBench, measured, mix_of, small_problem, small_signature, tensor
+from synthesis_builders import (
+    GEMM,
+    RELU,
+    SimulatedBench,
+    bench_setup,
+    measured,
+    mix_of,
+    small_problem,
+    small_signature,
+    tensor,
+)
 
 from statsnet.blocks.collective import OPERATORS
+from statsnet.measure.cache import MeasurementCache
+from statsnet.proxy.emit import network_source
+from statsnet.proxy.spec import collective_configs
+from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.collectives import Collectives, CollectiveTime
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.model import Cluster, Motif, Signature
@@ -25,8 +40,8 @@ from statsnet.synthesis.collectives import (
     step_of_whole_calls,
 )
 from statsnet.synthesis.effort import QUICK
+from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import ProxyRequest
 from statsnet.synthesis.synthesize import finish
 
 ELEMENTS, WAITING_S, RUNNING_S = 1_000_000, 0.002, 0.005
@@ -168,4 +183,25 @@ def test_a_finished_proxy_holds_them_and_its_fit_says_how_many() -> None:
     assert proxy.spec.mix[0].latency_s == pytest.approx(0.012)
     rows = {r.name: r for r in proxy.fit().characteristics if r.group == "collective"}
     assert rows["all_reduce bytes"].achieved == pytest.approx(rows["all_reduce bytes"].target or 0, rel=0.01)
-    assert ProxyRequest(mix_text="").budget_s is None
+
+
+def test_a_proxy_is_measured_in_two_processes(tmp_path: Path) -> None:
+    """Real ones: their signature's collectives are those of the source."""
+    towers = [Tower(blocks=(Placed(kind="linear", config={"rows": 64, "inputs": 32, "outputs": 32}),))]
+    placed = placed_collectives(asked_collectives(distributed()), 0.012 / 10, mode="training")
+    source = network_source(towers, title="", spec_id="", mode="training", dtype="float32", seed=0,
+                            collectives=collective_configs(placed))  # fmt: skip
+    notes: list[str] = []
+    setup = bench_setup(MeasurementCache(tmp_path), mode="training", note=notes.append)
+    together = LiveBench(setup).measure_together(source, 2)
+    if notes:
+        pytest.skip(notes[0])
+    assert together is not None
+    assert together.collectives is not None
+    assert (together.collectives.processes, together.collectives.backend) == (2, "gloo")
+    assert sum(c.time_s for c in together.collectives.calls) > 0
+    rows = {r.name: r for r in communication_rows(distributed(), placed, 0.012 / 10, together)}
+    assert 0 < (rows["waiting for collectives"].achieved or 0) < 1
+    assert LiveBench(setup).measure_together(source, 2) == together, "it is kept"
+    assert LiveBench(setup).measure_together(source, 1000) is None
+    assert "1000 processes" in notes[-1]
