@@ -22,8 +22,8 @@ from statsnet.synthesis.capture_tasks import CaptureNetworkOperators, calls_of
 def manifest_of_proxy(
     opened: ProxyFolder, *, reference: Reference = ROOFLINE, clock: Clock | None = None, report: Report = silent
 ) -> Manifest:
-    """One step of a proxy, counted on tensors without memory in a process of its own, and its collectives. Of a proxy for
-    simulators the layers that it was made of, with its own reference."""
+    """One step of a proxy, counted on tensors without memory in a process of its own, and its collectives. Of a proxy
+    for simulators the layers that it was made of, with its own reference."""
     if opened.spec.simulation is not None and opened.is_generated:
         return manifest_of_simulation(opened.spec, opened.fit())
     with runnable(opened) as proxy:
