@@ -146,7 +146,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     with stages.stage(TIMING):
         retimed = bench.retime_members(target_of_mix(mix, replayed), due, speed) if due else {}
     whole = target_of_mix(mix, {**replayed, **retimed})
-    target, share, asked_budget_s = computing(whole), computing_share(whole), None
+    target, share = computing(whole), computing_share(whole)
     if request.budget_s is None:
         budget_s = share * (
             budget_of(whole, request.compression)
@@ -156,10 +156,9 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         if target.is_private:  # it stands in spec.json, and follows from the members' step times
             budget_s = rounded(budget_s, PRIVATE_DIGITS)
     else:
-        asked_budget_s = share * request.budget_s
-        budget_s = asked_budget_s / _rounded(bench.drift(speed))
+        budget_s = request.budget_s / _rounded(bench.drift(speed))
     with stages.stage(BLOCKS):
-        costs = costs_of(target, (asked_budget_s or budget_s) * design.size, bench, speed)
+        costs = costs_of(target, (request.budget_s or budget_s) * design.size, bench, speed)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
     costs = _without_foreign(costs, rows)
     rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere, costs.loads())
@@ -169,7 +168,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         notes=request.notes,
         target=target,
         budget_s=budget_s,
-        asked_budget_s=asked_budget_s,
+        asked_budget_s=request.budget_s,
         rows=rows,
         costs=costs,
         bench=bench,
