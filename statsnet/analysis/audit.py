@@ -35,13 +35,13 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"measurements\[\]\.(kernels|kernel_class|gpu\.kernels)", "which kernels run, and for how long"),
     (r"measurements\[\]\.gpu\.(counters|power)", "what a GPU's counters and meters saw"),
     (r"measurements\[\]\.collectives", "how processes wait for each other"),
-    (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation",
+    (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation|distributed",
      "times and rates"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
     (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
     (r"simulation\.(layers\[\]\.(unscaled|of_operator|macs_share)|left_out|suite_macs|predictions\[\]\..*_unscaled)",
      "layers of the mix: operators, sizes and shares of the work"),
-    (r"towers|(.*\.)?simulation(\.|$)", "the network, which is derived from the mix"),
+    (r"towers|collectives|(.*\.)?simulation(\.|$)", "the network, which is derived from the mix"),
 )  # fmt: skip
 
 

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from statsnet.proxy.readme import proxy_readme
 from statsnet.proxy.spec import source_of
-from statsnet.signatures.documents import Fit, FitSummary, ProxySpec, SpecBlock, SpecMember, SpecTower, Uncovered
+from statsnet.signatures.documents import (
+    Characteristic,
+    Fit,
+    FitSummary,
+    ProxySpec,
+    SpecBlock,
+    SpecCollective,
+    SpecMember,
+    SpecTower,
+    Uncovered,
+)
 
 SPEC = ProxySpec(
     id="",
@@ -75,3 +85,21 @@ def test_coverage_is_told_where_it_is_known() -> None:
     text = proxy_readme(SPEC, replace(FIT, summary=summary, uncovered=missing), source_of(SPEC))
     assert "90.0% is in kernel classes" in text
     assert "tanh|aten|float32|strided (10.0%)" in text
+
+
+def test_what_several_processes_do_is_told_where_they_can() -> None:
+    assert not any("torchrun" in line for line in readme(SPEC))
+    sent = SpecCollective(operation="all_reduce", elements=100, dtype="float32", phase="forward", overlapped=True,
+                          group_size=4, count=2)  # fmt: skip
+    rows = tuple(
+        Characteristic(name=name, group="collective", target=target, achieved=achieved, unit=unit)
+        for name, target, achieved, unit in (
+            ("all_reduce bytes", 8e4, 7.9e4, "B/s"), ("waiting for collectives", 0.25, None, "share of step"),
+        )
+    )  # fmt: skip
+    spec = replace(SPEC, collectives=(sent,))
+    lines = proxy_readme(spec, replace(FIT, characteristics=rows), source_of(spec)).splitlines()
+    assert "    torchrun --nproc-per-node 4 network.py" in lines
+    assert "| all_reduce bytes | 80 kB/s | 79 kB/s |" in lines
+    assert "| waiting for collectives | 25.0% | – |" in lines
+    assert any("with 2 collectives." in line for line in lines)
