@@ -133,7 +133,7 @@ def step_of_whole_calls(asked: Sequence[AskedCollective], least_s: float, most_s
     if not rates or most_s <= least_s:
         return least_s
     most_calls = math.ceil(0.5 / CALLS_ERROR)  # from so many on, rounding is within the bar
-    aims = (calls / ((1 + CALLS_ERROR) * rate) for rate in rates for calls in range(1, most_calls + 1))
+    aims = (calls / rate for rate in rates for calls in range(1, most_calls + 1))
     steps = sorted({least_s, most_s, *(s for s in aims if least_s <= s <= most_s)})
     errors = {s: max(abs(max(1, round(rate * s)) / (rate * s) - 1) for rate in rates) for s in steps}
     good = (s for s in steps if errors[s] <= CALLS_ERROR * (1 + 1e-9))
