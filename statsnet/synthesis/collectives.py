@@ -157,7 +157,7 @@ def communication_rows(
             rows.append(Characteristic(name=f"{operation} {what}", group=GROUP, target=asked_for, achieved=achieved,
                                        unit=unit))  # fmt: skip
     known = measured.collectives if measured else None
-    exposed = None if known is None or measured is None else known.exposed_time_s / measured.latency_s
+    exposed = None if known is None or measured is None else min(known.exposed_time_s / measured.latency_s, 1.0)
     rows.append(Characteristic(name="waiting for collectives", group=GROUP, unit="share of step",
                                target=1 - computing_share(target), achieved=exposed))  # fmt: skip
     rows.append(Characteristic(name="collectives beside computation", group=GROUP, unit="share of their time",
