@@ -303,8 +303,9 @@ class Ranks:
         return told
 
     def leave(self) -> None:
-        """The processes part."""
+        """The processes part, once all are done: one that leaves early would break what another still receives."""
         if self.count > 1:
+            torch.distributed.all_reduce(torch.zeros(1))
             torch.distributed.destroy_process_group()
 
 

@@ -46,6 +46,7 @@ if dist.get_rank() == 0:
     received = [sorted(set(c.received.tolist())) for c in proxy.collectives]
     import json
     print(json.dumps({"calls": calls, "received": received, "dtypes": [str(c.sent.dtype) for c in proxy.collectives]}))
+dist.barrier()
 dist.destroy_process_group()
 """
 
@@ -88,7 +89,7 @@ def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Pa
     script = tmp_path / "count.py"
     script.write_text(COUNTS, encoding="utf-8")
     done = torchrun(str(script), str(network("training", EACH)))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["calls"] == {f"c10d::{op.split('.')[1]}": 2 for op in OPERATORS.values()}
     assert found["dtypes"][::2] == [f"torch.{c['dtype']}" for c in EACH[::2]]
@@ -102,7 +103,7 @@ def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Pa
 def test_the_first_process_alone_speaks(network: Callable[..., Path], tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     done = torchrun(str(network("inference", EACH)), *SHORT, "--json", str(result))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(result.read_text())
     together = told["distributed"]
     assert (together["processes"], together["collectives"], together["collectives_run"]) == (2, len(EACH), True)
