@@ -16,6 +16,7 @@ from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
+from statsnet.measure.sandbox import sandboxed, show
 from statsnet.progress import Report, Stages, silent
 from statsnet.signatures.database import MODES
 from statsnet.signatures.documents import Result
@@ -44,11 +45,13 @@ def profile_workload(
     seed: int = 0,
     min_time_s: float | None = None,
     processes: int = 1,
+    sandbox: bool = False,
     report: Report = silent,
 ) -> Signature:
     """Measure a workload's step, as `statsnet profile` does: one that ships (`cv/resnet50`), or a factory of yours,
     `path/to/file.py:factory`, which takes `arguments`. On the device "meta" it is counted, not run. Several
-    `processes` run the step together; on "meta" none is started, and the first one is counted.
+    `processes` run the step together; on "meta" none is started, and the first one is counted. With `sandbox` it
+    has no network and nothing to write to; StatsNetError where no sandbox can be made.
 
     Raises UsageError for what is not known, DeviceError where the device is not, WorkloadError if the model fails,
     MeasurementError if measuring does.
@@ -81,7 +84,8 @@ def profile_workload(
     # One of several processes cannot make a step alone, which is what counting takes.
     counting = counters if processes == 1 else "off"
     PATIENCE.restart()
-    with LOCKS.command(), beside_reference(task) as task:
+    with sandboxed(sandbox), LOCKS.command(), beside_reference(task) as task:
+        show(Path(workload.rpartition(":")[0]).parent)
         signature, notes = profiled_signature(task, counting, control=control, report=report, processes=processes)
     warn(notes)
     return coarsen(signature, level, cost_of)
@@ -102,6 +106,7 @@ def synthesize(
     counters: str = "auto",
     profiles: FilePath | None = None,
     seed: int = 0,
+    sandbox: bool = False,
     report: Report = silent,
 ) -> SavedProxy:
     """Make a proxy for a mix, as `statsnet synthesize` does, and write it to the folder `output`.
@@ -109,7 +114,7 @@ def synthesize(
     A step takes `budget_s`, or the suite's time ÷ `compression`. It ends after about `within_s` with the best network
     so far; `effort` is quick, normal or thorough. Members are measured on `device` where the mix has no measurement of
     it; `recorded:NAME` is a device that is not here, for which members can be counted in `dtype`. With `fresh`, what
-    earlier runs measured does not count. Raises UsageError for a bad mix or request, DeviceError where the device is
+    earlier runs measured does not count. With `sandbox`, what is measured has no network and nothing to write to. Raises UsageError for a bad mix or request, DeviceError where the device is
     not, MeasurementError if measuring fails.
     """
     if isinstance(mix, Mix):
@@ -153,7 +158,7 @@ def synthesize(
         deadline=deadline,
         stages=Stages(report, deadline),
     )
-    with LOCKS.command():
+    with sandboxed(sandbox), LOCKS.command():
         write_proxy(make_proxy.synthesize(request, wanted), folder)
     warn(notes)
     return load_proxy(folder)
@@ -169,10 +174,11 @@ def run(
     min_time_s: float | None = None,
     max_time_s: float | None = None,
     trust: bool = False,
+    sandbox: bool = False,
     report: Report = silent,
 ) -> Result:
     """Time a proxy on this machine, as `statsnet run` does: the network that spec.json describes, or with `trust` the
-    folder's network.py, whatever that holds.
+    folder's network.py, whatever that holds. With `sandbox` it has no network and nothing to write to.
 
     `processes` are fresh ones, each a sample; `setting` is one of `statsnet validate --settings`. Raises UsageError for
     a folder that is no proxy's or a bad request, FileFormatError for a damaged file, DeviceError where the device is
@@ -200,5 +206,5 @@ def run(
         ),
     )
     PATIENCE.restart()
-    with LOCKS.command():
+    with sandboxed(sandbox), LOCKS.command():
         return run_proxy(folder, wanted, report=report)

@@ -29,6 +29,7 @@ def device() -> None:
 )  # fmt: skip
 @options.counters
 @options.profiles
+@options.sandbox
 @click.option(
     "-o", "--output", "path", metavar="FILE",
     help="Where to write the record (default: device.json in the environment's folder of the database).",

@@ -25,6 +25,7 @@ from statsnet.environment.at_hand import require_device
 @options.device()
 @options.min_time("2s, for the proxy 1s")
 @options.trust
+@options.sandbox
 def explain(
     proxy: str,
     settings: str,

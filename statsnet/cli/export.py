@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @options.mode
 @options.profiles
 @options.trust
+@options.sandbox
 def export(
     subject: str | None,
     mix: str | None,

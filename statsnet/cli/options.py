@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -13,6 +14,8 @@ from statsnet.signatures.database import MODES
 from statsnet.signatures.gpu import COUNTING
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS
 from statsnet.units import parse_duration_s
+
+T = TypeVar("T")
 
 
 class Choice(click.Choice[str]):
@@ -46,9 +49,23 @@ level = click.option(
 trust = click.option(
     "--trust", is_flag=True, help="Run the folder's network.py whatever it holds, not the network in spec.json."
 )
-sandbox = click.option(
-    "--sandbox", is_flag=True, help="Run without a network and with nothing to write to (needs bubblewrap)."
-)
+
+
+def sandbox(command: Callable[..., T]) -> Callable[..., T]:
+    """`--sandbox`, of each command that runs what a file describes: all processes in which it measures are in one."""
+
+    @click.option(
+        "--sandbox", "in_sandbox", is_flag=True,
+        help="Run what is measured without a network and with nothing to write to (needs bubblewrap).",
+    )  # fmt: skip
+    @functools.wraps(command)
+    def shut_in(*args: Any, in_sandbox: bool, **kwargs: Any) -> T:
+        from statsnet.measure.sandbox import sandboxed
+
+        with sandboxed(in_sandbox):
+            return command(*args, **kwargs)
+
+    return shut_in
 
 
 def device(*, meta: bool = False, recorded: bool = False) -> Callable[[Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     help="Compare a step's counts with torch's FlopCounterMode and profiler; exit code 1 if they do not agree.",
 )  # fmt: skip
 @trace.option
+@options.sandbox
 @click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
 def profile(
     workload: str | None,
@@ -115,6 +117,7 @@ def profile(
     trace.check(trace_path, path, json_path)
     refused = {"--mix": mix is not None, "--check": check, "--trace": trace_path is not None}
     _check_processes(processes, device, counters, refused)
+    _check_alone(processes)
     _check_counting(counters, device)
     if mix is not None:
         from statsnet.cli.profile_mix import profile_mix
@@ -130,6 +133,10 @@ def profile(
         from statsnet.workloads import get
 
         get(workload)  # so a mistyped name is reported before a process is started
+    else:
+        from statsnet.measure.sandbox import show
+
+        show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
     from statsnet.profiling.members import profiled_signature, setting_of_profile
@@ -221,6 +228,17 @@ def _check_processes(processes: int | None, device: str, counters: str, refused:
             f"--nproc and {option} were both given",
             cause="several processes only measure one workload's step together",
             hint="leave out one of them",
+        )
+
+
+def _check_alone(processes: int | None) -> None:
+    from statsnet.measure import sandbox
+
+    if sandbox.is_on() and (processes is not None or "TORCHELASTIC_RUN_ID" in os.environ):
+        raise UsageError(
+            f"--sandbox was given {'under torchrun' if processes is None else 'with --nproc'}",
+            cause="processes in a sandbox have no network, through which several find each other",
+            hint="run the command without it in a container",
         )
 
 

@@ -57,7 +57,6 @@ def run(
     latency_bound_s: float | None,
     trace_path: str | None,
     trust: bool,
-    sandbox: bool,
 ) -> None:
     """Time the network in the folder PROXY, in several processes.
 
@@ -76,12 +75,6 @@ def run(
     for written in (json_path, trace_path):
         json_option.check_no_input(written, [proxy])
     trace.check(trace_path, json_path)
-    if trace_path is not None and sandbox:
-        raise UsageError(
-            "--trace and --sandbox were both given",
-            cause="a recording is written by the process that runs the network, which may write nothing there",
-            hint="leave out one of them",
-        )
     from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
@@ -99,7 +92,7 @@ def run(
             trust=trust,
             **options.given(qps=qps, latency_bound_s=latency_bound_s, min_time_s=min_time_s),
         )
-        _run_scenario(proxy, asked, json_path, sandbox=sandbox)
+        _run_scenario(proxy, asked, json_path)
         return
     wanted = RunOptions(
         device=device,
@@ -107,7 +100,6 @@ def run(
         processes=processes,
         setting=chosen,
         trust=trust,
-        sandbox=sandbox,
         limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
     )
     _check_recordable(wanted.setting, trace_path)
@@ -128,10 +120,9 @@ def run(
         _record(opened, wanted, trace_path)
 
 
-def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
+def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None) -> None:
     from statsnet.evaluation.scenarios import check_inference, run_scenario
     from statsnet.measure.loadgen import check_library
-    from statsnet.measure.sandbox import sandboxed
     from statsnet.proxy.folder import open_proxy
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
@@ -141,7 +132,7 @@ def _run_scenario(proxy: str, wanted: ScenarioOptions, json_path: str | None, *,
     check_library()
     output.print_notes([opened.note] if opened.note else [])
     require_device(wanted.device)
-    with output.progress() as show, sandboxed(sandbox):
+    with output.progress() as show:
         result = run_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))
 

@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 @layers.reference
 @options.profiles
 @options.seed
+@options.sandbox
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
 def synthesize(
     mix: str,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 )
 @options.counters
 @options.profiles
+@options.sandbox
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the new one (default: PROXY is replaced).")
 def update(
     proxy: str,

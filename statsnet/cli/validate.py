@@ -57,7 +57,6 @@ def validate(
     scenario: ScenarioName | None,
     qps: float | None,
     trust: bool,
-    sandbox: bool,
 ) -> None:
     """Measure the workloads that PROXY stands for and the proxy itself, in turn, and compare them.
 
@@ -97,7 +96,7 @@ def validate(
             trust=trust,
             **options.given(qps=qps, min_time_s=min_time_s, rounds=rounds),
         )
-        _validate_scenario(proxy, asked, json_path, sandbox=sandbox)
+        _validate_scenario(proxy, asked, json_path)
         return
     wanted = ValidateOptions(
         rounds=rounds,
@@ -106,7 +105,6 @@ def validate(
         profiles=profiles,
         device=device,
         trust=trust,
-        sandbox=sandbox,
         limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
         log_path=Path(log_path) if log_path is not None else None,
     )
@@ -126,13 +124,12 @@ def validate(
     output.deliver(plain(result), json_path, lambda: validation_report(result))
 
 
-def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None, *, sandbox: bool) -> None:
+def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None) -> None:
     from statsnet.evaluation.scenario_suite import validate_scenario
-    from statsnet.measure.sandbox import sandboxed
     from statsnet.reporting.scenarios import scenario_report
     from statsnet.signatures.conversion import plain
 
     require_device(wanted.device)
-    with output.progress() as show, sandboxed(sandbox):
+    with output.progress() as show:
         result = validate_scenario(proxy, wanted, report=show)
     output.deliver(plain(result), json_path, lambda: scenario_report(result))

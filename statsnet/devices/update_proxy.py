@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,14 @@ from statsnet.signatures.mix_change import MixChange
 from statsnet.signatures.model import Signature
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 from statsnet.synthesis.synthesize import finish
+from statsnet.units import plural
 from statsnet.workloads.dtypes import MIXED
 
 NAMED = 3
-"""Most members that a note or an error names."""
+"""Most members that a note, an error or a title names."""
+
+_OF_A_MIX = re.compile(r"[^,:]+:[\d.e-]+(,[^,:]+:[\d.e-]+)*")
+_OF_A_FILE = re.compile(r"\bsignature-[0-9a-f]{8}\b")
 
 
 def update_proxy(spec: ProxySpec, change: MixChange, device: TargetDevice, budget_s: float | None = None) -> Proxy:
@@ -39,7 +44,7 @@ def update_proxy(spec: ProxySpec, change: MixChange, device: TargetDevice, budge
 
 def changed_mix(spec: ProxySpec, change: MixChange, device: TargetDevice) -> Mix:
     """The new mix. Members that stay have the signatures that the spec pins. A private one that the spec calls by its
-    plain id, as versions before keys did, gets its keyed id, in its name and the title too.
+    plain id, as versions before keys did, gets its keyed id, in its name too.
 
     Raises UsageError as `MixChange.staying` and `resolve_mix` do, and for members whose signatures are not found;
     FileFormatError for a damaged file; StatsNetError as `key_of` does.
@@ -63,7 +68,7 @@ def changed_mix(spec: ProxySpec, change: MixChange, device: TargetDevice) -> Mix
     for added in change.added:
         for member in device.mix_of(f"{added.name}:1").members:
             add_member(members, replace(member, weight=added.share * member.weight))
-    title = _title(told(spec.title), {told(m.name) for m in spec.mix}, change, members)
+    title = _title(spec, change, members)
     return Mix(members=tuple(sorted(members, key=lambda m: m.name)), mode=spec.mode, title=title)
 
 
@@ -79,11 +84,24 @@ def _renaming(keyed_ids: Mapping[str, str]) -> Callable[[str], str]:
     return told
 
 
-def _title(title: str, old: Set[str], change: MixChange, members: Sequence[MixMember]) -> str:
-    """What the old one was called, and what has changed; of files it names no path. `old` are its members' names."""
-    new = [f"{m.name}:{m.weight:.3g}" for m in members if m.name not in old]
-    without = [f"without {', '.join(change.removed)}"] if change.removed else []
-    return ", ".join([title, *without, *([f"with {', '.join(new)}"] if new else [])])
+def _title(spec: ProxySpec, change: MixChange, members: Sequence[MixMember]) -> str:
+    """What the old one was called, where that is still true and names no member that has left or is private. Else the
+    public members, the largest first, and how many are private: whoever gets the proxy need not know who was in it."""
+    public = sorted((m for m in members if not m.signature.is_private), key=lambda m: (-m.weight, m.name))
+    hidden = {m.name for m in spec.mix} - {m.name for m in public}
+    is_stale = bool(change.added or change.removed) and _OF_A_MIX.fullmatch(spec.title) is not None
+    if not is_stale and not _OF_A_FILE.search(spec.title) and not _names_any(spec.title, hidden):
+        return spec.title
+    private = len(members) - len(public)
+    named = [f"{m.name}:{m.weight:.3g}" for m in public[:NAMED]]
+    more = [f"{len(public) - NAMED} more"] if len(public) > NAMED else []
+    return ", ".join([*named, *more, *([plural(private, "private workload")] if private else [])])
+
+
+def _names_any(title: str, names: Collection[str]) -> bool:
+    """Whether a title has one of these names in it, with its domain or, unless it is very short, without."""
+    words = {word for name in names for word in (name, name.rpartition("/")[2]) if len(word) > 2}
+    return any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", title, re.IGNORECASE) for word in words)
 
 
 def _signatures(members: Sequence[SpecMember], spec: ProxySpec, device: TargetDevice) -> list[FoundSignature]:

@@ -11,7 +11,6 @@ from statsnet.environment import differences
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.rounds import run_in_rounds
-from statsnet.measure.sandbox import sandboxed
 from statsnet.measure.timing_tasks import Limits, StepOutcome, TimedStep, TimeNetwork
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
@@ -23,15 +22,13 @@ STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a proxy is run. With `trust`, its network.py is run as it stands; with `sandbox`, what runs has no
-    network and writes nothing."""
+    """How a proxy is run. With `trust`, its network.py is run as it stands."""
 
     device: str = "cpu"
     threads: int | None = None
     processes: int = 3
     setting: Setting = BASELINE
     trust: bool = False
-    sandbox: bool = False
     limits: Limits = STEP_LIMITS
 
 
@@ -39,14 +36,13 @@ def run_proxy(folder: str | Path, options: RunOptions, *, report: Report = silen
     """Time the proxy in a folder under one setting.
 
     What runs is the network that spec.json describes (see open_proxy). Raises UsageError if the folder holds no proxy,
-    FileFormatError for a malformed spec.json, MeasurementError with the process's last output if the network fails; and
-    as `sandboxed` does.
+    FileFormatError for a malformed spec.json, MeasurementError with the process's last output if the network fails.
     """
     if options.processes < 1:
         raise UsageError(f"{options.processes} is not a number of processes", hint="3 or more show how well runs agree")
     proxy = open_proxy(folder, trust=options.trust)
     setting = with_threads(options.setting, options.threads)
-    with runnable(proxy) as ready, sandboxed(options.sandbox):
+    with runnable(proxy) as ready:
         job = proxy_job(ready, device=options.device, setting=setting, limits=options.limits)
         (outcomes,) = run_in_rounds([job], options.processes, report=report)
     return proxy_result(proxy, outcomes)

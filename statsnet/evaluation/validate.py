@@ -16,7 +16,6 @@ from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.measure.rounds_log import RoundsLog
-from statsnet.measure.sandbox import sandboxed
 from statsnet.measure.timing_tasks import Limits
 from statsnet.profiling.replay_task import Replayed
 from statsnet.profiling.tasks import Profile
@@ -44,8 +43,7 @@ from statsnet.workloads.settings import RUNTIME, Setting
 class ValidateOptions:
     """What is validated, and how. The fit is measured if there are no `settings`, or if `fit` is true. `rounds` is by
     default 2; under settings, 2 to 8, until every factor is known well. `limits` bound a single measurement. With
-    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again. With
-    `sandbox`, what is measured has no network and writes nothing."""
+    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again."""
 
     rounds: int | None = None
     settings: Sequence[Setting] = ()
@@ -53,7 +51,6 @@ class ValidateOptions:
     profiles: str | Path | None = None
     device: str = "cpu"
     trust: bool = False
-    sandbox: bool = False
     limits: Limits = NO_LIMITS
     log_path: Path | None = None
 
@@ -64,13 +61,13 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
     Its `validation` holds every part that was asked for, and `moved` if the proxy was made in another environment.
 
     Raises UsageError and FileFormatError as open_proxy does, UsageError for a member that cannot be measured,
-    MeasurementError if a measurement fails; and as `sandboxed` does.
+    MeasurementError if a measurement fails.
     """
     if options.rounds is not None and options.rounds < 1:
         raise UsageError(f"{options.rounds} is not a number of rounds", hint="2 or more show the noise")
     opened = open_proxy(folder, trust=options.trust)
     require_measured(opened.spec)
-    with runnable(opened) as proxy, sandboxed(options.sandbox):
+    with runnable(opened) as proxy:
         return _validated(proxy, options, report)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import UsageError
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.onnx_nodes import piece_of
@@ -19,6 +20,7 @@ from statsnet.exports.onnx_piece import DTYPES, CannotHoldError, Node, Piece, Va
 from statsnet.exports.registry import Exporter
 from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.operators import ITEM_SIZE
+from statsnet.units import format_bytes
 
 OPSET, IR_VERSION = 20, 9
 POOL_BYTES = 2**25
@@ -38,6 +40,7 @@ class Onnx(Exporter):
     def files(self, manifest: Manifest) -> dict[str, bytes]:
         pieces = [piece_of(layer) for layer in manifest.layers]
         pools = _pools(pieces)
+        _require_memory(sum(pool.length for pool in pools.values()))
         model = _model(pieces, offsets={name: place for pool in pools.values() for name, place in pool.offsets.items()})
         files = {"model.onnx": model, "nodes.csv": _nodes_csv(pieces)}
         return files | {_WEIGHTS.format(dtype): pool.content(dtype) for dtype, pool in pools.items()}
@@ -157,6 +160,16 @@ def _pools(pieces: list[Piece]) -> dict[str, _Pool]:
             at += _aligned(size)
         pools[dtype] = _Pool(offsets, length)
     return pools
+
+
+def _require_memory(weights_bytes: int) -> None:
+    """Raises UsageError where the weights do not fit: their sizes may come from a stranger's file."""
+    if 2 * weights_bytes > (at_hand := memory_at_hand_bytes()):  # they are put together, and then written
+        raise UsageError(
+            f"the weights take {format_bytes(weights_bytes)}",
+            cause=f"they are made in memory, and {format_bytes(at_hand)} are at hand",
+            hint="--format onnx-shapes holds the layers without weights; --layers scaled makes them smaller",
+        )
 
 
 def _aligned(size: int) -> int:

@@ -24,7 +24,7 @@ GROUP_TIMEOUT_S = 600.0
 class Control:
     """`label` names the task in progress and errors. If a task of a group `may_fail`, its failure is a result (Failure)
     and no error. `peak_bytes` is the memory that it is known to need. `under` is put before the process's command, as
-    for ncu."""
+    for ncu. `writes` are folders of this command's, beside the process's own, that it may write to in a sandbox."""
 
     setting: Setting = BASELINE
     label: str = ""
@@ -33,6 +33,7 @@ class Control:
     peak_bytes: int | None = None
     under: Sequence[str] = ()
     env: dict[str, str] = field(default_factory=dict)
+    writes: Sequence[str] = ()
 
 
 DEFAULT = Control()

@@ -121,9 +121,10 @@ def under_ncu(task: CountableTask[Any], control: Control = DEFAULT, *, report: R
     with temporary_folder() as folder:
         log = folder / "counters.csv"
         try:
+            under = command(ncu, counters, str(log))
             run(
                 UnderNcu(task),
-                replace(control, under=command(ncu, counters, str(log)), env={**control.env, "LC_ALL": "C"}),
+                replace(control, under=under, env={**control.env, "LC_ALL": "C"}, writes=(str(folder),)),
             )
         except StatsNetError as error:
             raise _refused(_text(log), error) from error

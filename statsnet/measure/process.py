@@ -172,8 +172,9 @@ class MeasuringProcess(Generic[R]):
                 if forked is not None:
                     return forked
             program = [*control.under, sys.executable, "-P", "-m", _PROGRAM, str(self._folder), str(writing_end)]
+            within = sandbox.around(self._folder, *map(Path, control.writes))
             return _FreshProcess(
-                [*_ENDING_WITH_THIS, str(os.getpid()), *sandbox.around(self._folder), *program],
+                [*_ENDING_WITH_THIS, str(os.getpid()), *within, *program],
                 env=variables,
                 stdin=subprocess.PIPE if self._takes_turns else subprocess.DEVNULL,
                 stdout=output,

@@ -32,12 +32,19 @@ HIDDEN = ("/tmp", "/var/tmp", "/run")
 DEVICES = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
 """Of GPUs of NVIDIA, of any, of AMD."""
 
-_on: ContextVar[bool] = ContextVar("sandbox", default=False)
+_shown: ContextVar[tuple[Path, ...] | None] = ContextVar("sandbox", default=None)
+"""Places that are shown in the sandbox that is on, beside those that every process needs."""
 
 
 def is_on() -> bool:
     """Whether processes are started in a sandbox now."""
-    return _on.get()
+    return _shown.get() is not None
+
+
+def show(place: Path) -> None:
+    """Let the processes in the sandbox that is on read there, though it may be a folder that is hidden from them."""
+    if (shown := _shown.get()) is not None:
+        _shown.set((*shown, place))
 
 
 @contextlib.contextmanager
@@ -46,13 +53,15 @@ def sandboxed(on: bool = True) -> Iterator[None]:
 
     Raises UsageError if this system has none, StatsNetError if it does not let this user make one.
     """
-    if on:
-        check()
-    token = _on.set(on)
+    if not on:
+        yield
+        return
+    check()
+    token = _shown.set(())
     try:
         yield
     finally:
-        _on.reset(token)
+        _shown.reset(token)
 
 
 def check() -> None:
@@ -79,21 +88,23 @@ def check() -> None:
         )
 
 
-def around(folder: Path) -> list[str]:
-    """Put before a program's command: it runs in a sandbox in which it may write to `folder`. Empty if none is on."""
-    return _command(folder) if is_on() else []
+def around(*folders: Path) -> list[str]:
+    """Put before a program's command: it runs in a sandbox in which it may write to these `folders`. Empty if none is
+    on."""
+    return _command(*folders) if is_on() else []
 
 
-def _command(folder: Path) -> list[str]:
-    shown = [Path.cwd(), *map(Path, sys.path), Path(sys.prefix), Path(sys.base_prefix), cache_dir(), *live_folders()]
+def _command(*folders: Path) -> list[str]:
+    needed = [Path.cwd(), *map(Path, sys.path), Path(sys.prefix), Path(sys.base_prefix), cache_dir(), *live_folders()]
+    shown = [*needed, *(_shown.get() or ())]
     hidden = [path for path in HIDDEN if os.path.isdir(path) and not os.path.islink(path)]
     devices = sorted(device for pattern in DEVICES for device in glob.glob(pattern))
-    return command(folder, shown=_within(shown, hidden), hidden=hidden, devices=devices)
+    return command(*folders, shown=_within(shown, hidden), hidden=hidden, devices=devices)
 
 
-def command(folder: Path, *, shown: Iterable[Path], hidden: Sequence[str], devices: Iterable[str]) -> list[str]:
+def command(*folders: Path, shown: Iterable[Path], hidden: Sequence[str], devices: Iterable[str]) -> list[str]:
     """The words before a program: it sees all files, but none in the `hidden` folders except those `shown`, and may
-    write to `folder`. Later words go before earlier ones where they name the same place."""
+    write to `folders`. Later words go before earlier ones where they name the same place."""
     words = [PROGRAM, *APART, "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for device in devices:
         words += ["--dev-bind", device, device]
@@ -101,8 +112,9 @@ def command(folder: Path, *, shown: Iterable[Path], hidden: Sequence[str], devic
         words += ["--tmpfs", path]
     for place in shown:
         words += ["--ro-bind", str(place), str(place)]
-    words += ["--bind", str(folder), str(folder), "--setenv", "TMPDIR", "/tmp", "--chdir", os.getcwd()]
-    return [*words, "--"]
+    for folder in folders:
+        words += ["--bind", str(folder), str(folder)]
+    return [*words, "--setenv", "TMPDIR", "/tmp", "--chdir", os.getcwd(), "--"]
 
 
 def _within(places: Iterable[Path], hidden: Sequence[str]) -> list[Path]:

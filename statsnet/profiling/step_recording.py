@@ -162,6 +162,7 @@ def record_into(
     """
     path = Path(file)
     with temporary_folder() as folder:
+        control = replace(control, writes=(str(folder),))
         recorded = process.run(replace(task, into=str(folder), name=path.name), control, report=report)
         content = Path(folder, _FILE).read_bytes()
     packed = gzip.compress(content, 6, mtime=0) if path.name.lower().endswith(".gz") else content

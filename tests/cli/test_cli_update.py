@@ -65,7 +65,7 @@ def test_a_member_is_added_and_removed_again(there: Path, capsys: pytest.Capture
     ]  # fmt: skip
     spec = load_spec(there / "q" / "spec.json")
     assert {m.signature: m.weight for m in spec.mix} == {TINY.id: 0.75, NEW_ID: 0.25}
-    assert spec.title == f"a mix, with {NEW_NAME}:0.25"
+    assert spec.title == "a mix"
     (added,) = data["added"]
     assert (added["name"], added["before"]) == (NEW_NAME, None)
     assert added["after"]["distances"]["category"] > 0
@@ -76,7 +76,8 @@ def test_a_member_is_added_and_removed_again(there: Path, capsys: pytest.Capture
     assert main(["update", "q", "--remove", NEW_NAME, *QUICK, "--json"]) == 0  # for the same device, in place
     data, spec = json.loads(capsys.readouterr().out), load_spec(there / "q" / "spec.json")
     assert [m.name for m in spec.mix] == ["cv/tiny"]
-    assert spec.title == f"a mix, with {NEW_NAME}:0.25, without {NEW_NAME}"
+    assert spec.title == "a mix"
+    assert not [p.name for p in (there / "q").iterdir() if short_id(NEW_ID) in p.read_text()], "it is forgotten"
     assert spec.reference_environment["device_name"] == "acme-one"
     assert fit is not None and data["before"]["summary"]["step_latency_s"] == fit.summary.step_latency_s
     assert data["mix_moved"]["category"] > 0
@@ -154,8 +155,34 @@ def test_a_private_member_that_an_older_proxy_calls_by_its_plain_id_gets_a_keyed
         spec = replace(load_spec(there / "p" / "spec.json"), title=f"{name}:1")
         mix = changed_mix(spec, MixChange(), device(there, []))
         (only,) = mix.members
-        assert (only.keyed_id, only.name, mix.title) == (NEW_ID, NEW_NAME, f"{NEW_NAME}:1")
+        assert (only.keyed_id, only.name, mix.title) == (NEW_ID, NEW_NAME, "1 private workload")
         assert only.signature.id == NEW.id
+
+
+OF_TINY, OF_NEW = "cv/tiny:0.5", f"{NEW_NAME}:0.5"
+
+
+@pytest.mark.parametrize(
+    ("title", "change", "now"),
+    [
+        ("Our fleet", MixChange(removed=(NEW_NAME,)), "Our fleet"),
+        ("Our fleet, without tinyhouse", MixChange(removed=("tiny",)), "Our fleet, without tinyhouse"),
+        ("Tiny and its friends", MixChange(removed=("tiny",)), "1 private workload"),
+        (f"{OF_TINY},{OF_NEW}", MixChange(removed=("tiny",)), "1 private workload"),
+        (f"{OF_TINY},{OF_NEW}", MixChange(removed=(NEW_NAME,)), "cv/tiny:1"),
+        (f"{OF_TINY},{OF_NEW}", MixChange(), "cv/tiny:0.5, 1 private workload"),
+        ("cv:1", MixChange(added=(Addition(name="new.json", share=0.5),)), "cv/tiny:0.25, 1 private workload"),
+        ("a mix, with signature-0123abcd:0.25", MixChange(), "cv/tiny:0.5, 1 private workload"),
+    ],
+)
+def test_a_title_names_nobody_who_has_left_and_nobody_private(
+    there: Path, title: str, change: MixChange, now: str
+) -> None:
+    save_signature(there / "db" / "mine" / "x.json", NEW)
+    key_file(there / "db" / "mine" / "x.json").write_text(NEW_KEY.hex())
+    write_proxy(there / "p", member("cv/tiny", 0.5, TINY.id), member(NEW_NAME, 0.5, NEW_ID))
+    spec = replace(load_spec(there / "p" / "spec.json"), title=title)
+    assert changed_mix(spec, change, device(there, [])).title == now
 
 
 @pytest.mark.parametrize(("batch", "is_found"), [(4, True), (8, False)])

@@ -60,17 +60,6 @@ def test_only_what_is_hidden_is_shown_again(tmp_path: Path, monkeypatch: pytest.
     assert shown == [(tmp_path / "hidden" / "inner").resolve()]
 
 
-@pytest.mark.parametrize("words", [["run", "p"], ["validate", "p"]])
-def test_without_bubblewrap_the_next_step_is_said(
-    proxy_folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert main([words[0], str(proxy_folder), "--sandbox"]) == 2
-    said = capsys.readouterr().err
-    assert "there is no sandbox on this machine" in said
-    assert "apt install bubblewrap" in said
-
-
 def test_a_system_that_does_not_let_users_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
