@@ -114,8 +114,9 @@ def synthesize(
     A step takes `budget_s`, or the suite's time ÷ `compression`. It ends after about `within_s` with the best network
     so far; `effort` is quick, normal or thorough. Members are measured on `device` where the mix has no measurement of
     it; `recorded:NAME` is a device that is not here, for which members can be counted in `dtype`. With `fresh`, what
-    earlier runs measured does not count. With `sandbox`, what is measured has no network and nothing to write to. Raises UsageError for a bad mix or request, DeviceError where the device is
-    not, MeasurementError if measuring fails.
+    earlier runs measured does not count. With `sandbox`, what is measured has no network and nothing to write to.
+    Raises UsageError for a bad mix or request, DeviceError where the device is not, MeasurementError if measuring
+    fails.
     """
     if isinstance(mix, Mix):
         if not mix.text:

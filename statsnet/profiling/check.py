@@ -139,6 +139,8 @@ def _exception(name: str, call: OpCall) -> str:
         return "groups: torch counts the gradients of grouped convolutions as dense"
     if any(isinstance(arg, dict) and ("elements" in arg or "sparse" in arg) for arg in call.args):
         return "sparse or nested: torch counts it as dense"
+    if any(isinstance(arg, dict) and str(arg.get("dtype", "")).startswith("complex") for arg in call.args):
+        return "complex: torch counts a product of complex numbers as one of real numbers"
     return ""
 
 

@@ -28,7 +28,8 @@ from statsnet.profiling.distributed import wait_for_others
 class Timeline:
     """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` are the
     kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call. On a CPU, the time of
-    a collective includes what the process waited for it outside of operators, and `framework_s` does not."""
+    a collective includes what the process waited for it outside of operators, and `framework_s` does not. `pauses_s`
+    are long times between two operators."""
 
     step_s: float
     op_time_s: list[float | None]
@@ -40,6 +41,7 @@ class Timeline:
     events: int
     unmatched: int
     waits: Waits = field(default_factory=Waits)
+    pauses_s: float = 0.0
     segment_s: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -68,7 +70,11 @@ def join_in_order(step: StepEvents, calls: list[OpCall]) -> dict[int, Event] | N
     """The event of each call, if the step made exactly the captured calls; else None."""
     # Views are not joined: they take no time, and the autograd engine does not record all of its own.
     timed = [i for i, c in enumerate(calls) if not c.metadata]
-    matched = _match_in_order(step.roots, [event_name(calls[i]) for i in timed])
+    names = [event_name(calls[i]) for i in timed]
+    matched = _match_in_order(step.roots, names)
+    for also_after in (False, True):
+        if matched is None:
+            matched = _match_within(step.roots, names, also_after=also_after)
     return None if matched is None else {timed[position]: event for position, event in matched.items()}
 
 
@@ -120,6 +126,7 @@ def times_of(
         unmatched=timed - len(matched),
         waits=waits,
         segment_s=_segments(step.inside, event_overhead_s),
+        pauses_s=_pauses_s(step),
     )
 
 
@@ -149,7 +156,7 @@ def _out_of_place(name: str) -> str:
 
 def saved_copy(event: Event) -> Event | None:
     """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`). It is captured as a
-    call before the operator's, but profiled as an event inside it."""
+    call before the operator's, but profiled as an event inside it: see `_match_within`."""
     if not event.name.endswith("_"):
         return None
     return next((c for c in event.children if c.name == _COPY), None)
@@ -170,6 +177,30 @@ def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:
     return dict(seconds)
 
 
+PAUSE_S = 200e-6
+"""Python takes some 10 µs from one operator to the next: what takes so much longer is other work."""
+
+
+def _pauses_s(step: StepEvents) -> float:
+    """Seconds of the step in pauses of PAUSE_S and more, in which no operator ran. Ranges that somebody has named, and
+    those of autograd and optimizers, are no operators."""
+    seconds, reached_ns = 0.0, step.step.start_ns
+    ends: list[Event | int] = [step.step.end_ns, *reversed(step.roots)]
+    while ends:
+        event = ends.pop()
+        start_ns = event if isinstance(event, int) else event.start_ns
+        if (pause_s := 1e-9 * (start_ns - reached_ns)) >= PAUSE_S:
+            seconds += pause_s
+        reached_ns = max(reached_ns, start_ns)
+        if isinstance(event, int):
+            continue
+        if "::" in event.name and not event.name.startswith("autograd::"):
+            reached_ns = max(reached_ns, event.end_ns)
+        else:
+            ends += [event.end_ns, *reversed(event.children)]
+    return seconds
+
+
 def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | None:
     """Strict join: the events have all captured names in the captured order. None if the sequences differ."""
     matched: dict[int, Event] = {}
@@ -181,11 +212,33 @@ def _match_in_order(roots: list[Event], names: list[str]) -> dict[int, Event] | 
         if name == names[position]:
             matched[position] = event
             position += 1
-        elif names[position : position + 2] == [_COPY, name] and (copy := saved_copy(event)) is not None:
-            matched[position], matched[position + 1] = copy, event
-            position += 2
         else:
             stack.extend(reversed(event.children))
+    return matched if position == len(names) else None
+
+
+def _match_within(roots: list[Event], names: list[str], *, also_after: bool) -> dict[int, Event] | None:
+    """The same, where an event can also have the captured name that comes after those of the events inside it; and, if
+    `also_after`, the one that comes before them.
+
+    Before its own work an operator may call others, which are captured first: the copy of its input that autograd saves
+    (`hardtanh_`), a conjugate that is made real (`mul`), hooks of saved tensors. Hooks of its result run after it.
+    """
+    matched: dict[int, Event] = {}
+    position = 0
+    stack: list[tuple[Event, int | None]] = [(event, None) for event in reversed(roots)]
+    while stack and position < len(names):
+        event, before = stack.pop()
+        name = joined_name(event)
+        is_next = name == names[position] and (before is None or position > before)
+        if is_next:
+            matched[position] = event
+            position += 1
+        if before is None and not is_next:
+            stack.append((event, position))
+            stack.extend((child, None) for child in reversed(event.children))
+        elif before is None and also_after:
+            stack.extend((child, None) for child in reversed(event.children) if joined_name(child) != name)
     return matched if position == len(names) else None
 
 

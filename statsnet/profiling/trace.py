@@ -63,6 +63,7 @@ class StepTrace:
     recording_s: float = 0.0
     kernels_launched: int = 0
     unexplained_share: float | None = 0.0
+    pauses_s: float = 0.0
     on_device: list[tuple[int | None, Kernel]] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
 
@@ -163,6 +164,7 @@ def trace_step(
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
     idle_s = _idle_s(bare, quiet) if device == "cuda" else 0.0
+    waits = median_waits([line.waits.each for line in quiet])
     return StepTrace(
         device=device,
         calls=calls,
@@ -180,7 +182,8 @@ def trace_step(
         kernels_launched=sum(len(k) for k in kernels),
         unexplained_share=_unexplained(bare, quiet, idle_s),
         on_device=placed_kernels(timelines[-1]),
-        waits=median_waits([line.waits.each for line in quiet]),
+        waits=waits,
+        pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
     )
 
 

@@ -28,6 +28,7 @@ _TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
 """Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
 have copies that the captured one lacks, and nothing is hidden in them."""
 _FORWARD_MODE = "aten._has_same_storage_numel.default"
+_FORWARD_MODE_EVENT = "aten::_has_same_storage_numel"
 """Asked whenever a tensor gets a tangent."""
 _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
@@ -153,7 +154,7 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
         in_graphs_s=in_graphs_s,
         unmatched=sum(1 for call in calls if not call.metadata) - len(matched),
         timed=sum(1 for call in calls if not call.metadata),
-        is_forward_mode=any(call.op == _FORWARD_MODE for call in calls),
+        is_forward_mode=any(call.op == _FORWARD_MODE for call in calls) or _FORWARD_MODE_EVENT in seconds,
     )
 
 
@@ -170,7 +171,9 @@ def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], se
         return False
     inside: dict[str, float] = defaultdict(float)
     holds = [_add_unseen(child, taken, known, inside) for child in event.children]
-    if not any(holds) and joined_name(event) not in known and _computes(event.name):
+    if not any(holds) and joined_name(event) in known:
+        return False  # the work of a captured call that as a rule has none: a sparse tensor's view is a copy
+    if not any(holds) and _computes(event.name):
         seconds[event.name] += event.elapsed_s
         return False
     for name, time_s in inside.items():

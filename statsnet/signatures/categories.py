@@ -61,7 +61,7 @@ _NAMES: dict[str, str] = {
         _embedding_bag_forward_only _embedding_bag_dense _embedding_bag_sparse
         _embedding_bag_per_sample_weights index_select gather take take_along_dim index_add index_reduce
         scatter_add scatter_reduce segment_reduce _segment_reduce sparse_mask _sparse_mask_projection
-        _coalesce embedding_bag_byte embedding_bag_4bit
+        _coalesce embedding_bag_byte embedding_bag_4bit embedding_byte embedding_4bit
         """,
     "normalization": """
         batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional
@@ -172,7 +172,8 @@ _METADATA_NAMES = """
     _sparse_coo_tensor_with_dims _sparse_coo_tensor_with_dims_and_tensors _sparse_coo_tensor_unsafe
     sparse_coo_tensor record_stream _assert_async _assert_scalar _assert_tensor_metadata
     _functional_assert_async _functional_assert_scalar _linalg_check_errors _nested_tensor_size
-    _nested_view_from_buffer _nested_view_from_jagged _nested_get_values _nested_get_offsets wait_tensor
+    _nested_view_from_buffer _nested_view_from_jagged _nested_get_values _nested_get_offsets _nested_get_lengths
+    _nested_get_ragged_idx _nested_get_min_seqlen _nested_get_max_seqlen _nested_get_jagged_dummy wait_tensor
     _wrap_tensor_autograd
     _fused_sdp_choice _unpack_dual _make_dual _fw_primal device
     """

@@ -15,7 +15,7 @@ from statsnet.workloads.calling import Inputs, Made, Value, batch_of, call, keyw
 from statsnet.workloads.dtypes import Cast, dtype_of, model_dtypes
 from statsnet.workloads.loading import Target, describe, next_step, resolve
 from statsnet.workloads.registry import DEFAULT_PRESET, Workload
-from statsnet.workloads.trees import all_tensors, map_tensors, parts_of, shape_key
+from statsnet.workloads.trees import all_tensors, copied, map_tensors, parts_of, shape_key
 
 if TYPE_CHECKING:
     import torch
@@ -162,7 +162,30 @@ def _make(target: Target, keywords: Mapping[str, Value], seed: int, fake: FakeTe
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         with _faked(fake):
-            return call(target, keywords)
+            made = call(target, keywords)
+            _give_sizes(target, made)
+            return made
+
+
+def _give_sizes(target: Target, made: Made) -> None:
+    """Run a model once whose lazy layers learn their sizes from the first input. Raises WorkloadError if it fails."""
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    if not any(map(is_lazy, [*made.model.parameters(), *made.model.buffers()])):
+        return
+    args, kwargs = copied(made.inputs[0])
+    was_training = made.model.training
+    try:
+        with torch.no_grad():
+            made.model.eval()(*args, **kwargs)
+    except Exception as error:
+        raise WorkloadError(
+            f"the layers of '{target.label}' do not learn their sizes from its inputs",
+            cause=describe(error, target.origin),
+            hint="run the model once in the factory, on an input that gives its lazy layers their sizes",
+        ) from error
+    made.model.train(was_training)
 
 
 def _place(

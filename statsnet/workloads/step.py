@@ -15,7 +15,7 @@ from statsnet.workloads.losses import ProjectionLoss, total_loss
 from statsnet.workloads.optimizers import make_optimizer
 from statsnet.workloads.renewal import Renewal
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import copied
+from statsnet.workloads.trees import copied, holds_iterator
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ class Step:
     On a workload built for "meta" the step runs under its FakeTensorMode.
     With gradient accumulation a step goes through that many inputs: forward and backward for each, the optimizer once.
     Inference runs without gradients, unless the model takes gradients in its own forward: this shows when it first runs
-    without them, and `differentiates` is then set.
+    without them, and `differentiates` is then set. A model that gives a generator is asked for all that it yields.
     Raises WorkloadError if the model fails, DeviceError if the device has too little memory.
     Every step gets its inputs as they were built, and the model the state that it was built with, also where steps
     change them: `prepare(i)` copies what is needed, outside of the step's time. A step that was not prepared does so
@@ -57,6 +57,7 @@ class Step:
         self.differentiates = False
         self.renewal = renewal or Renewal(built)
         self._ready: tuple[int, Inputs] | None = None
+        self._yields: bool | None = None
 
     def prepare(self, index: int = 0) -> None:
         """Make the inputs of the step of this number ready."""
@@ -77,14 +78,14 @@ class Step:
             self._enter("forward")
             try:
                 with torch.no_grad():
-                    return self.built.model(*args, **kwargs)
+                    return self._whole(self.built.model(*args, **kwargs))
             except RuntimeError as error:
                 if not _lacks_gradients(error):
                     raise
                 self.differentiates = True
         self._enter("forward")
         with torch.enable_grad():
-            return self.built.model(*args, **kwargs)
+            return self._whole(self.built.model(*args, **kwargs))
 
     def _train(self, batches: Inputs) -> torch.Tensor:
         assert self.optimizer is not None
@@ -114,12 +115,18 @@ class Step:
         self.optimizer.zero_grad()
         for args, kwargs in batches:
             self._enter("forward")
-            loss = self._loss(self.built.model(*args, **kwargs))
+            loss = self._loss(self._whole(self.built.model(*args, **kwargs)))
             if len(batches) > 1:
                 loss = loss / len(batches)
             self._enter("backward")
             torch.autograd.backward(loss)
         return loss
+
+    def _whole(self, outputs: Any) -> Any:
+        """The outputs, with all that is yielded; whether anything is, the first step tells."""
+        if self._yields is None:
+            self._yields = holds_iterator(outputs)
+        return _yielded(outputs) if self._yields else outputs
 
     def _enter(self, phase: str) -> None:
         if self.on_phase is not None:
@@ -201,7 +208,19 @@ def _prepared_loss(built: BuiltWorkload) -> ProjectionLoss:
 def _outputs(built: BuiltWorkload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model's outputs for a copy of these inputs, which it may change."""
     args, kwargs = copied((args, kwargs))
-    return built.model(*args, **kwargs)
+    return _yielded(built.model(*args, **kwargs))
+
+
+def _yielded(value: Any) -> Any:
+    """All that an iterator yields, in a list: a model that gives one computes only when it is gone through. Any other
+    value as it is. Iterators in tuples, lists and dictionaries are gone through, too."""
+    if isinstance(value, Iterator):
+        return [_yielded(each) for each in value]
+    if type(value) in (tuple, list):
+        return type(value)(map(_yielded, value))
+    if type(value) is dict:
+        return {key: _yielded(each) for key, each in value.items()}
+    return value
 
 
 def _lacks_gradients(error: RuntimeError) -> bool:

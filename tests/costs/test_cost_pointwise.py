@@ -141,3 +141,36 @@ def test_linear_algebra(cost):
     a = torch.eye(6) * 2
     assert cost(lambda: torch.linalg.cholesky(a), "linalg_cholesky_ex").flops == 6**3 / 3
     assert cost(lambda: torch.linalg.inv(a), "linalg_inv_ex").flops == 2 * 6**3
+
+
+def test_solves_and_determinants(cost):
+    a, b = torch.eye(6) * 2, torch.ones(6, 4)
+    assert cost(lambda: torch.cholesky_solve(b, a), "cholesky_solve").flops == 4 * 2 * 6**2
+    assert cost(lambda: torch.linalg.slogdet(a), "_linalg_slogdet").flops == 2 * 6**3 / 3
+    assert cost(lambda: torch.logdet(a), "_linalg_slogdet").flops == 2 * 6**3 / 3
+
+
+def test_fake_quantisation_with_an_observer(cost):
+    fake = torch.ao.quantization.FusedMovingAvgObsFakeQuantize()
+    got = cost(lambda: fake(torch.ones(N)), "_fused_moving_avg_obs_fq_helper")
+    assert got.flops == 9 * N
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(("name", "row_bytes"), [("float_qparams_weight_only_qconfig", 16 + 8),
+                                                 ("float_qparams_weight_only_qconfig_4bit", 8 + 4)])  # fmt: skip
+def test_packed_tables(cost, name, row_bytes):
+    """Rows of 16 elements in a byte or half a byte, each with its scale and bias."""
+
+    def packed(module):
+        module.qconfig = getattr(torch.ao.quantization, name)
+        return torch.ao.quantization.convert(torch.ao.quantization.prepare(torch.nn.Sequential(module)))
+
+    bits = "4bit" if "4bit" in name else "byte"
+    indices, bag = torch.tensor([[1, 2, 3], [4, 5, 6]]), packed(torch.nn.EmbeddingBag(50, 16, mode="sum"))
+    if bits == "byte":
+        table = packed(torch.nn.Embedding(50, 16))
+        got = cost(lambda: table(indices), "embedding_byte")
+        assert (got.flops, got.bytes_read) == (2 * 6 * 16, 6 * row_bytes + 6 * 8)
+    got = cost(lambda: bag(indices), f"embedding_bag_{bits}")
+    assert (got.flops, got.bytes_read, got.bytes_written) == (3 * 6 * 16, 6 * row_bytes + 6 * 8, 2 * 16 * 4)

@@ -32,10 +32,11 @@ _SEVERAL = {
     "quantize_per_tensor": 4, "quantize_per_channel": 4, "dequantize": 2,
     "fake_quantize_per_tensor_affine_cachemask": 7, "fake_quantize_per_channel_affine_cachemask": 7,
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": 7,
-    "fake_quantize_per_tensor_affine_cachemask_backward": 1,
+    "fake_quantize_per_tensor_affine_cachemask_backward": 1, "_fused_moving_avg_obs_fq_helper": 9,
 }  # fmt: skip
 """lerp: subtract, multiply, add; xlogy: log, multiply; logaddexp: max, subtract, abs, negate, exp, log1p,
-add; quantise: divide, round, clamp twice (fake: and subtract the zero point twice, multiply)."""
+add; quantise: divide, round, clamp twice (fake: and subtract the zero point twice, multiply; fused with an observer:
+and the least and the largest)."""
 
 _COMPLEX = {"mul": 6, "multiply": 6, "div": 11, "divide": 11, "reciprocal": 6, "abs": 4, "square": 6}
 """FLOPs on complex numbers; functions that are not listed here count double."""

@@ -26,7 +26,7 @@ def _cholesky(call: OperatorCall) -> Cost:
     return call.cost(batch * n**3 / 3)
 
 
-@operator_cost("linalg_lu_factor_ex", "_linalg_det")
+@operator_cost("linalg_lu_factor_ex", "_linalg_det", "_linalg_slogdet")
 def _lu(call: OperatorCall) -> Cost:
     batch, n, _ = _matrices(call.tensor(0))
     return call.cost(batch * 2 * n**3 / 3)
@@ -54,6 +54,13 @@ def _triangular(call: OperatorCall) -> Cost:
 @operator_cost("linalg_lu_solve")
 def _lu_solve(call: OperatorCall) -> Cost:
     _, n, _ = _matrices(call.tensor(0))
+    return call.cost(2 * n * call.output().numel)
+
+
+@operator_cost("cholesky_solve")
+def _cholesky_solve(call: OperatorCall) -> Cost:
+    """Right-hand sides [..., n, k] and a factor [..., n, n]: two triangular solves."""
+    _, n, _ = _matrices(call.tensor(1))
     return call.cost(2 * n * call.output().numel)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, last_dimension
+from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension
 from statsnet.profiling.costs.registry import operator_cost
 from statsnet.signatures.operators import TensorSpec
 
 
-def _weight(call: OperatorCall) -> TensorSpec:
-    """The packed weight: the first tensor of the second argument."""
-    weights = call.tensors(1)
+def _weight(call: OperatorCall, place: int = 1) -> TensorSpec:
+    """The packed weight: the first tensor of an argument, as a rule the second one."""
+    weights = call.tensors(place)
     if not weights:
         raise MisfitError(f"{call.op}: the packed weight is not known")
     return weights[0]
@@ -42,6 +42,34 @@ def _convolution(call: OperatorCall) -> Cost:
     if len(out.shape) < 3 or not out.shape[1]:
         raise MisfitError(f"{call.op}: an output [N, C, ...] is expected")
     return call.cost(2 * weight.numel * (out.numel // out.shape[1]))
+
+
+_BYTES_OF_SCALES = {"byte": 8, "4bit": 4}
+"""Beside each row of a packed table stand its scale and bias: float32 with bytes, float16 with halves of bytes."""
+
+
+@operator_cost("quantized.embedding_byte", "quantized.embedding_4bit")
+def _embedding(call: OperatorCall) -> Cost:
+    """Packed table and indices: each element that is read is scaled and shifted."""
+    indices = call.tensor(1)
+    return call.cost(2 * call.output().numel, read=_rows_bytes(call, indices.numel) + indices.nbytes)
+
+
+@operator_cost("quantized.embedding_bag_byte", "quantized.embedding_bag_4bit")
+def _bag(call: OperatorCall) -> Cost:
+    """Packed table, indices, offsets, ..., weights of samples at 6: each element that is read is scaled, shifted and
+    added up, and once more multiplied where samples have weights."""
+    indices, given = call.tensor(1), [call.maybe_tensor(place) for place in (1, 2, 6)]
+    gathered = indices.numel * last_dimension(_weight(call, 0))
+    read = _rows_bytes(call, indices.numel) + sum(t.nbytes for t in given if t is not None)
+    return call.cost(gathered * (4 if given[2] is not None else 3), read=read)
+
+
+def _rows_bytes(call: OperatorCall, rows: int) -> float:
+    """Bytes of so many rows of the packed table, at most all of it."""
+    table, kind = _weight(call, 0), "4bit" if "4bit" in call.op else "byte"
+    width_bytes = last_dimension(table) / (2 if kind == "4bit" else 1)
+    return min(rows, first_dimension(table)) * (width_bytes + _BYTES_OF_SCALES[kind])
 
 
 @operator_cost("aten.quantized_lstm", "aten.quantized_gru")
