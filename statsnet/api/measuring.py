@@ -83,6 +83,12 @@ def profile_workload(
     control = Control(setting=BASELINE if setting is None else setting_of_profile(setting, device))
     # One of several processes cannot make a step alone, which is what counting takes.
     counting = counters if processes == 1 else "off"
+    if sandbox and processes > 1:
+        raise UsageError(
+            "sandbox=True was given for several processes",
+            cause="those in a sandbox have no network, through which several find each other",
+            hint="leave out one of them",
+        )
     PATIENCE.restart()
     with sandboxed(sandbox), LOCKS.command(), beside_reference(task) as task:
         show(Path(workload.rpartition(":")[0]).parent)

@@ -94,6 +94,8 @@ def next_step(error: BaseException, otherwise: str) -> str:
         return "there is no GPU here: build on the CPU where torch.cuda.is_available() is false"
     if "process group has not been initialized" in str(error):
         return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
+    if "dummy base class" in str(error):  # torch's own words for a class that this build lacks
+        return "the model needs a CUDA graph or stream, and this torch has none: profile it on a GPU, or without them"
     return otherwise
 
 

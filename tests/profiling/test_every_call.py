@@ -8,36 +8,19 @@ from typing import Any
 
 import pytest
 import torch
-from profiling_helpers import call, event, flat
+from profiling_helpers import Calls, call, event, flat, profiled
 from torch import nn
 
-from statsnet.errors import MeasurementError, WorkloadError
+from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
-from statsnet.measure.task import Context
-from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import capture_step
 from statsnet.profiling.costs import cost_of
-from statsnet.profiling.tasks import Profile, ProfileWorkload
-from statsnet.profiling.timeline import read_step
 from statsnet.profiling.unseen import Unseen, unseen_in
 
 WIDTH, ROWS = 32, 8
 PRODUCT = 2 * ROWS * WIDTH * WIDTH
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-
-
-class Calls(nn.Module):
-    def __init__(self, function: Callable[..., Any], **held: Any) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.weight = nn.Parameter(torch.randn(WIDTH, WIDTH) / WIDTH)
-        self.function = function
-        for name, value in held.items():
-            setattr(self, name, value)
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(self, *args)
 
 
 def branch(self: Any, x: torch.Tensor) -> Any:
@@ -152,11 +135,6 @@ def hessian() -> Any:
     return Calls(lambda self, x: torch.func.hessian(lambda t: torch.tanh(self.a(t)).sum())(x)), (torch.randn(WIDTH),)
 
 
-def profiled(factory: Callable[..., Any], mode: str = "inference") -> Profile:
-    model = Model(target=f"{__file__}:{factory.__name__}", mode=mode)
-    return ProfileWorkload(model=model, min_time_s=0.0, repeats=2).run(Context())
-
-
 @pytest.mark.parametrize("factory", [with_threads, with_threads_now_and_then_longer])
 def test_threads_of_the_models_own_are_refused(factory: Callable[..., Any]) -> None:
     with pytest.raises(MeasurementError, match="cannot be told operator by operator") as caught:
@@ -174,95 +152,6 @@ def test_forward_mode_is_refused(factory: Callable[..., Any]) -> None:
     with pytest.raises(MeasurementError) as caught:
         profiled(factory)
     assert "forward mode" in caught.value.cause
-
-
-def saved_in_half() -> Any:
-    """Hooks convert what autograd saves: of an operator's inputs before it is captured, of its result after it."""
-
-    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
-            return self.b(torch.tanh(self.a(x)))
-
-    return Calls(run), (torch.randn(ROWS, WIDTH),)
-
-
-def complex_weights() -> Any:
-    """Gradients multiply with conjugates, each of which is made real inside of the product that needs it."""
-    state = nn.Parameter(torch.randn(WIDTH, dtype=torch.cfloat))
-    return Calls(lambda self, x: torch.fft.irfft(torch.fft.rfft(x, 2 * WIDTH - 2) * self.state), state=state), (
-        torch.randn(ROWS, WIDTH),
-    )
-
-
-def sparse_graph() -> Any:
-    """The gradient transposes the sparse matrix, which copies it: a view as a rule."""
-    graph = torch.sparse_coo_tensor(torch.randint(0, ROWS, (2, 20)), torch.rand(20), (ROWS, ROWS)).coalesce()
-    return Calls(lambda self, a, x: self.b(torch.sparse.mm(a, self.a(x)))), (graph, torch.randn(ROWS, WIDTH))
-
-
-def jagged_rows() -> Any:
-    rows = torch.nested.nested_tensor([torch.randn(3, WIDTH), torch.randn(ROWS - 3, WIDTH)], layout=torch.jagged)
-    return Calls(lambda self, x: self.b(torch.relu(self.a(x))).values()), (rows,)
-
-
-def yielding() -> Any:
-    """Nothing runs until somebody goes through what it gives."""
-
-    def run(self: Any, x: torch.Tensor) -> Any:
-        yield (x := self.a(x))
-        yield self.b(x)
-
-    return Calls(run), (torch.randn(ROWS, WIDTH),)
-
-
-def yielding_within() -> Any:
-    return Calls(lambda self, x: {"rows": [map(self.a, (x, x))]}), (torch.randn(ROWS, WIDTH),)
-
-
-def lazy() -> Any:
-    return nn.Sequential(nn.LazyLinear(WIDTH), nn.LazyBatchNorm1d(), nn.LazyLinear(WIDTH)), (torch.randn(ROWS, WIDTH),)
-
-
-@pytest.mark.parametrize(("factory", "mode", "products"), [
-    (saved_in_half, "training", 5), (sparse_graph, "training", 5), (jagged_rows, "training", 5),
-    (yielding, "inference", 2), (yielding, "training", 5), (yielding_within, "inference", 2),
-    (lazy, "inference", 2), (lazy, "training", 5),
-])  # fmt: skip
-def test_what_runs_inside_of_other_calls_late_or_first_is_captured(
-    factory: Callable[..., Any], mode: str, products: int
-) -> None:
-    """All products are of the same size, forward and in both gradients, but for the first layer's input."""
-    signature = profiled(factory, mode).signature
-    gemms = [c for c in signature.clusters if c.category == "gemm" and "sparse" not in str(c.args)]
-    assert sum(c.calls * (c.flops or 0.0) for c in gemms) == pytest.approx(products * PRODUCT, rel=0.02)
-    assert signature.measurements[0].unmatched_calls == 0
-
-
-def test_products_with_conjugates_are_captured() -> None:
-    signature = profiled(complex_weights, "training").signature
-    products = [c for c in signature.clusters if c.op == "aten.mul.Tensor" and "complex64" in str(c.args)]
-    assert sum(c.flops * c.calls for c in products if c.flops) == 6 * 2 * ROWS * WIDTH
-    assert signature.measurements[0].unmatched_calls == 0
-
-
-def test_a_lazy_model_that_its_inputs_do_not_fit_is_refused() -> None:
-    model = Model(target=f"{__file__}:lazy_and_wrong", mode="inference")
-    with pytest.raises(WorkloadError, match="do not learn their sizes"):
-        model.build("cpu")
-
-
-def lazy_and_wrong() -> Any:
-    return nn.Sequential(nn.LazyLinear(WIDTH), nn.Linear(7, 7)), (torch.randn(ROWS, WIDTH),)
-
-
-def test_inner_calls_before_and_after_an_operator_s_own_are_joined() -> None:
-    saved = event("aten::mul", 10, 30, event("aten::clone", 12, 18))
-    hooked = event("aten::tanh", 40, 60, event("aten::_to_copy", 50, 58))
-    records = flat(event(STEP_LABEL, 0, 100, event("aten::mm", 0, 9), saved, hooked))
-    calls = [call(f"aten.{name}.default") for name in ("mm", "clone", "mul", "tanh", "_to_copy")]
-    timeline = read_step(StepEvents.of(records), calls, device="cpu")
-    assert timeline.op_time_s == pytest.approx([9e-6, 6e-6, 14e-6, 12e-6, 8e-6])
-    assert not unseen_in(StepEvents.of(records), calls, device="cpu").by_name
 
 
 @pytest.mark.parametrize(("factory", "mode", "products"), [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,7 +15,7 @@ from torch._C._autograd import DeviceType
 from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.capture import OpCall, capture_step
-from statsnet.profiling.tasks import ProfileWorkload
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
 
@@ -40,6 +41,27 @@ def captured(step: Callable[[], Any], device: str = "cpu") -> list[OpCall]:
     for call in calls:
         call.metadata = is_metadata(call.op)
     return [call for call in calls if not call.metadata]
+
+
+class Calls(nn.Module):
+    """A model of two layers and a weight, whose forward is a function of it."""
+
+    def __init__(self, function: Callable[..., Any], width: int = 32, **held: Any) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(width, width), nn.Linear(width, width)
+        self.weight = nn.Parameter(torch.randn(width, width) / width)
+        self.function = function
+        for name, value in held.items():
+            setattr(self, name, value)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self, *args)
+
+
+def profiled(factory: Callable[..., Any], mode: str = "inference") -> Profile:
+    """A short profile, in this process, of what a function of a test's file makes."""
+    model = Model(target=f"{inspect.getfile(factory)}:{factory.__name__}", mode=mode)
+    return ProfileWorkload(model=model, min_time_s=0.0, repeats=2).run(Context())
 
 
 @cache
