@@ -257,8 +257,8 @@ def _notes(step: Step, signature: Signature, pauses: float) -> Iterator[str]:
     if pauses > MOST_UNSEEN:
         yield (
             f"{min(pauses, 1.0):.0%} of a step lies in pauses of over {format_duration(PAUSE_S)} between operators: "
-            "work that torch does not see, as of a C++ extension, numpy or Python. It counts as time outside operators; "
-            "an extension's functions are seen once they are registered with torch.library"
+            "work that torch does not see, as of a C++ extension, numpy or Python. It counts as time outside "
+            "operators; an extension's functions are seen once they are registered with torch.library"
         )
     latency_s = signature.measurements[0].latency_s
     if latency_s < SHORT_STEP_S:

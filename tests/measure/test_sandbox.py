@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from fake_tasks import Escaping
 
-from statsnet.cli import main
 from statsnet.errors import StatsNetError
 from statsnet.measure import sandbox
 from statsnet.measure.process import run
