@@ -5,12 +5,13 @@ Exact rates are a fingerprint: whoever guesses a model can compute its FLOPs per
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
 from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, Uncovered
 from statsnet.signatures.products import Product
-from statsnet.signatures.rounding import PRIVATE_DIGITS, binned_size, in_steps, rounded
+from statsnet.signatures.rounding import PRIVATE_DIGITS, SMALL, binned_size, in_steps, is_of_bins, rounded
 from statsnet.signatures.simulation import LeftOut, SimulationFit
 
 OF_THE_PROXY = frozenset(
@@ -60,7 +61,29 @@ def fingerprints_in(spec: ProxySpec, fit: Fit) -> list[str]:
         found.append("simulation.layers[].unscaled: a size of a private member's layer is exact")
     if any(x.macs_share != rounded(x.macs_share, PRIVATE_DIGITS) for x in layers):
         found.append(f"simulation.layers[].macs_share: it has more than {PRIVATE_DIGITS} digits")
-    return found
+    return found + [
+        f"towers[].blocks[].config: the size {size} of a {kind} block can not come from a coarse signature"
+        for kind, size in dict.fromkeys(_exact_sizes(spec))
+    ]
+
+
+def _exact_sizes(spec: ProxySpec) -> Iterator[tuple[str, int]]:
+    """Sizes of blocks that no coarse member can have given. Where a member ships with StatsNet, whose sizes are public,
+    nobody can tell whose a size is. In a proxy for simulators, they are multiples of a quantum that anybody may choose."""
+    is_public = any(m.batch is not None or m.preset is not None for m in spec.mix)
+    if spec.level != "coarse" or spec.simulation is not None or is_public:
+        return
+    for block in (b for tower in spec.towers for b in tower.blocks):
+        for value in block.config.values():
+            yield from ((block.kind, n) for n in _integers(value) if n > SMALL and not is_of_bins(n))
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _integers(each)
 
 
 def _bin(size: int, least: int) -> int:

@@ -39,6 +39,15 @@ def binned_size(value: int) -> int:
     return int(math.copysign(1, value)) * min(in_steps(size, ratio), 4**31)
 
 
+def is_of_bins(size: int) -> bool:
+    """Whether a size may be a product of binned ones, or a part of it: it has no prime factor but 2 and 3."""
+    while size % 2 == 0 and size:
+        size //= 2
+    while size % 3 == 0 and size:
+        size //= 3
+    return abs(size) <= 1
+
+
 def in_steps(value: float, ratio: int) -> int:
     """The nearest of 1, `ratio`, `ratio`² …, by ratio; 0 for less than a half."""
     return 0 if value < 0.5 else int(ratio ** max(0, round(math.log2(value) / math.log2(ratio))))

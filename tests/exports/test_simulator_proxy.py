@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from statsnet.analysis.audit_files import audit_path
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.evaluation.validate import ValidateOptions, validate_proxy
-from statsnet.exports.build_manifest import manifest_of_mix
+from statsnet.exports.build_manifest import ROOFLINE, manifest_of_mix
 from statsnet.exports.conformance import check_exporter
 from statsnet.exports.manifest import Manifest
 from statsnet.exports.manifest_json import manifest_json
@@ -25,9 +26,11 @@ from statsnet.exports.scaling import scaled
 from statsnet.exports.simulator_proxy import SimulatorProxy, manifest_of_simulation, simulator_proxy
 from statsnet.exports.subjects import manifest_of_proxy
 from statsnet.measure.network_file import load_network
+from statsnet.profiling.costs import cost_of
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.private_fit import fingerprints_in
 from statsnet.proxy.spec import rewrite, write_folder
+from statsnet.signatures.levels import coarsen
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import WorkloadName
 from statsnet.signatures.rounding import binned_size
@@ -222,3 +225,28 @@ def test_it_is_made_without_measuring(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Nothing of it was measured" in done.stdout and "not preserved" in done.stdout
     assert open_proxy(tmp_path / "p").spec.simulation is not None
+
+
+ODD = (11, 77, 101, 321, 709, 1283, 11 * 77, 11 * 101 * 101, 37 * 9)
+"""Sizes that no bin has, and those of the products that they give."""
+
+
+@pytest.mark.parametrize("quantum", [1, 16, 32])
+@pytest.mark.parametrize("reference", ["roofline", "recorded"])
+def test_coarse_members_give_no_size_of_theirs_on_any_device(reference: str, quantum: int, tmp_path: Path) -> None:
+    exact = signature(
+        addmm(847, 321, 1283, calls=5), mm(847, 1283, 709, calls=2),
+        convolution(tensor(11, 37, 101, 101), tensor(83, 37, 3, 3), padding=1, calls=9),
+    )  # fmt: skip
+    coarse = coarsen(exact, "coarse", cost_of)
+    mix = mix_of(one=(1.0, coarse))
+    device = ROOFLINE if reference == "roofline" else Reference(kind="recorded", device="a toy")
+    whole = manifest_of_mix(mix, reference=device, clock=None if device == ROOFLINE else lambda c: 1e-3 * c.calls)
+    proxy = simulator_proxy(mix, whole, scaled(whole, macs=20_000_000, quantum=quantum))
+    write_folder(proxy.spec, proxy.fit, tmp_path / "p")
+    assert proxy.spec.level == "coarse" and proxy.spec.simulation is not None
+    numbers = {int(n) for p in (tmp_path / "p").glob("*.[jp]*") for n in re.findall(r"\b\d+\b", p.read_text())}
+    assert not numbers & {n for n in ODD if n > 16}
+    told = [x.unscaled for x in proxy.spec.simulation.layers]
+    assert all(n == binned_size(n) for p in told for n in (p.rows, p.columns, p.depth))
+    assert [problem for file in audit_path(tmp_path / "p") for problem in file.problems] == []
