@@ -134,9 +134,9 @@ def profile(
 
         get(workload)  # so a mistyped name is reported before a process is started
     else:
-        from statsnet.measure.sandbox import show
+        from statsnet.measure import sandbox
 
-        show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
+        sandbox.show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
     from statsnet.profiling.members import profiled_signature, setting_of_profile

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, Uncovered
+from statsnet.blocks import KINDS
+from statsnet.blocks.base import with_tuples
+from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, SpecBlock, Uncovered
 from statsnet.signatures.products import Product
 from statsnet.signatures.rounding import PRIVATE_DIGITS, SMALL, binned_size, in_steps, is_of_bins, rounded
 from statsnet.signatures.simulation import LeftOut, SimulationFit
@@ -69,13 +71,20 @@ def fingerprints_in(spec: ProxySpec, fit: Fit) -> list[str]:
 
 def _exact_sizes(spec: ProxySpec) -> Iterator[tuple[str, int]]:
     """Sizes of blocks that no coarse member can have given. Where a member ships with StatsNet, whose sizes are public,
-    nobody can tell whose a size is. In a proxy for simulators, they are multiples of a quantum that anybody may choose."""
+    nobody can tell whose a size is. In a proxy for simulators, they are multiples of a quantum that anybody chooses."""
     is_public = any(m.batch is not None or m.preset is not None for m in spec.mix)
     if spec.level != "coarse" or spec.simulation is not None or is_public:
         return
     for block in (b for tower in spec.towers for b in tower.blocks):
-        for value in block.config.values():
+        for value in _not_tuned(block):
             yield from ((block.kind, n) for n in _integers(value) if n > SMALL and not is_of_bins(n))
+
+
+def _not_tuned(block: SpecBlock) -> list[Any]:
+    """What a configuration holds beside the axis by which a block is made to take a little more or less time."""
+    kind, config = KINDS.get(block.kind), with_tuples(block.config)
+    others = [kind.scaled(config, divisor) or config for divisor in (2, 1 / 2)] if kind else []
+    return [value for name, value in config.items() if all(other.get(name) == value for other in others)]
 
 
 def _integers(value: Any) -> Iterator[int]:

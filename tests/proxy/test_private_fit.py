@@ -90,18 +90,19 @@ def test_one_that_ships_is_pinned_with_all_that_runs_it_again() -> None:
     assert pinned(shipped).latency_s == 0.0123456789
 
 
-@pytest.mark.parametrize(("level", "name", "rows", "is_told"), [
+@pytest.mark.parametrize(("level", "name", "size", "is_told"), [
     ("coarse", "signature-1", 1283, True), ("coarse", "signature-1", 3 * 107, True),
     ("coarse", "signature-1", 1152, False), ("coarse", "signature-1", 13, False), ("coarse", "cv/tiny", 1283, False),
     ("statistical", "signature-1", 1283, False),
 ])  # fmt: skip
-def test_a_size_that_no_coarse_member_can_have_given_is_told(level: Level, name: str, rows: int, is_told: bool) -> None:
-    """1152 is 2^7 * 9, the product of two bins. A member that ships has sizes that everybody knows."""
+def test_a_size_that_no_coarse_member_can_have_given_is_told(level: Level, name: str, size: int, is_told: bool) -> None:
+    """1152 is 2^7 * 9, the product of two bins. Rows are tuned. A member that ships has sizes that everybody knows."""
+    config = {"rows": 1071, "inputs": size, "outputs": 96}
     spec = make_spec(
-        WANTED, build_towers([(Placed(kind="linear", config={"rows": rows, "inputs": 64, "outputs": 96}), 1)]),
+        WANTED, build_towers([(Placed(kind="linear", config=config), 1)], training=False),
         title="a mix", notes="", dtype="float32", seed=0, budget_s=BUDGET_S, environment={},
     )  # fmt: skip
     member = replace(spec.mix[0], name=name, batch=None if name.startswith("signature") else 4)
     found = fingerprints_in(replace(spec, level=level, mix=(member,)), without_fingerprints(exact_fit()))
-    assert found == ([f"towers[].blocks[].config: the size {rows} of a linear block can not come from a coarse "
+    assert found == ([f"towers[].blocks[].config: the size {size} of a linear block can not come from a coarse "
                       "signature"] if is_told else [])  # fmt: skip
