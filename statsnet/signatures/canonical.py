@@ -47,9 +47,10 @@ def content_id(data_without_id: Mapping[str, Any]) -> str:
 
 def number_text(value: float) -> str:
     """Canonical form of a number; stable: reading it and writing it again gives the same text."""
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    value = float(value)
+    if type(value) is not float:  # most are, and asking what a number is takes longer than writing it
+        if isinstance(value, numbers.Integral):
+            return str(int(value))
+        value = float(value)
     if not math.isfinite(value):
         raise ValueError(f"{value} has no canonical form: what was not measured is null")
     return f"{value:.{SIGNIFICANT_DIGITS}g}" if value else "0"  # -0.0 is 0 too
@@ -65,12 +66,14 @@ def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return number_text(value)
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, (str, bool)) else number_text(value)
 
 
 def _compact(value: Any) -> str:
+    if type(value) is float:
+        return number_text(value)
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{_key(k)}:{_compact(value[k])}" for k in sorted(value)) + "}"
     if isinstance(value, (list, tuple)):
@@ -78,7 +81,7 @@ def _compact(value: Any) -> str:
     if value is None or isinstance(value, (bool, str)):
         return json.dumps(value)
     if isinstance(value, numbers.Real):
-        return number_text(float(value) if not isinstance(value, numbers.Integral) else int(value))
+        return number_text(value)
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 
@@ -89,15 +92,17 @@ def _key(key: Any) -> str:
 
 
 def _pretty(value: Any, indent: int) -> str:
-    text = _compact(value)
-    if len(text) + indent <= LINE_WIDTH or not isinstance(value, (Mapping, list, tuple)):
-        return text
     if isinstance(value, Mapping):
         opening, closing = "{", "}"
         items = [f"{_key(k)}:{_pretty(value[k], indent + 1)}" for k in sorted(value)]
-    else:
+    elif isinstance(value, (list, tuple)):
         opening, closing = "[", "]"
         items = [_pretty(v, indent + 1) for v in value]
+    else:
+        return _compact(value)
+    text = f"{opening}{','.join(items)}{closing}"
+    if len(text) + indent <= LINE_WIDTH and "\n" not in text:
+        return text
     line = "\n" + " " * (indent + 1)
     return f"{opening}{line}{f',{line}'.join(items)}\n{' ' * indent}{closing}"
 

@@ -16,7 +16,7 @@ from typing import get_args
 import statsnet
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures import packed
-from statsnet.signatures.canonical import read_json, read_text, write_bytes_atomically
+from statsnet.signatures.canonical import DEFAULT_MAX_BYTES, read_json, read_text, write_bytes_atomically
 from statsnet.signatures.kinds import KINDS
 from statsnet.signatures.member_key import key_beside, keyed
 from statsnet.signatures.model import KIND, Mode, Signature
@@ -168,7 +168,7 @@ def find_files(ids: set[str], folders: Iterable[Path]) -> dict[str, FoundSignatu
             if len(found) == len(ids):
                 return found
             try:
-                for known in (ids & _ids_in(path)) - found.keys():
+                for known in _ids_in(path, ids) - found.keys():
                     found[known] = FoundSignature(signature=load_signature(path), path=path)
             except FileFormatError:
                 continue
@@ -180,14 +180,16 @@ def find_signatures(ids: set[str], folders: Iterable[Path]) -> dict[str, Signatu
     return {known: found.signature for known, found in find_files(ids, folders).items()}
 
 
-def _ids_in(path: Path) -> set[str]:
-    """The id of the signature in a file and, if its key stands beside it, its keyed id. Raises FileFormatError for a
-    file that is damaged."""
+def _ids_in(path: Path, ids: set[str]) -> set[str]:
+    """Those that the signature in a file has: its id or, if its key stands beside it, its keyed id. Raises
+    FileFormatError for a file that is damaged."""
+    key, text = key_beside(path), read_text(path, DEFAULT_MAX_BYTES)
+    if key is None and not any(known in text for known in ids):
+        return set()  # reading it as JSON takes ten times as long
     data = read_json(path)
     if data.get("kind") != KIND or not isinstance(data.get("id"), str):
         return set()
-    key = key_beside(path)
-    return {data["id"], keyed(data["id"], key)} if key is not None else {data["id"]}
+    return ids & ({data["id"], keyed(data["id"], key)} if key is not None else {data["id"]})
 
 
 def _files(folder: Path) -> list[Path]:
