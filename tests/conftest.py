@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,8 @@ def _traps_at_amx() -> bool:
 os.environ["STATSNET_PATIENCE_S"] = "0"  # what is not quiet is the tests themselves
 os.environ["STATSNET_DEVICE_LOCK"] = "0"  # two of them may measure at once: their times are not looked at
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny operators would spend their time in barriers
+os.environ["STATSNET_CACHE"] = tempfile.mkdtemp(prefix="tests-of-statsnet-")  # of each worker
+atexit.register(shutil.rmtree, os.environ["STATSNET_CACHE"], ignore_errors=True)
 if _traps_at_amx():
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 

@@ -137,8 +137,8 @@ def test_a_limit_on_file_size_leaves_nothing_behind(cli: Cli, here: Path) -> Non
     assert [p.name for p in here.iterdir()] == ["a.json"]
 
 
-def test_the_cache_is_shown_and_cleared(here: Path, cli: Cli) -> None:
-    kept = here.parent / "cache" / "ab" / f"{'ab' * 32}.json"
+def test_the_cache_is_shown_and_cleared(own_cache: Path, cli: Cli) -> None:
+    kept = own_cache / "ab" / f"{'ab' * 32}.json"
     kept.parent.mkdir(parents=True)
     kept.write_text("{}")
     assert json.loads(cli("cache", "--json").stdout)["entries"] == 1

@@ -27,7 +27,7 @@ OF_BENCHMARKS = [words for words in SHOWN if words[1] == "python" and words[2].s
 PYTHON = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
 STATSNET = f"""#!/bin/sh
 case $1 in
-  run) set -- "$@" --min-time 20ms --max-time 100ms ;;
+  run) set -- "$@" --processes 1 --min-time 20ms --max-time 100ms ;;
   profile) set -- "$@" --min-time 20ms ;;
 esac
 exec {sys.executable} -m statsnet "$@"

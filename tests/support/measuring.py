@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -45,6 +47,14 @@ def write_proxy(folder: Path, *members: dict[str, Any], mode: str = "inference")
 @pytest.fixture
 def proxy_folder(tmp_path: Path) -> Path:
     return write_proxy(tmp_path / "proxy")
+
+
+@pytest.fixture
+def own_cache() -> Path:
+    """The cache, empty. A folder of its own would take another variable, and so a server of measuring processes."""
+    folder = Path(os.environ["STATSNET_CACHE"])
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 @pytest.fixture
