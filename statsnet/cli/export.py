@@ -72,7 +72,7 @@ def export(
     from statsnet.units import parse_count
 
     exporter = _exporter(format_, bit_widths)
-    _check_scaling(layer_mode, macs, quantum, signed)
+    _check_scaling(layer_mode, macs)
     budget = None if macs is None else parse_count(macs)
     path = Path(folder)
     output.check_folder(path)
@@ -107,20 +107,20 @@ def _exporter(name: str, bit_widths: bool) -> Exporter:
     return OnnxShapes(bit_widths=True)
 
 
-def _check_scaling(layer_mode: str, macs: str | None, quantum: int | None, signed: bool) -> None:
+def _check_scaling(layer_mode: str, macs: str | None) -> None:
     if macs is not None and layer_mode == "distinct":
         raise UsageError("--macs needs sampled or scaled layers", hint="give --layers scaled, too")
-    given = [name for name, is_given in (("--quantum", quantum is not None), ("--signed", signed)) if is_given]
-    if given and layer_mode != "scaled":
-        raise UsageError(f"{given[0]} needs scaled layers", hint="give --layers scaled, too")
+    option = options.first_given("quantum", "signed")
+    if option and layer_mode != "scaled":
+        raise UsageError(f"{option} needs scaled layers", hint="give --layers scaled, too")
 
 
 def _check_simulation(opened: ProxyFolder) -> None:
     """Raises UsageError for what a proxy for simulators has chosen already."""
-    given = [name for name in ("layers", "reference") if options.was_given("layer_mode" if name == "layers" else name)]
-    if opened.spec.simulation is not None and given:
+    option = options.first_given("layer_mode", "reference")
+    if opened.spec.simulation is not None and option:
         raise UsageError(
-            f"--{given[0]} was given for a proxy for simulators",
+            f"{option} was given for a proxy for simulators",
             cause="its layers and their repeats are chosen already",
             hint="leave it out",
         )
@@ -137,8 +137,11 @@ def _manifest(
         )
     if mix is not None:
         from statsnet.exports.build_manifest import manifest_of_mix
+        from statsnet.signatures.mix import resolve_mix
+        from statsnet.synthesis.asked import asked_of
 
-        resolved = layers.resolved_mix(mix, mode, database)
+        asked = asked_of(mix, mode=options.given_mode(mode))
+        resolved = resolve_mix(asked.mix, asked.mode, database)
         return manifest_of_mix(resolved, reference=device.record, clock=device.clock)
     assert subject is not None
     from statsnet.exports.subjects import manifest_of_file, manifest_of_proxy

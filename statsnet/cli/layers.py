@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statsnet.cli import options
-
 if TYPE_CHECKING:
     from statsnet.exports.build_manifest import Clock
     from statsnet.exports.manifest import Manifest
     from statsnet.signatures.database import ProfilesDB
-    from statsnet.signatures.mix import Mix
     from statsnet.signatures.simulation import Reference
 
 USUAL_QUANTUM = 32
@@ -66,16 +63,6 @@ def reference_device(name: str, database: ProfilesDB) -> ReferenceDevice:
     device = recorded_device(name.removeprefix(PREFIX), database)
     record = Reference(kind="recorded", device=str(device.environment.get("device_name") or "a recorded device"))
     return ReferenceDevice(record=record, clock=device.seconds, environment=device.environment)
-
-
-def resolved_mix(text: str, mode: str, database: ProfilesDB) -> Mix:
-    """The signatures of a mix; its file may say the mode. Raises UsageError for a bad mix."""
-    from statsnet.signatures.mix import resolve_mix
-    from statsnet.signatures.mix_file import is_mix_file, load_mix_file
-
-    if is_mix_file(text) and not options.was_given("mode"):
-        mode = load_mix_file(text).mode or mode
-    return resolve_mix(text, mode, database)
 
 
 def scaled_manifest(whole: Manifest, macs: int | None, quantum: int | None, signed: bool) -> Manifest:

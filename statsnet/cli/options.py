@@ -119,6 +119,12 @@ def was_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+def first_given(*names: str) -> str | None:
+    """Of these parameters of the running command, the first that stands on the command line: as it is written there."""
+    written = {each.name: each.opts[0] for each in click.get_current_context().command.params}
+    return next((written[name] for name in names if was_given(name)), None)
+
+
 def given_mode(mode: str) -> str | None:
     """The mode, if it stands on the command line: a signature file has its own."""
     return mode if was_given("mode") else None

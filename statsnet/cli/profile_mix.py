@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import options, output
-from statsnet.environment.at_hand import require_device
 from statsnet.errors import StatsNetError, UsageError, shown
+from statsnet.measure.at_hand import require_device
 
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import Model
     from statsnet.signatures.model import Level, Signature
 
-_OF_ONE_WORKLOAD = {
-    "batch": "--batch", "dtype": "--dtype", "preset": "--preset", "optimizer": "--optimizer", "assignments": "--set",
-    "setting": "--setting", "processes": "--nproc", "json_path": "--json", "trace_path": "--trace",
-}  # fmt: skip
+_OF_ONE_WORKLOAD = (
+    "batch", "dtype", "preset", "optimizer", "assignments", "setting", "processes", "json_path", "trace_path",
+)  # fmt: skip
 
 
 def profile_mix(
@@ -29,11 +28,10 @@ def profile_mix(
     """Profile the members that are missing in the folder, a line each; those that fail are named at the end."""
     _check_options(device)
     from statsnet.signatures.mix import mix_requests
-    from statsnet.signatures.mix_file import is_mix_file, load_mix_file
+    from statsnet.synthesis.asked import asked_of
 
     requests = mix_requests(mix)
-    if is_mix_file(mix) and not options.was_given("mode"):
-        mode = load_mix_file(mix).mode or mode
+    mode = asked_of(mix, mode=options.given_mode(mode)).mode
     output.check_folder(Path(folder))
     require_device(device)
     from statsnet.measure.process import measuring_environment
@@ -71,10 +69,10 @@ def profile_mix(
 
 
 def _check_options(device: str) -> None:
-    if given := [flag for name, flag in _OF_ONE_WORKLOAD.items() if options.was_given(name)]:
+    if option := options.first_given(*_OF_ONE_WORKLOAD):
         raise UsageError(
-            f"{given[0]} and --mix were both given",
-            cause=f"{given[0]} is for one workload",
+            f"{option} and --mix were both given",
+            cause=f"{option} is for one workload",
             hint="preset, batch and dtype of each member stand in the mix's file",
         )
     if device == "meta" or "TORCHELASTIC_RUN_ID" in os.environ:

@@ -23,15 +23,13 @@ qps = click.option(
 def check(scenario: str | None, *, of_scenarios: tuple[str, ...], not_of_them: tuple[str, ...]) -> None:
     """Raises UsageError for an option of scenarios without one, and for an option that scenarios do not have. Both name
     the command's parameters."""
-    unfitting = not_of_them if scenario else of_scenarios
-    given = next((name for name in unfitting if options.was_given(name)), None)
-    if given is None:
+    option = options.first_given(*(not_of_them if scenario else of_scenarios))
+    if option is None:
         return
-    option = next(each.opts[0] for each in click.get_current_context().command.params if each.name == given)
     if scenario:
         raise UsageError(
             f"{option} does not go with --scenario",
-            cause="the load generator decides by --min-time alone how long it asks" if given == "max_time_s" else "",
+            cause="the load generator decides by --min-time alone how long it asks" if option == "--max-time" else "",
             hint=f"leave out {option}",
         )
     raise UsageError(f"{option} belongs to a scenario, and none was given", hint="--scenario server")

@@ -17,16 +17,16 @@ SCALING = ("quantum", "signed", "reference")
 def check_options(macs: str | None) -> None:
     """Raises UsageError for options that do not go together."""
     if macs is None:
-        if given := [name for name in SCALING if options.was_given(name)]:
+        if option := options.first_given(*SCALING):
             raise UsageError(
-                f"--{given[0]} was given without --macs",
+                f"{option} was given without --macs",
                 cause="it is for proxies for simulators",
                 hint="give --macs 50M, too",
             )
         return
-    if given := [name for name in MEASURING if options.was_given(name)]:
+    if option := options.first_given(*MEASURING):
         raise UsageError(
-            f"--{given[0].replace('_', '-')} and --macs were both given",
+            f"{option} and --macs were both given",
             cause="nothing is measured for a proxy of so many multiply-adds",
             hint="give one of them",
         )
@@ -44,13 +44,14 @@ def synthesize_for_simulators(
     from statsnet.reporting.proxy import proxy_report
     from statsnet.signatures.conversion import plain
     from statsnet.signatures.database import ProfilesDB
+    from statsnet.signatures.mix import resolve_mix
     from statsnet.units import parse_count
 
     budget, database = parse_count(macs), ProfilesDB(profiles)
     output.check_folder(path.parent)
     check_output(path)
     json_option.check_not_within(json_path, path)
-    resolved = layers.resolved_mix(mix, mode, database)
+    resolved = resolve_mix(mix, mode, database)
     device = layers.reference_device(reference, database)
     whole = manifest_of_mix(resolved, reference=device.record, clock=device.clock)
     scaled = layers.scaled_manifest(whole, budget, quantum, signed)
