@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import cast
 
 from statsnet.exports.manifest import Layer, Manifest
 from statsnet.exports.registry import Exporter
@@ -23,17 +24,50 @@ STREAMED = frozenset({"activation", "elementwise", "normalization", "softmax", "
 
 LARGEST_ELEMENTS = 2**31 - 1
 ELEMENT_BYTES = 4
-FIELDS = 18
-"""Numbers of a row: kind, rows, columns, depth, groups, images, channels, filters, out[3], kernel[3], stride[3], and
-the dilation, which is alike on all axes; a stream has the elements that it reads and writes in rows and columns."""
+PRODUCT, CONVOLUTION, STREAM = range(3)
 
-Numbers = tuple[int, ...]
+Axes = tuple[int, int, int]
+NO_AXES = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the loops of a row need, in the order of the program's `struct layer`. A convolution's dilation is alike on
+    all axes; a stream has the elements that it reads and writes in rows and columns."""
+
+    kind: int
+    rows: int
+    columns: int
+    depth: int = 0
+    groups: int = 0
+    images: int = 0
+    channels: int = 0
+    filters: int = 0
+    out: Axes = NO_AXES
+    kernel: Axes = NO_AXES
+    stride: Axes = NO_AXES
+    dilation: int = 0
+
+    @property
+    def elements(self) -> tuple[int, int, int]:
+        """Of input, weight and output."""
+        if self.kind == STREAM:
+            return self.rows, 0, self.columns
+        if self.kind == PRODUCT:
+            return self.rows * self.depth, self.depth * self.columns, self.rows * self.columns
+        axes = zip(self.out, self.kernel, self.stride, strict=True)
+        covered = math.prod((o - 1) * s + (k - 1) * self.dilation + 1 for o, k, s in axes)
+        return (
+            self.images * self.channels * covered,
+            self.filters * (self.channels // self.groups) * math.prod(self.kernel),
+            self.images * self.filters * math.prod(self.out),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     name: str
-    numbers: Numbers
+    sizes: Sizes
     macs: int
     repeats: float
 
@@ -45,9 +79,9 @@ class CSource(Exporter):
     title = "a C program"
 
     def reason_against(self, layer: Layer) -> str | None:
-        numbers = [n for n, _, _ in _numbers_of(layer)]
-        if numbers:
-            return "an operand has more than 2^31 elements" if any(map(_is_too_large, numbers)) else None
+        if runs := _runs_of(layer):
+            largest = max(max(sizes.elements) for sizes, _, _ in runs)
+            return "an operand has more than 2^31 elements" if largest > LARGEST_ELEMENTS else None
         if layer.macs is None:
             return "its products are not known"
         if layer.category not in STREAMED:
@@ -64,13 +98,13 @@ class CSource(Exporter):
         return made
 
 
-def _numbers_of(layer: Layer) -> list[tuple[Numbers, int, float]]:
-    """Numbers of a row, multiply-adds, and how often one call runs it."""
+def _runs_of(layer: Layer) -> list[tuple[Sizes, int, float]]:
+    """Sizes of a row, multiply-adds, and how often one call runs it."""
     if layer.products:
-        return [(_product_numbers(p), p.dense_macs * _groups(p), p.repeats / _groups(p)) for p in layer.products]
+        return [(_product_sizes(p), p.dense_macs * _groups(p), p.repeats / _groups(p)) for p in layer.products]
     if layer.category in STREAMED and layer.bytes_read is not None and layer.bytes_written is not None:
         read, written = (math.ceil(b / ELEMENT_BYTES) for b in (layer.bytes_read, layer.bytes_written))
-        return [((2, read, written) + (0,) * (FIELDS - 3), 0, 1.0)] if read + written else []
+        return [(Sizes(STREAM, read, written), 0, 1.0)] if read + written else []
     return []
 
 
@@ -83,55 +117,36 @@ def _is_direct(window: Window | None) -> bool:
     return window is not None and not window.transposed and len(set(window.dilation)) == 1 and len(window.kernel) <= 3
 
 
-def _product_numbers(product: Product) -> Numbers:
-    window = product.window
+def _product_sizes(product: Product) -> Sizes:
+    rows, columns, depth, window = product.rows, product.columns, product.depth, product.window
     if window is None or not _is_direct(window):
-        return (0, product.rows, product.columns, product.depth) + (0,) * (FIELDS - 4)
+        return Sizes(PRODUCT, rows, columns, depth)
 
-    def three(sizes: tuple[int, ...]) -> tuple[int, ...]:
-        return (1,) * (3 - len(sizes)) + sizes
+    def three(sizes: tuple[int, ...]) -> Axes:
+        return cast(Axes, (1,) * (3 - len(sizes)) + sizes)
 
-    return (1, product.rows, product.columns, product.depth, window.groups, window.images, window.in_channels,
-            window.out_channels, *three(window.out_size), *three(window.kernel), *three(window.stride),
-            window.dilation[0])  # fmt: skip
-
-
-def _is_too_large(numbers: Numbers) -> bool:
-    return max(_elements(numbers)) > LARGEST_ELEMENTS
-
-
-def _elements(numbers: Numbers) -> tuple[int, int, int]:
-    """Of input, weight and output."""
-    kind, rows, columns, depth, groups, images, channels, filters, *axes = numbers
-    if kind == 2:
-        return rows, 0, columns
-    if kind == 0:
-        return rows * depth, depth * columns, rows * columns
-    out, kernel, stride, dilation = axes[:3], axes[3:6], axes[6:9], axes[9]
-    covered = math.prod((o - 1) * s + (k - 1) * dilation + 1 for o, k, s in zip(out, kernel, stride, strict=True))
-    return (
-        images * channels * covered,
-        filters * (channels // groups) * math.prod(kernel),
-        images * filters * math.prod(out),
-    )
+    return Sizes(
+        CONVOLUTION, rows, columns, depth, window.groups, window.images, window.in_channels, window.out_channels,
+        three(window.out_size), three(window.kernel), three(window.stride), window.dilation[0],
+    )  # fmt: skip
 
 
 def rows_of(manifest: Manifest) -> list[Row]:
     """Each distinct row once, in the order of the layers, named by the first of them."""
-    repeats: dict[Numbers, list[float]] = defaultdict(list)
-    first: dict[Numbers, tuple[str, int]] = {}
+    repeats: dict[Sizes, list[float]] = defaultdict(list)
+    first: dict[Sizes, tuple[str, int]] = {}
     for layer in manifest.layers:
-        for numbers, macs, times in _numbers_of(layer):
-            first.setdefault(numbers, (layer.name, macs))
-            repeats[numbers].append(layer.repeats * times)
-    return [Row(first[n][0], n, first[n][1], math.fsum(found)) for n, found in repeats.items()]
+        for sizes, macs, times in _runs_of(layer):
+            first.setdefault(sizes, (layer.name, macs))
+            repeats[sizes].append(layer.repeats * times)
+    return [Row(first[s][0], s, first[s][1], math.fsum(found)) for s, found in repeats.items()]
 
 
 def source(rows: list[Row]) -> str:
     """Text of proxy.c."""
-    largest = [max(sizes) for sizes in zip(*(_elements(row.numbers) for row in rows), strict=True)]
+    largest = [max(counts) for counts in zip(*(row.sizes.elements for row in rows), strict=True)]
     table = "\n".join(
-        f'    {{{_braced(row.numbers)}, {row.macs}.0, {number_text(row.repeats)}, "{row.name}"}},' for row in rows
+        f'    {{{_in_c(row.sizes)}, {row.macs}.0, {number_text(row.repeats)}, "{row.name}"}},' for row in rows
     )
     sizes = "\n".join(
         f"#define {name}_ELEMENTS {max(1, count)}ul"
@@ -140,10 +155,9 @@ def source(rows: list[Row]) -> str:
     return _TEMPLATE.replace("@SIZES@", sizes).replace("@TABLE@", table)
 
 
-def _braced(numbers: Numbers) -> str:
-    """The numbers with their arrays of three in braces."""
-    parts = [", ".join(map(str, numbers[a:b])) for a, b in ((0, 8), (8, 11), (11, 14), (14, 17))]
-    return f"{parts[0]}, {{{parts[1]}}}, {{{parts[2]}}}, {{{parts[3]}}}, {numbers[17]}"
+def _in_c(sizes: Sizes) -> str:
+    values = (getattr(sizes, field.name) for field in fields(Sizes))
+    return ", ".join(f"{{{', '.join(map(str, v))}}}" if isinstance(v, tuple) else str(v) for v in values)
 
 
 _TEMPLATE = """\

@@ -9,7 +9,7 @@ import pytest
 from exporting import cluster, convolution, mm, program, relu, signature, small_manifest, tensor
 
 from statsnet.exports.build_manifest import manifest_of_signature
-from statsnet.exports.c_source import CSource, rows_of
+from statsnet.exports.c_source import STREAM, CSource, Sizes, rows_of
 from statsnet.exports.manifest import Manifest
 from statsnet.exports.registry import export, write
 from statsnet.exports.scaling import scaled
@@ -83,7 +83,7 @@ def test_the_checksum_is_the_same_in_a_cache_simulator(tmp_path: Path) -> None:
 
 def test_streams_read_and_write_the_layer_s_bytes() -> None:
     (row,) = rows_of(manifest_of_signature(signature(relu(10, 7)), "relu"))
-    assert row.numbers[:3] == (2, 70, 70) and row.macs == 0
+    assert row.sizes == Sizes(STREAM, 70, 70) and row.macs == 0
 
 
 def test_what_reads_at_places_that_depend_on_data_is_left_out() -> None:
