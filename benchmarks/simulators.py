@@ -17,8 +17,6 @@ from statsnet.exports.scalesim import CONFIG
 from statsnet.exports.systolic import Design
 from statsnet.signatures.products import Product
 
-_HINT = "give the Python of an environment with scalesim and numpy below 2.4"
-
 ZIGZAG_HARDWARE = {
     "tpu_like": "tpu_like", "edge_tpu_like": "edge_tpu_like", "ascend_like": "ascend_like",
     "tesla_npu_like": "tesla_npu_like", "meta_prototype": "meta_prototype_like",
@@ -77,10 +75,9 @@ def scalesim_cycles(python: str | Path, folder: Path, kind: str, design: Design)
     """
     name = f"{kind}-{design}".replace(" ", "-")
     (folder / f"{name}.cfg").write_text(config_of(design))
-    if (program := shutil.which(python)) is None:
-        raise UsageError(f"'{python}' is no program", hint=_HINT)
+    program = _program(python, "scalesim and numpy below 2.4")
     done = subprocess.run(
-        [Path(program).absolute(), "-m", "scalesim.scale", "-t", f"{kind}.csv", "-l", f"{kind}_layout.csv",
+        [program, "-m", "scalesim.scale", "-t", f"{kind}.csv", "-l", f"{kind}_layout.csv",
          "-c", f"{name}.cfg", "-p", name, "-i", kind],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -91,7 +88,7 @@ def scalesim_cycles(python: str | Path, folder: Path, kind: str, design: Design)
         raise MeasurementError(
             f"SCALE-Sim reported {len(rows)} of {wanted} layers",
             cause=(done.stderr or done.stdout)[-300:],
-            hint=_HINT,
+            hint="give the Python of an environment with scalesim and numpy below 2.4",
         )
     return [int(float(row[2])) for row in rows]
 
@@ -101,10 +98,9 @@ def zigzag_cycles(python: str | Path, folder: Path, hardware: str) -> float:
 
     Raises UsageError if there is no such Python, MeasurementError if ZigZag fails or lacks a product.
     """
-    if (program := shutil.which(python)) is None:
-        raise UsageError(f"'{python}' is no program", hint="give the Python of an environment with zigzag-dse and six")
+    program = _program(python, "zigzag-dse and six")
     model = str((folder / "model.onnx").resolve())
-    command = [Path(program).absolute(), "-c", _ZIGZAG, model, hardware, ZIGZAG_HARDWARE[hardware]]
+    command = [program, "-c", _ZIGZAG, model, hardware, ZIGZAG_HARDWARE[hardware]]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     found = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
     nodes = [row for row in csv.DictReader(io.StringIO((folder / "nodes.csv").read_text())) if row["macs"] != "0"]
@@ -119,13 +115,19 @@ def zigzag_cycles(python: str | Path, folder: Path, hardware: str) -> float:
 def genz_times(python: str | Path, products: Sequence[Product], systems: Sequence[tuple[float, float]]) -> np.ndarray:
     """Milliseconds [products, systems] of dense products in 16 bits, as GenZ models them on systems of so many TFLOP/s
     and GB/s. Raises UsageError if there is no such Python, MeasurementError if GenZ fails."""
-    if (program := shutil.which(python)) is None:
-        raise UsageError(f"'{python}' is no program", hint="give the Python of an environment with genz-llm")
+    program = _program(python, "genz-llm")
     asked = json.dumps({"products": [(p.rows, p.columns, p.depth) for p in products], "systems": list(systems)})
     done = subprocess.run([program, "-c", _GENZ], input=asked, capture_output=True, text=True, check=False)
     if done.returncode:
         raise MeasurementError("GenZ failed", cause=done.stderr[-300:], hint="genz-llm 0.0.16 is known to work")
     return np.array(json.loads(done.stdout.splitlines()[-1]), dtype=float).reshape(len(products), len(systems))
+
+
+def _program(python: str | Path, libraries: str) -> Path:
+    """Raises UsageError if there is no such Python."""
+    if (program := shutil.which(python)) is None:
+        raise UsageError(f"'{python}' is no program", hint=f"give the Python of an environment with {libraries}")
+    return Path(program).absolute()
 
 
 def config_of(design: Design) -> str:

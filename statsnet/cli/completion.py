@@ -14,7 +14,7 @@ import click
 from click import shell_completion
 from click.shell_completion import CompletionItem
 
-from statsnet.cli import options
+from statsnet.cli import listing, options
 
 PROGRAM, VARIABLE = "statsnet", "_STATSNET_COMPLETE"
 SHELLS = {
@@ -113,6 +113,6 @@ _NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "dtype": _dtypes,
     "device": lambda: ("cpu", "cuda"),
     "format_": _formats,
-    "kind": lambda: ("workloads", "profiles", "proxies"),
+    "kind": lambda: listing.KINDS,
 }
 """By a parameter's name, what it completes to."""

@@ -9,14 +9,14 @@ import click
 
 from statsnet.cli import json_option, options, output
 from statsnet.deadline import Deadline
-from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import check_counters, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.progress import Stages
 from statsnet.synthesis.effort import EFFORTS, NORMAL
 
 if TYPE_CHECKING:
-    from statsnet.proxy.folder import ProxyFolder
+    from statsnet.signatures.documents import Fit, ProxySpec
 
 
 @json_option.command(short_help="Make a proxy anew with workloads added or removed.")
@@ -93,7 +93,7 @@ def update(
             hint="make it anew from the other mix: statsnet synthesize --mix MIX --macs N",
         )
     before = old.fit()
-    device = device or _made_for(old)
+    device = device or _made_for(old.spec, before)
     recorded = device.startswith("recorded:")
     if not recorded:
         require_device(device)
@@ -129,9 +129,9 @@ def update(
         output.print_written(path)
 
 
-def _made_for(proxy: ProxyFolder) -> str:
+def _made_for(spec: ProxySpec, fit: Fit | None) -> str:
     """The device that a proxy was made for: of this kind here, or a recorded one."""
-    environment, fit = proxy.spec.reference_environment, proxy.fit()
+    environment = spec.reference_environment
     if fit is not None and fit.recorded is not None:
         return f"recorded:{environment.get('device_name')}"
     return str(environment.get("device") or "cpu")

@@ -92,11 +92,12 @@ def _highest_rate(result: ScenarioResult) -> Headline | str:
 
 def _best_throughput(result: ScenarioResult) -> Headline | str:
     groups: dict[tuple[int, int | None], list[Trial]] = {}
-    for trial, verdict in zip(result.trials, judge_all(result), strict=True):
+    verdicts = judge_all(result)
+    for trial, verdict in zip(result.trials, verdicts, strict=True):
         if verdict.is_valid:
             groups.setdefault((trial.instances, trial.threads), []).append(trial)
     if not groups:
-        return f"every run is INVALID: {judge_all(result)[0].reasons[0].text}"
+        return f"every run is INVALID: {verdicts[0].reasons[0].text}"
     (instances, threads), best = max(groups.items(), key=lambda item: fmean(map(samples_per_s, item[1])))
     value = latency_with_ci([_sample(1 / samples_per_s(trial)) for trial in best])
     what = f"throughput, {instances} × {threads or 'all'} threads"

@@ -17,6 +17,7 @@ from statsnet.evaluation.scenarios import (
     Asking,
     check_inference,
     check_rate,
+    check_server_options,
     environment_of,
     query_job,
 )
@@ -72,14 +73,7 @@ def validate_scenario(folder: str | Path, options: SuiteScenarioOptions, *, repo
     require_measured(proxy.spec)
     check_inference(proxy.spec.mode)
     check_library()
-    if options.qps is not None and options.scenario != "server":
-        raise UsageError(
-            f"--qps does not belong to the scenario '{options.scenario}'",
-            cause="only the server scenario has a rate",
-            hint="--scenario server, or leave out --qps",
-        )
-    if options.qps is not None:
-        check_rate(options.qps, options.min_time_s)
+    check_server_options(options.scenario, options.min_time_s, qps=options.qps)
     at_hand, absent = _at_hand(proxy.spec)
     members = suite_of(replace(proxy.spec, mix=at_hand), options.profiles)
     if options.device == "cpu":

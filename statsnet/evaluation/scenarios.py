@@ -65,15 +65,7 @@ class ScenarioOptions:
 
     def __post_init__(self) -> None:
         """Raises UsageError for options that do not go together."""
-        if self.scenario != "server" and (self.qps is not None or self.latency_bound_s is not None):
-            option = "--qps" if self.qps is not None else "--latency-bound"
-            raise UsageError(
-                f"{option} does not belong to the scenario '{self.scenario}'",
-                cause="only the server scenario has a rate, and a bound that latencies must keep",
-                hint=f"--scenario server, or leave out {option}",
-            )
-        if self.qps is not None:
-            check_rate(self.qps, self.min_time_s)
+        check_server_options(self.scenario, self.min_time_s, qps=self.qps, latency_bound_s=self.latency_bound_s)
 
     @property
     def rules(self) -> ScenarioRules:
@@ -86,6 +78,21 @@ class ScenarioOptions:
             latency_bound_s=self.latency_bound_s,
             samples_per_query=SAMPLES_PER_QUERY if self.scenario == "multi-stream" else 1,
         )
+
+
+def check_server_options(
+    scenario: ScenarioName, min_time_s: float, *, qps: float | None, latency_bound_s: float | None = None
+) -> None:
+    """Raises UsageError for what only the server scenario has, and as `check_rate` does."""
+    if scenario != "server" and (qps is not None or latency_bound_s is not None):
+        option = "--qps" if qps is not None else "--latency-bound"
+        raise UsageError(
+            f"{option} does not belong to the scenario '{scenario}'",
+            cause="only the server scenario has a rate, and a bound that latencies must keep",
+            hint=f"--scenario server, or leave out {option}",
+        )
+    if qps is not None:
+        check_rate(qps, min_time_s)
 
 
 def check_rate(qps: float, min_time_s: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -86,7 +86,7 @@ def add_tracks(trace: dict[str, Any], *, name: str) -> None:
             events.append(event)
         elif event.get("cat") == "user_annotation" and event.get("ph") == "X":
             part, shown = label
-            marked[part].append(_renamed(range_of(event), shown))
+            marked[part].append(replace(range_of(event), name=shown))
         else:  # the same range on a GPU, around its kernels
             events.append({**event, "name": label[1]})
     trace["traceEvents"] = events
@@ -187,7 +187,3 @@ def _slice(each: Range, thread: int) -> dict[str, Any]:
         "ts": each.start_us,
         "dur": round(each.end_us - each.start_us, 3),
     }
-
-
-def _renamed(given: Range, name: str) -> Range:
-    return Range(name=name, start_us=given.start_us, end_us=given.end_us, thread=given.thread)

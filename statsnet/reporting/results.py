@@ -114,7 +114,11 @@ def member_table(members: Sequence[ResultMember]) -> Table:
 
 def subject_title(subject: Subject) -> str:
     """`proxy sha256:0123456789ab, inference`"""
-    return f"{subject.type} {(subject.id or '')[:19]}, {subject.mode}"
+    return f"{subject_name(subject)}, {subject.mode}"
+
+
+def subject_name(subject: Subject) -> str:
+    return f"{subject.type} {(subject.id or '')[:19]}"
 
 
 def _suite_report(result: Result, members: Sequence[ResultMember]) -> Report:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from rich.table import Table
 
-from statsnet.evaluation.scenario_compare import Headline, ScenarioStandings, headline, is_search
+from statsnet.evaluation.scenario_compare import Headline, ScenarioStanding, ScenarioStandings, headline, is_search
 from statsnet.evaluation.scenario_factors import scenario_factors
 from statsnet.evaluation.scenario_rules import (
     PERCENTILES,
@@ -20,6 +18,7 @@ from statsnet.evaluation.scenario_rules import (
     rate_text,
     samples_per_s,
 )
+from statsnet.reporting.results import subject_name
 from statsnet.reporting.standings import bounds
 from statsnet.reporting.tables import (
     MISSING,
@@ -34,7 +33,7 @@ from statsnet.reporting.tables import (
     times,
 )
 from statsnet.reporting.validation import error_interval
-from statsnet.signatures.documents import Subject
+from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.scenarios import ScenarioName, ScenarioResult, SuiteBeside, Trial
 from statsnet.units import format_duration
 
@@ -47,8 +46,8 @@ COLUMNS = ("name", "machine", "figure", "seconds", "factor", "factor_low", "fact
 def scenario_report(result: ScenarioResult) -> Report:
     """The figure of a scenario, every run with its verdict, and what a percentile needs; of a suite, the proxy beside
     it and the factors of both under each setting."""
-    rules = result.rules
-    rows = [("result", _result_line(result)), ("verdict", _verdict_line(result))]
+    rules, verdicts = result.rules, judge_all(result)
+    rows = [("result", _result_line(result)), ("verdict", _verdict_line(result, verdicts))]
     also = f" and {rules.min_queries} queries" if rules.min_queries > 1 else ""
     rows.append(("each run", f"{format_duration(rules.min_time_s)}{also} at least"))
     if rules.latency_bound_s is not None:
@@ -56,18 +55,14 @@ def scenario_report(result: ScenarioResult) -> Report:
     if rules.samples_per_query > 1:
         rows.append(("a query", f"is {rules.samples_per_query} samples"))
     rows.append(("environment", environment_line(result.environment)))
-    report: Report = [pairs(f"{_subject(result.subject)}, {result.scenario}", rows)]
+    report: Report = [pairs(f"{subject_name(result.subject)}, {result.scenario}", rows)]
     title = "The suite's runs" if result.beside else "Runs"
-    report.append(trials_table(title, result.scenario, result.trials, judge_all(result)))
+    report.append(trials_table(title, result.scenario, result.trials, verdicts))
     if result.beside is not None:
         report += _beside(result, result.beside)
     if result.scenario != "offline":
         report.append(line(needs_line()))
-    return [*report, *notes("INVALID:", _reasons(result))]
-
-
-def _subject(subject: Subject) -> str:
-    return f"{subject.type} {(subject.id or '')[:19]}"
+    return [*report, *notes("INVALID:", _reasons(result, verdicts))]
 
 
 def _result_line(result: ScenarioResult) -> str:
@@ -91,8 +86,7 @@ def _at_most(result: ScenarioResult) -> str:
     return f" (at most {format_duration(max(at_most))}, with 99 % confidence)" if at_most else ""
 
 
-def _verdict_line(result: ScenarioResult) -> str:
-    verdicts = judge_all(result)
+def _verdict_line(result: ScenarioResult, verdicts: Sequence[Verdict]) -> str:
     valid = sum(verdict.is_valid for verdict in verdicts)
     if is_search(result) or result.scenario == "offline":
         return f"{valid} of {len(verdicts)} runs are VALID"
@@ -147,15 +141,15 @@ def needs_line() -> str:
     return f"A percentile is shown where enough queries were answered for 99 % confidence, as MLPerf counts: {needs}."
 
 
-def _reasons(result: ScenarioResult) -> list[str]:
+def _reasons(result: ScenarioResult, verdicts: Sequence[Verdict]) -> list[str]:
     """Each reason once, with what to change. None of a search that found a rate: INVALID ones are what it looks for."""
     if is_search(result):
         found = headline(result)
         return [f"{found} (try: a longer --latency-bound)"] if isinstance(found, str) else []
     if result.beside is None:
-        return _said("", judge_all(result))
+        return _said("", verdicts)
     proxy = judge_all(result, result.beside.proxy)
-    return [*_said("the suite: ", judge_all(result)), *_said("the proxy: ", proxy)]
+    return [*_said("the suite: ", verdicts), *_said("the proxy: ", proxy)]
 
 
 def _said(who: str, verdicts: Sequence[Verdict]) -> list[str]:
@@ -205,7 +199,7 @@ def scenario_standings_report(found: ScenarioStandings) -> Report:
         for row in found.rows
     ]
     columns = ("result", "machine", "figure", "value", "factor", "interval", "verdict")
-    made = table(f"{_subject(found.subject)}, {found.scenario}", columns, rows, left=3)
+    made = table(f"{subject_name(found.subject)}, {found.scenario}", columns, rows, left=3)
     made.columns[-1].justify = "left"
     differing = [f"{row.name}: {text}" for row in found.rows for text in row.differences]
     return [made, *notes("the environments differ in:", differing)]
@@ -217,12 +211,11 @@ def _figure(found: Headline | None) -> str:
 
 def scenario_standings_csv(found: ScenarioStandings) -> str:
     """One line per result, with the columns COLUMNS; a figure that is not known is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in found.rows:
-        figure, factor = row.headline, row.factor
-        cells = [row.name, row.machine, figure and figure.what, figure and figure.value.value]
-        cells += [factor.value, factor.low, factor.high] if factor else [None] * 3
-        writer.writerow(["" if cell is None else cell for cell in [*cells, row.verdict]])
-    return text.getvalue()
+    return canonical_csv(COLUMNS, map(_csv_row, found.rows))
+
+
+def _csv_row(row: ScenarioStanding) -> list[object]:
+    figure, factor = row.headline, row.factor
+    cells = [row.name, row.machine, figure and figure.what, figure and figure.value.value]
+    cells += [factor.value, factor.low, factor.high] if factor else [None] * 3
+    return [*cells, row.verdict]

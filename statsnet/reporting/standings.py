@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -12,6 +10,7 @@ from statsnet.evaluation.compare import Comparison
 from statsnet.evaluation.standings import Standing, Standings
 from statsnet.reporting.results import subject_title
 from statsnet.reporting.tables import MISSING, Report, notes, percent, table, times
+from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.intervals import Interval
 from statsnet.units import format_duration
 
@@ -52,12 +51,7 @@ def standings_report(found: Standings) -> Report:
 
 def standings_csv(found: Standings) -> str:
     """One line per result, with the columns COLUMNS; a figure that is not known is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in standings_rows(found):
-        writer.writerow(["" if value is None else value for value in row])
-    return text.getvalue()
+    return canonical_csv(COLUMNS, standings_rows(found))
 
 
 def standings_rows(found: Standings) -> list[list[object]]:

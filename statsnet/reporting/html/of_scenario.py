@@ -10,15 +10,13 @@ from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_result import distribution
 from statsnet.reporting.html.pictures import Picture, Series, bars, cloud, intervals, line_trace
-from statsnet.reporting.scenarios import scenario_report, scenario_standings_report, trials_table
+from statsnet.reporting.scenarios import SHOWN, scenario_report, scenario_standings_report, trials_table
 from statsnet.reporting.standings import bounds
 from statsnet.reporting.tables import environment_line, table, times
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
-
-DRAWN = (0.5, 0.9, 0.99)
 
 
 def scenario_section(name: str, result: ScenarioResult, command: str = "") -> Section:
@@ -46,7 +44,7 @@ def _latency_against_load(result: ScenarioResult, where: str) -> Picture:
     verdicts = judge_all(result)
     runs = sorted(zip(result.trials, verdicts, strict=True), key=lambda run: run[0].qps or 0.0)
     series, lines = [], []
-    for number, share in enumerate(DRAWN):
+    for number, share in enumerate(SHOWN[:-1]):  # p99.9 needs more queries than most runs hold
         known = [
             (trial.qps, latency_s, verdict)
             for trial, verdict in runs

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import get_args
 
+from statsnet.evaluation.error_parts import BETWEEN
 from statsnet.reporting.html.pictures import Picture, Stretch, timeline
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import Fit, ProxySpec, SpecTower
@@ -19,8 +20,6 @@ from statsnet.units import format_duration
 
 SHORT = 0.002
 """Categories that take less of the step than this are together one stretch of their phase."""
-
-OUTSIDE = "between operators"
 
 
 def signature_timeline(signature: Signature, measurement: Measurement, where: str) -> Picture | None:
@@ -47,12 +46,12 @@ def signature_timeline(signature: Signature, measurement: Measurement, where: st
             rows.append((phase, name, format_duration(spent_s), percent(spent_s / whole_s)))
             start_s += spent_s
     if outside_s:
-        stretches.append(_stretch(0, OUTSIDE, start_s, outside_s, whole_s, where))
-        rows.append((OUTSIDE, MISSING, format_duration(outside_s), percent(outside_s / whole_s)))
+        stretches.append(_stretch(0, BETWEEN, start_s, outside_s, whole_s, where))
+        rows.append((BETWEEN, MISSING, format_duration(outside_s), percent(outside_s / whole_s)))
     return timeline(
         "The step as a timeline",
         f"Phases in the order in which they run, {where}. The order of operators in a phase is not known: their "
-        f"categories stand side by side, the longest first. What lies {OUTSIDE} is everywhere in the step, and stands "
+        f"categories stand side by side, the longest first. What lies {BETWEEN} is everywhere in the step, and stands "
         "at its end.",
         ["phase", "category"],
         stretches,
@@ -88,13 +87,13 @@ def proxy_timeline(spec: ProxySpec, fit: Fit | None) -> Picture | None:
     stretches += _phases(fit, start_s, step_s, where)
     outside_s = step_s - start_s
     if outside_s > 0:
-        stretches.append(_stretch(0, OUTSIDE, start_s, outside_s, step_s, where))
-        rows.append((OUTSIDE, MISSING, format_duration(outside_s), percent(outside_s / step_s)))
+        stretches.append(_stretch(0, BETWEEN, start_s, outside_s, step_s, where))
+        rows.append((BETWEEN, MISSING, format_duration(outside_s), percent(outside_s / step_s)))
     backward = " Backward runs them in the opposite order; a stretch holds both." if spec.mode == "training" else ""
     return timeline(
         "The step as a timeline",
         f"Towers in the order in which they run, as long as their operators take, coloured by their main category. "
-        f"{where}.{backward} What lies {OUTSIDE} is everywhere in the step, and stands at its end. "
+        f"{where}.{backward} What lies {BETWEEN} is everywhere in the step, and stands at its end. "
         "Single blocks were not timed in place: statsnet run --trace records them.",
         ["tower", "phase"] if any(each.row == 1 for each in stretches) else ["tower"],
         stretches,
