@@ -18,9 +18,9 @@ from statsnet.environment.record import (
     ISA_FLAGS,
     SETTINGS,
     TORCH_SETTINGS,
+    file_text,
     quota_env,
 )
-from statsnet.environment.record import _text as file_text
 from statsnet.errors import DeviceError, StatsNetError
 
 __all__ = [

@@ -14,7 +14,7 @@ that the kernel gives back when they are needed."""
 def memory_at_hand_bytes() -> int:
     """Bytes that this process can still take before the machine or a container around it has none left."""
     limit, left = record.usable_memory_bytes(), []
-    if available := re.search(r"^MemAvailable: *(\d+) kB$", record._text("/proc/meminfo"), re.MULTILINE):
+    if available := re.search(r"^MemAvailable: *(\d+) kB$", record.file_text("/proc/meminfo"), re.MULTILINE):
         left.append(int(available[1]) * 1024)
     for folder in record._cgroups("memory"):
         left += _left_in(folder)
@@ -24,9 +24,9 @@ def memory_at_hand_bytes() -> int:
 def _left_in(folder: str) -> list[int]:
     """Bytes left in a control group; nothing where it has no limit."""
     for limit, (used, given_back) in zip(("memory.max", "memory.limit_in_bytes"), _USED, strict=True):
-        texts = [record._text(f"{folder}/{name}").strip() for name in (limit, used)]
+        texts = [record.file_text(f"{folder}/{name}").strip() for name in (limit, used)]
         if not all(text.isdecimal() for text in texts):
             continue
-        row = re.search(rf"^{given_back} (\d+)$", record._text(f"{folder}/memory.stat"), re.MULTILINE)
+        row = re.search(rf"^{given_back} (\d+)$", record.file_text(f"{folder}/memory.stat"), re.MULTILINE)
         return [int(texts[0]) - int(texts[1]) + (int(row[1]) if row else 0)]
     return []

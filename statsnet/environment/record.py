@@ -98,7 +98,7 @@ def public_torch_version(version: str) -> str | None:
 def describe_machine() -> dict[str, Any]:
     """The part of a record that needs no torch; its device is the CPU."""
     # Fields of the first core. Family, model and stepping tell apart what virtual machines name alike.
-    cpu = dict(re.findall(r"^(.*?)\s*: *(.*?) *$", _text("/proc/cpuinfo").split("\n\n")[0], re.MULTILINE))
+    cpu = dict(re.findall(r"^(.*?)\s*: *(.*?) *$", file_text("/proc/cpuinfo").split("\n\n")[0], re.MULTILINE))
     name = cpu.get("model name") or platform.processor() or platform.machine()
     numbers = [f"{key.split()[-1]} {cpu[key]}" for key in ("cpu family", "model", "stepping") if key in cpu]
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
@@ -158,7 +158,7 @@ def usable_memory_bytes() -> int:
     """Memory of the machine, or of the container if that has less."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for folder in _cgroups("memory"):
-        texts = (_text(f"{folder}/{name}").strip() for name in ("memory.max", "memory.limit_in_bytes"))
+        texts = (file_text(f"{folder}/{name}").strip() for name in ("memory.max", "memory.limit_in_bytes"))
         sizes += [int(text) for text in texts if text.isdecimal() and int(text) > 0]
     return min(sizes)
 
@@ -169,8 +169,8 @@ def _cores_to_run_on() -> int:
 
 def _cpu_quota(folder: str) -> float | None:
     """Cores' worth of CPU time that a control group gets, of version 2 or 1; None without a limit."""
-    version_1 = " ".join(_text(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
-    for text in (_text(f"{folder}/cpu.max"), version_1):
+    version_1 = " ".join(file_text(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+    for text in (file_text(f"{folder}/cpu.max"), version_1):
         if limit := re.fullmatch(r"(\d+) ([1-9]\d*)", text.strip()):  # else "max 100000" or "-1 100000"
             return int(limit[1]) / int(limit[2])
     return None
@@ -179,10 +179,10 @@ def _cpu_quota(folder: str) -> float | None:
 def _cgroups(controller: str) -> list[str]:
     """Folders of the control groups that hold this process, and limit what the `controller` (cpu, memory) counts:
     its own, and all around it that can be seen from here (man 7 cgroups)."""
-    groups = re.findall(r"^\d+:(.*?):(/.*)$", _text("/proc/self/cgroup"), re.MULTILINE)
+    groups = re.findall(r"^\d+:(.*?):(/.*)$", file_text("/proc/self/cgroup"), re.MULTILINE)
     mount = r"^\d+ \d+ \S+ (/\S*) (/\S*) .*?- (cgroup2?) \S+ (\S+)$"
     folders = []
-    for root, place, kind, options in re.findall(mount, _text("/proc/self/mountinfo"), re.MULTILINE):
+    for root, place, kind, options in re.findall(mount, file_text("/proc/self/mountinfo"), re.MULTILINE):
         for controllers, path in groups:
             of_mount = controllers == "" if kind == "cgroup2" else controller in controllers.split(",")
             if not of_mount or (kind == "cgroup" and controller not in options.split(",")):
@@ -199,7 +199,7 @@ def _gpu(index: int) -> dict[str, Any]:
     cudnn: Any = torch.backends.cudnn
     uuid = str(getattr(gpu, "uuid", "")).removeprefix("GPU-")
     limits = _nvml(f"GPU-{uuid}")  # NVML may number GPUs unlike CUDA
-    loaded = re.search(r"Kernel Module.*? (\d+\.[\d.]+)", _text("/proc/driver/nvidia/version"))
+    loaded = re.search(r"Kernel Module.*? (\d+\.[\d.]+)", file_text("/proc/driver/nvidia/version"))
     return {
         "device": "cuda",
         "device_name": gpu.name,
@@ -237,7 +237,7 @@ def _nvml(uuid: str) -> dict[str, Any]:
     return details
 
 
-def _text(path: str) -> str:
+def file_text(path: str) -> str:
     """A file's text; empty where there is no such file."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")

@@ -98,7 +98,7 @@ class TestOnAGpu:
         monkeypatch.setitem(sys.modules, "pynvml", None)
         for driver in ("", PROC_DRIVER):
             monkeypatch.setattr(
-                network, "_text", lambda path, text=driver: text if "nvidia" in path else record._text(path)
+                network, "file_text", lambda path, text=driver: text if "nvidia" in path else record.file_text(path)
             )
             ours = network.describe("cuda")
             assert ours["driver"] == (theirs["driver"] if driver else None)

@@ -24,7 +24,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.files: dict[str, str] = {}
-        monkeypatch.setattr(record, "_text", lambda path: self.files.get(os.path.normpath(path), ""))
+        monkeypatch.setattr(record, "file_text", lambda path: self.files.get(os.path.normpath(path), ""))
         monkeypatch.setattr(record.os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
         monkeypatch.setattr(record.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 256 * GIB // 4096}.get)
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):

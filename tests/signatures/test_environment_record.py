@@ -59,10 +59,10 @@ def test_unknown_devices(device: str) -> None:
 
 def test_the_first_core_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "model name\t: A CPU \nmodel\t\t: 7\nflags\t\t: fma avx2 new\npower management:\n\nmodel name\t: second\n"
-    monkeypatch.setattr(record_module, "_text", lambda _: text)
+    monkeypatch.setattr(record_module, "file_text", lambda _: text)
     env = describe()
     assert (env["device_name"], env["cpu_model"], env["isa"]) == ("A CPU", "A CPU model 7", ["avx2", "fma"])
-    monkeypatch.setattr(record_module, "_text", lambda _: "")
+    monkeypatch.setattr(record_module, "file_text", lambda _: "")
     assert describe()["isa"] == []
 
 
