@@ -12,8 +12,8 @@ from pathlib import Path
 from statsnet.api.checks import check_choice, check_positive, warn
 from statsnet.api.reading import FilePath, MixLike, mix_text
 from statsnet.deadline import Deadline
-from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import check_counters, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.sandbox import sandboxed, show

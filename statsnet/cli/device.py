@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import options, output
-from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import check_counters, require_device
 
 if TYPE_CHECKING:
     from statsnet.devices.tables.row import TableRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from statsnet.cli import json_option, options, output
-from statsnet.environment.at_hand import require_device
+from statsnet.measure.at_hand import require_device
 
 
 @json_option.command(short_help="Say where a proxy's error comes from, and what to do.")

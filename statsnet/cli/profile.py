@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output, trace
-from statsnet.environment.at_hand import check_counters
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import check_counters
 from statsnet.signatures.limits import MOST_PROCESSES
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import click
 
 from statsnet.cli import json_option, layers, options, output, search_storage, simulators
 from statsnet.deadline import Deadline
-from statsnet.environment.at_hand import check_counters, require_device
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import check_counters, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Stages

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import json_option, options, output, scenario_options
-from statsnet.environment.at_hand import require_device
 from statsnet.errors import UsageError
+from statsnet.measure.at_hand import require_device
 
 if TYPE_CHECKING:
     from statsnet.evaluation.scenario_suite import SuiteScenarioOptions

@@ -60,12 +60,7 @@ class DeviceLocks:
 
     @contextlib.contextmanager
     def command(self) -> Iterator[None]:
-        """What is taken within is kept until its end, and until that of other commands of this process.
-
-        Raises UsageError if SWITCH names no folder: a command that measures would otherwise take it for a failed model.
-        """
-        if not _is_off():
-            _folder()
+        """What is taken within is kept until its end, and until that of other commands of this process."""
         with self._guard:
             self._commands += 1
         try:
@@ -145,6 +140,13 @@ def name_of(device: str) -> str | None:
     index = int(number) if number.isdecimal() else 0
     chosen = visible[index] if index < len(visible) else str(index)
     return f"cuda-{re.sub(r'[^A-Za-z0-9-]', '', chosen)[:60]}"
+
+
+def require_folder(device: str) -> None:
+    """Raises UsageError if SWITCH names no folder and the device needs a lock: a command that measures would otherwise
+    take it for a failed model."""
+    if name_of(device) is not None and not _is_off():
+        _folder()
 
 
 def _is_off() -> bool:

@@ -30,7 +30,7 @@ def asked_of(
     or the compression is below 1, and as load_mix_file does."""
     if budget_s is not None and compression is not None:
         raise UsageError(
-            "--budget and --compression were both given",
+            "a budget and a compression were both given",
             cause="each says how long a step is to be",
             hint="give one of them",
         )
@@ -55,13 +55,13 @@ def check_recorded(is_recorded: bool, *, dtype: str | None, searching: bool = Fa
     """Raises UsageError for what can only be asked of a device that is here, or only of one that tables recorded."""
     if dtype is not None and not is_recorded:
         raise UsageError(
-            "--dtype was given for a device that is here",
+            "a dtype was given for a device that is here",
             cause="its members have the dtypes in which they were profiled",
-            hint="statsnet profile NAME --dtype DTYPE -o FILE, and --mix FILE:WEIGHT,...",
+            hint="profile the members with it (statsnet profile NAME --dtype DTYPE -o FILE), and mix FILE:WEIGHT,...",
         )
     if is_recorded and (searching or fresh):
         raise UsageError(
-            f"a recorded device and {'a search' if searching else '--fresh'} were both given",
+            f"a recorded device and {'a search' if searching else 'fresh measurements'} were both asked for",
             cause="nothing can be measured on a device that is not here",
             hint="give one of them",
         )

@@ -36,12 +36,11 @@ QUICK = {"min_time_s": 0.02, "max_time_s": 0.1}
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with a file of each kind in it."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("STATSNET_CACHE", str(tmp_path / "cache"))
     shutil.copy(GOLDEN, "s.json")
     (folder / "m.yaml").write_text(MIX)
     write_proxy(folder / "p")
@@ -397,8 +396,8 @@ def test_a_mix_is_made_again_from_what_it_was_asked_for(here: Path, asked: Asked
         ({"within_s": math.inf}, "inf is no value for within_s"),
         ({"effort": "heroic"}, "'heroic' is no value for effort"),
         ({"counters": "ncu"}, "hardware counters were asked for of 'cpu'"),
-        ({"dtype": "float16"}, "--dtype was given for a device that is here"),
-        ({"device": "recorded:x", "fresh": True}, "a recorded device and --fresh were both given"),
+        ({"dtype": "float16"}, "a dtype was given for a device that is here"),
+        ({"device": "recorded:x", "fresh": True}, "a recorded device and fresh measurements were both asked for"),
         ({"device": "tpu"}, "'tpu' is not a device"),
         ({"output": "letters"}, "'letters' is not a proxy folder"),
     ],

@@ -215,7 +215,7 @@ def test_the_default_folder_of_a_mix_s_file(tmp_path: Path, name: str | None, fo
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (["--budget", "10ms", "--compression", "50"], "--budget and --compression were both given"),
+        (["--budget", "10ms", "--compression", "50"], "a budget and a compression were both given"),
         (["--resume"], "say how far: --trials, --time-limit or both"),
         (["--fresh", "--trials", "3"], "--fresh and a search were both given"),
         (["--storage", "j"], "say how far it goes: --trials, --time-limit or both"),

@@ -269,8 +269,9 @@ def test_a_folder_that_is_not_there(
     with pytest.raises(UsageError, match=f"{SWITCH} is '{name}'") as refused, locks.measuring_on("cpu"):
         pass
     assert f"{SWITCH}=0" in refused.value.hint
-    assert main(["run", "my-proxy"]) == 2
+    assert main(["device", "record", "-o", "there"]) == 2
     assert f"{SWITCH} is '{name}'" in capsys.readouterr().err
+    assert main(["list", "proxies"]) == 0  # nothing is measured
     monkeypatch.setenv(SWITCH, str(folder))
     with locks.measuring_on("cpu"):
         assert len(locks.descriptors) == 1

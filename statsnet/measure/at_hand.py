@@ -1,13 +1,15 @@
-"""Whether the device that is asked for is here: found out before the work."""
+"""Whether the device that is asked for is here, and can be locked: found out before the work."""
 
 from __future__ import annotations
 
 from statsnet.errors import DeviceError, UsageError
+from statsnet.measure.device_lock import require_folder
 
 
 def require_device(name: str, *, meta: bool = False) -> None:
-    """Raises UsageError for a word that names no device, DeviceError where the device is not. With `meta`, counting on
-    fake tensors is one, too."""
+    """Raises UsageError for a word that names no device and as `require_folder` does, DeviceError where the device is
+    not. With `meta`, counting on fake tensors is one, too."""
+    require_folder(name)
     kind, _, index = name.partition(":")
     if name == "cpu" or (meta and name == "meta"):
         return
