@@ -45,7 +45,7 @@ def content_id(data_without_id: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(_compact(content).encode("ascii")).hexdigest()
 
 
-def number_text(value: float) -> str:
+def number_text(value: float | numbers.Real) -> str:
     """Canonical form of a number; stable: reading it and writing it again gives the same text."""
     if type(value) is not float:  # most are, and asking what a number is takes longer than writing it
         if isinstance(value, numbers.Integral):
