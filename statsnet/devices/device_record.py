@@ -101,8 +101,7 @@ class DeviceRecord(Displayed):
         groups: dict[int, tuple[KindModel, list[int]]] = {}
         for i, row in enumerate(rows):
             if (time_s := self.exact_s(row)) is not None:
-                out[i] = Prediction(time_s=time_s, low_80_s=time_s, high_80_s=time_s, low_95_s=time_s,
-                                    high_95_s=time_s, evidence="exact")  # fmt: skip
+                out[i] = Prediction(time_s=time_s, evidence="exact")
             elif (model := self.model_for(row)) is not None:
                 groups.setdefault(id(model), (model, []))[1].append(i)
             else:
@@ -110,7 +109,7 @@ class DeviceRecord(Displayed):
                 out[i] = self.reached.estimate(row.dtype, *work)
         for model, places in groups.values():
             times_s = predict_rows(model, self.device, [rows[i] for i in places])
-            out |= {i: model.with_bounds(float(time_s)) for i, time_s in zip(places, times_s, strict=True)}
+            out |= {i: Prediction(time_s=float(time_s)) for i, time_s in zip(places, times_s, strict=True)}
         return [out[i] for i in range(len(rows))]
 
 

@@ -152,13 +152,9 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Seconds of one call, and the bounds within which 80 and 95 % of such times lie."""
+    """Seconds of one call."""
 
     time_s: float
-    low_80_s: float
-    high_80_s: float
-    low_95_s: float
-    high_95_s: float
     evidence: Evidence = "model"
 
 
@@ -217,12 +213,6 @@ class KindModel:
                 self._seen[device] = matrix(seen, self.features, p.variants, len(self.variants))
             parts.append(p.predict(x, self._seen[device]))
         return np.mean(parts, axis=0) if parts else np.zeros(len(works))
-
-    def with_bounds(self, time_s: float) -> Prediction:
-        """A predicted time with its bounds."""
-        h = self.held_out
-        low_80, high_80, low_95, high_95 = (time_s * math.exp(v) for v in (h.low_80, h.high_80, h.low_95, h.high_95))
-        return Prediction(time_s=time_s, low_80_s=low_80, high_80_s=high_80, low_95_s=low_95, high_95_s=high_95)
 
 
 def matrix(works: Sequence[Described], names: Sequence[str], variants: Sequence[int], variant_count: int) -> np.ndarray:

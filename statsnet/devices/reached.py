@@ -80,13 +80,7 @@ class Reached:
         computing_s, moving_s = self.computing_s(dtype, flops), nbytes / self.bytes_per_s
         spread = self.computing if computing_s > moving_s else self.moving
         time_s = max(max(computing_s, moving_s) * math.exp(spread.usual), self.latency_s)
-        low_80, high_80, low_95, high_95 = (
-            time_s * math.exp(bound - spread.usual)
-            for bound in (spread.low_80, spread.high_80, spread.low_95, spread.high_95)
-        )
-        return Prediction(
-            time_s=time_s, low_80_s=low_80, high_80_s=high_80, low_95_s=low_95, high_95_s=high_95, evidence="roofline"
-        )
+        return Prediction(time_s=time_s, evidence="roofline")
 
 
 def reached_by(rows: Sequence[TableRow], device: str) -> Reached:

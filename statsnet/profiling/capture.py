@@ -39,7 +39,6 @@ class OpCall:
     segment: str | None = None
     skew: Skew | None = None
     time_s: float | None = None
-    device_kernels: int = 0
     cluster: int | None = None
     metadata: bool = False
     fused: bool = False

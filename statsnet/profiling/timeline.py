@@ -33,7 +33,6 @@ class Timeline:
 
     step_s: float
     op_time_s: list[float | None]
-    op_events: list[int]
     op_kernels: list[list[Kernel]]
     on_device: list[Kernel]
     framework_s: float
@@ -96,7 +95,6 @@ def times_of(
 ) -> Timeline:
     """Times of `count` calls, `timed` of which should have one, from the events matched to them."""
     time_s: list[float | None] = [None] * count
-    counts = [0] * count
     kernels: list[list[Kernel]] = [[] for _ in range(count)]
     taken = {id(event) for event in matched.values()}
     host_s = 0.0
@@ -106,7 +104,6 @@ def times_of(
         elapsed = event.elapsed_s - sum(e.elapsed_s for e in inner)
         host = max(elapsed - event_overhead_s * (len(own) - 1 + len(inner)), 1e-9) + waits.outside_s.get(index, 0.0)
         host_s += host
-        counts[index] = len(own)
         kernels[index] = [kernel for part in own for kernel in part.kernels]
         time_s[index] = sum(k.elapsed_s for k in kernels[index]) if device == "cuda" else host
     step_s = step.step.elapsed_s
@@ -117,7 +114,6 @@ def times_of(
     return Timeline(
         step_s=step_s,
         op_time_s=time_s,
-        op_events=counts,
         op_kernels=kernels,
         on_device=step.on_device,
         framework_s=framework_s,

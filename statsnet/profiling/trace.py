@@ -256,4 +256,3 @@ def _fill_times(calls: list[OpCall], timelines: list[Timeline]) -> None:
     for index, call in enumerate(calls):
         samples = [t for line in timelines if (t := line.op_time_s[index]) is not None]
         call.time_s = 0.0 if call.metadata else median(samples) if samples else None
-        call.device_kernels = len(timelines[-1].op_kernels[index])

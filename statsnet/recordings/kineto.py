@@ -201,7 +201,6 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
     step_s = max(line.step_s, busy_s(events.on_device))
     for i, call in enumerate(calls):
         call.time_s = 0.0 if call.metadata else line.op_time_s[i]
-        call.device_kernels = len(line.op_kernels[i])
         call.is_lost = device == "cuda" and not call.metadata and _lost(found, i)
         if call.is_lost or (device == "cuda" and not call.metadata and not has_kernels):
             call.time_s = None

@@ -7,9 +7,7 @@ The tables hold operators without the marks that do not change the kind of work:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 
 CATEGORIES = (
     "convolution", "gemm", "attention", "recurrent", "embedding", "normalization", "softmax",
@@ -19,17 +17,6 @@ CATEGORIES = (
 
 FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
 """Categories whose operators a compiler attaches to the operator that feeds them."""
-
-AIBENCH_CATEGORY: Mapping[str, str] = MappingProxyType(
-    {
-        "convolution": "convolution", "gemm": "gemm", "attention": "gemm", "recurrent": "gemm",
-        "embedding": "data_arrangement", "normalization": "batch_normalization", "softmax": "elementwise",
-        "activation": "relu", "elementwise": "elementwise", "pooling": "pooling", "reduction": "elementwise",
-        "data_arrangement": "data_arrangement", "sort": "data_arrangement", "optimizer": "elementwise",
-        "collective": "memory_copy", "other": "elementwise",
-    }
-)  # fmt: skip
-"""Our categories mapped to the eight of the AIBench papers. `aibench_category` also separates plain copies."""
 
 _NAMES: dict[str, str] = {
     "convolution": """
@@ -199,9 +186,6 @@ _COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functiona
 _WITHOUT_DATA = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
 """What comes with collectives and moves nothing itself."""
 _BOOKKEEPING_NAMESPACES = frozenset({"profiler", "prim"})
-_COPIES = frozenset(
-    {"clone", "copy", "_to_copy", "to", "contiguous", "lift_fresh_copy", "_pin_memory", "_local_scalar_dense"}
-)
 
 _METADATA = frozenset(_METADATA_NAMES.split())
 _CATEGORY_OF = dict.fromkeys(_METADATA, "data_arrangement") | {
@@ -250,14 +234,6 @@ def is_metadata(op: str) -> bool:
     if namespace(op) in _COLLECTIVE_NAMESPACES and base_name(op) not in _WITHOUT_DATA:
         return False
     return _stem(op) in _METADATA
-
-
-def aibench_category(op: str, phase: str) -> str:
-    """The AIBench category of a call: AIBENCH_CATEGORY of ours, plain copies told apart as `memory_copy`."""
-    category = categorize(op, phase)
-    if category == "data_arrangement" and _stem(op) in _COPIES:
-        return "memory_copy"
-    return AIBENCH_CATEGORY[category]
 
 
 def _stem(op: str) -> str:

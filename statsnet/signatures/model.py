@@ -320,18 +320,13 @@ class Signature(Displayed, _Counts, _Head):
 
     @property
     def flops_per_step(self) -> float:
-        """FLOPs of the operators that have a formula; `uncosted_calls_per_step` counts the others."""
+        """FLOPs of the operators that have a formula."""
         return math.fsum(c.calls * c.flops for c in self.clusters if c.flops is not None)
 
     @property
     def bytes_per_step(self) -> float:
         """Bytes read and written by the operators that have a formula."""
         return math.fsum(c.calls * c.bytes_moved for c in self.clusters if c.bytes_moved is not None)
-
-    @property
-    def uncosted_calls_per_step(self) -> float:
-        """Calls without a formula for FLOPs or bytes."""
-        return math.fsum(c.calls for c in self.clusters if c.flops is None or c.bytes_moved is None)
 
     def coverage(self, measurement: Measurement | None = None) -> float | None:
         """Share of operator time spent in operators that have a formula (default: the first measurement).

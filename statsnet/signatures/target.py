@@ -32,9 +32,8 @@ COUNTED = 0.9
 class TargetCluster:
     """One cluster of one member, per second of the target; arguments are encoded as in signatures/operators.py.
 
-    `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0 and counts in
-    `Target.untimed_calls_share`. Rates without a formula are None. `counters` holds its known GPU counters (for
-    SUM_COUNTERS, the sum per second).
+    `cluster` is its index in the member's signature. A cluster that was not timed has a `time_share` of 0. Rates
+    without a formula are None. `counters` holds its known GPU counters (for SUM_COUNTERS, the sum per second).
     """
 
     member: str
@@ -164,12 +163,6 @@ class Target:
         """Share of operator time in operators that have a formula for FLOPs and bytes."""
         total = self.operator_share
         return math.fsum(c.time_share for c in self.clusters if c.has_costs) / total if total else None
-
-    @property
-    def untimed_calls_share(self) -> float:
-        """Share of the calls whose time was not measured."""
-        total = math.fsum(c.calls_per_s for c in self.clusters)
-        return math.fsum(c.calls_per_s for c in self.clusters if not c.timed) / total if total else 0.0
 
     @property
     def category_shares(self) -> dict[str, float]:

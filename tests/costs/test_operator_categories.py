@@ -6,9 +6,6 @@ import pytest
 
 from statsnet.profiling.costs import registered_operators
 from statsnet.signatures.categories import (
-    AIBENCH_CATEGORY,
-    CATEGORIES,
-    aibench_category,
     base_name,
     categorize,
     is_metadata,
@@ -84,14 +81,3 @@ def test_operators_with_a_formula_have_a_category():
     """Transforms and linear algebra have no category of their own."""
     other = {n for n in registered_operators() if categorize(n, "forward") == "other"}
     assert {n for n in other if not any(part in n for part in ("_fft_", "linalg_", "cholesky_"))} == set()
-
-
-def test_aibench_coarsening_is_total():
-    assert set(AIBENCH_CATEGORY) == set(CATEGORIES)
-    assert set(AIBENCH_CATEGORY.values()) == {
-        "data_arrangement", "convolution", "gemm", "batch_normalization", "elementwise", "relu", "pooling",
-        "memory_copy",
-    }  # fmt: skip
-    assert aibench_category("aten.copy_.default", "forward") == "memory_copy"
-    assert aibench_category("aten.cat.default", "forward") == "data_arrangement"
-    assert aibench_category("aten.relu_.default", "forward") == "relu"

@@ -63,7 +63,6 @@ def test_moving_and_computing_have_ratios_of_their_own() -> None:
     assert reached.moving == STREAMED and reached.computing.rows > 0
     moved = reached.estimate("float32", 0.0, 4e9)
     assert moved.time_s == pytest.approx(4e9 / reached.bytes_per_s)
-    assert moved.low_95_s < moved.low_80_s < moved.time_s < moved.high_80_s < moved.high_95_s
     assert reached.estimate("float32", 1.0, 1.0).time_s == reached.latency_s
     reached = build_record([*gemm_rows(60), *adding(400, 1.25)], "acme-one").reached
     assert reached.moving.rows > 100

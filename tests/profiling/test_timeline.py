@@ -136,7 +136,6 @@ def test_operator_and_idle_time_of_a_cuda_step() -> None:
         device="cuda",
     )
     assert line.op_time_s == pytest.approx([30 * US, 9 * US])
-    assert line.op_events == [2, 2]  # a launch lies in its operator, whatever number its thread has
     assert [(k.name, k.elapsed_s) for k in line.op_kernels[0]] == [("ampere_sgemm_128x64_nn", pytest.approx(30 * US))]
     assert line.idle_s == pytest.approx((100 - 30 - 8) * US)
     assert line.framework_s == 0.0

@@ -17,12 +17,10 @@ def test_totals_are_calls_times_cost_per_call(dense_signature: Signature) -> Non
     assert dense_signature.calls_per_step == 6
     assert dense_signature.flops_per_step == 4 * 8192 + 2 * 256
     assert dense_signature.bytes_per_step == 4 * (2560 + 1024) + 2 * 2048
-    assert dense_signature.uncosted_calls_per_step == 0
 
 
-def test_operators_without_formula_are_counted_apart(sparse_signature: Signature) -> None:
+def test_operators_without_formula_do_not_count(sparse_signature: Signature) -> None:
     assert sparse_signature.flops_per_step == 2 * 256
-    assert sparse_signature.uncosted_calls_per_step == 1
 
 
 def test_coverage_is_a_share_of_measured_time(sparse_signature: Signature, dense_signature: Signature) -> None:

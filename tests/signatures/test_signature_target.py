@@ -98,7 +98,6 @@ def test_shares_of_the_step(target: Target) -> None:
     assert target.framework_share == pytest.approx(0.25 * 0.2 + 0.75 * 0.2)
     assert target.idle_share == 0
     assert target.coverage == pytest.approx((MM + RELU + EMBEDDING) / (MM + RELU + EMBEDDING + OPAQUE))
-    assert target.untimed_calls_share == pytest.approx(750 / 5025)
 
 
 def test_peak_memory_does_not_mix(target: Target, sparse_signature: Signature) -> None:

@@ -91,7 +91,7 @@ def test_the_first_of_several_steps_is_the_one_that_is_counted() -> None:
     names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_nt", "Memcpy DtoD", "fill")
     fill, gemm, copy, again = (Kernel(name, 2 * i, 2 * i + 1) for i, name in enumerate(names))
     timeline = Timeline(
-        step_s=1.0, op_time_s=[], op_events=[], op_kernels=[[fill], [gemm, copy], [again], []],
+        step_s=1.0, op_time_s=[], op_kernels=[[fill], [gemm, copy], [again], []],
         on_device=[fill, gemm, copy, again], framework_s=0.0, idle_s=0.0, events=0, unmatched=0,
     )  # fmt: skip
     launches = first_launches(timeline, 2, {1: 5})
