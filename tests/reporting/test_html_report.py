@@ -20,6 +20,7 @@ from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.inputs import read_inputs
 from statsnet.reporting.html.pictures import Series, bars, thinned
 from statsnet.reporting.tables import table
+from statsnet.signatures import database
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.storage import load_signature, load_spec, save_document
 
@@ -200,3 +201,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert main(["report", "a.json", "-o", "a.json"]) == 2
     assert (tmp_path / "a.json").read_bytes() == before
     assert main(["report", "nothing.json"]) == 2
+
+
+def test_signatures_of_an_environment_are_found_where_they_are_packed(tmp_path: Path) -> None:
+    signature = {k: v for k, v in load_signature(GOLDEN).to_dict().items() if k != "id"}
+    save_document(tmp_path / "here" / "cv" / "w.inference.json", signature)
+    database.pack(tmp_path / "here" / "cv")
+    for place in (tmp_path / "here", tmp_path / "here" / "cv" / "w.inference.json"):
+        assert len(read_inputs([str(place)]).sections) == 1

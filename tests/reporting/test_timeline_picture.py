@@ -44,7 +44,7 @@ def test_phases_of_a_signature_are_in_order_and_add_up() -> None:
     timed = {c.phase for c, t in zip(clusters, measurement.cluster_time_s, strict=True) if t}
     there = [phase for phase in ("forward", "backward", "optimizer") if phase in timed]
     assert len(there) > 1
-    assert [name for name, *_ in phases] == [*there, of_timeline.OUTSIDE]
+    assert [name for name, *_ in phases] == [*there, of_timeline.BETWEEN]
     assert_gapless(phases)
     total_s = sum(t for t in measurement.cluster_time_s if t) + 0.002
     assert phases[-1][2] == pytest.approx(1e3 * total_s)

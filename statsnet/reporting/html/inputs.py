@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from statsnet.analysis.database import NamedSignature
-from statsnet.errors import OtherFileError, StatsNetError, UsageError
+from statsnet.errors import FileFormatError, OtherFileError, StatsNetError, UsageError
 from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standings
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.reporting.front import load_search
@@ -18,7 +19,7 @@ from statsnet.reporting.html.of_proxy import proxy_section
 from statsnet.reporting.html.of_result import comparison_section, result_section
 from statsnet.reporting.html.of_scenario import scenario_comparison_section, scenario_section
 from statsnet.reporting.html.of_signature import signature_section
-from statsnet.signatures import storage
+from statsnet.signatures import packed, storage
 from statsnet.signatures.database import ProfileEntry, ProfilesDB
 from statsnet.signatures.kinds import SEARCH_FILES
 from statsnet.signatures.mix import resolve_mix
@@ -50,7 +51,7 @@ def read_inputs(names: Sequence[str]) -> Inputs:
     results: list[Named] = []
     for name in dict.fromkeys(names):
         path = Path(name)
-        if not path.exists():
+        if not (path.exists() or packed.is_file(path)):
             raise UsageError(f"there is no '{name}'", hint="name files of StatsNet, or folders that hold them")
         if path.is_dir() and not (path / "spec.json").is_file():
             read = _of_folder(path)
@@ -168,12 +169,15 @@ def _add_profiles(folder: Path, read: _Folder) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """JSON and YAML files, down to MOST_DEPTH folders; hidden ones are passed over."""
+    """JSON and YAML files, down to MOST_DEPTH folders, and those of archives in the folder itself, as one of an
+    environment has them; hidden ones are passed over."""
     patterns = ["/".join(["*"] * depth) for depth in range(1, MOST_DEPTH + 1)]
-    found = {path for pattern in patterns for path in folder.glob(pattern) if path.suffix in (".json", ".yaml", ".yml")}
-    return [
-        path for path in found if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    ]
+    there = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    for archive in folder.glob(f"*{packed.ENDING}"):
+        with contextlib.suppress(FileFormatError):  # another program's
+            there.update(packed.files(archive))
+    found = {path for path in there if path.suffix in (".json", ".yaml", ".yml")}
+    return [path for path in found if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
 
 
 def _compared(results: Sequence[Named], notes: list[str]) -> list[Section]:

@@ -47,7 +47,7 @@ def _members(spec: ProxySpec) -> Picture:
 def _asked(rows: Sequence[Characteristic], group: str, where: str) -> Picture | None:
     """Shares of one group: asked against achieved."""
     shown = [r for r in rows if r.group == group and max(r.target or 0.0, r.achieved or 0.0) >= SHOWN_FROM]
-    if not shown:
+    if len(shown) < 2:  # such as the only phase
         return None
     series = [
         Series(
@@ -144,7 +144,7 @@ def _rounds(fit: Fit, where: str) -> Picture | None:
     ]
     columns = ("round", "predicted error", "measured error", "step", "drift of the machine")
     note = f"Each round builds a network, measures it and learns from it. Errors are the integer program's. {where}."
-    return cloud("Rounds", note, series, table("", columns, lines), x="round", y="error", log=False)
+    return cloud("Rounds", note, series, table("", columns, lines), x="round", y="error", log=False, counted=True)
 
 
 def _front(search: SearchRecord) -> Picture:
@@ -165,7 +165,9 @@ def _front(search: SearchRecord) -> Picture:
         for name, of_one in groups.items()
     ]
     lines = [(str(t.number), f"{t.error:.3g}", format_duration(t.step_latency_s)) for t in search.tried[:SHOWN_ROWS]]
-    drawn = line_trace("Pareto front", [x for x, _ in front], [y for _, y in front])
+    drawn = [line_trace("Pareto front", [x for x, _ in front], [y for _, y in front], stairs=True)] if front else []
+    budget_ms, errors = 1e3 * search.budget_s, [t.error for t in search.tried]
+    drawn.append(line_trace("budget", [budget_ms] * 2, [min(errors), max(errors)], dash="dot"))
     return cloud(
         "The search: error against step time",
         "A point is a design that was built and measured. On the front are those that no other beats in both.",
@@ -174,5 +176,5 @@ def _front(search: SearchRecord) -> Picture:
         x="step time, ms",
         y="measured error",
         log=False,
-        lines=[drawn] if front else [],
+        lines=drawn,
     )

@@ -17,7 +17,7 @@ from statsnet.reporting.tables import environment_line, percent, table
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.operators import TensorSpec, is_tensor
-from statsnet.units import format_bytes, format_duration, format_quantity
+from statsnet.units import format_bytes, format_duration, format_quantity, plural
 
 NOTABLE = 0.005
 """Operators with a smaller share of the time say nothing of the rates that can be reached: their times are too
@@ -147,7 +147,7 @@ def _shares(title: str, where: str, timed: Sequence[_Timed], key: Callable[[_Tim
         time_s[key(each)] += each.time_s
         calls[key(each)] += each.cluster.calls
     total, order = sum(time_s.values()), sorted(time_s, key=lambda name: -time_s[name])
-    if not total:
+    if not total or len(order) < 2:  # such as the only phase
         return None
     shown = order[:MOST_BARS]
     words = [
@@ -156,7 +156,7 @@ def _shares(title: str, where: str, timed: Sequence[_Timed], key: Callable[[_Tim
     rows = [
         (n, percent(time_s[n] / total), format_duration(time_s[n]), f"{calls[n]:.4g}") for n in order[: 2 * SHOWN_ROWS]
     ]
-    left_out = f" The {len(order) - MOST_BARS} shortest are in the table alone." if len(order) > MOST_BARS else ""
+    left_out = f" In the table alone: {plural(left, 'shorter one')}." if (left := len(order) - MOST_BARS) > 0 else ""
     return bars(
         title,
         f"Share of operator time in a step, {where}.{left_out}",

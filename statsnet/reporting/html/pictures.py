@@ -136,9 +136,10 @@ def cloud(
     x: str,
     y: str,
     log: bool = True,
+    counted: bool = False,
     lines: Sequence[dict[str, Any]] = (),
 ) -> Picture:
-    """Points; `lines` are traces of their own below them."""
+    """Points; `lines` are traces of their own below them. With `counted`, x are the numbers 1, 2, ..."""
     traces = [
         {
             "type": "scatter",
@@ -158,7 +159,7 @@ def cloud(
     ]
     kind = "log" if log else "linear"
     layout = {
-        "xaxis": {"title": {"text": x}, "type": kind, "exponentformat": "power"},
+        "xaxis": {"title": {"text": x}, "type": kind, "exponentformat": "power", **({"dtick": 1} if counted else {})},
         "yaxis": {"title": {"text": y}, "type": kind, "exponentformat": "power"},
         "showlegend": len(series) > 1,
         "hovermode": "closest",
@@ -225,15 +226,17 @@ def timeline(
 
 
 def line_trace(
-    name: str, x: Sequence[float], y: Sequence[float], *, dash: str = "solid", colour: int = 9
+    name: str, x: Sequence[float], y: Sequence[float], *, dash: str = "solid", colour: int = 9, stairs: bool = False
 ) -> dict[str, Any]:
+    """A line; with `stairs`, it goes right and then up or down."""
+    shape = "hv" if stairs else "linear"
     return {
         "type": "scatter",
         "mode": "lines",
         "name": safe(name),
         "x": list(x),
         "y": list(y),
-        "line": {"dash": dash, "width": 1.5, "color": COLOURS[colour % len(COLOURS)]},
+        "line": {"dash": dash, "shape": shape, "width": 1.5, "color": COLOURS[colour % len(COLOURS)]},
         "hoverinfo": "name",
     }
 
