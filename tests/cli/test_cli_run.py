@@ -108,7 +108,7 @@ def test_validate_under_settings(cli: Cli, failing: Callable[..., str], here: Pa
     """One setting in which the proxy does not run is left out. What the log holds is not measured again."""
     write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
     with open(here / "p" / "network.py", "a") as file:
-        file.write("\nimport torch\nif not torch._C._get_mkldnn_enabled():\n    raise MemoryError('no room for it')\n")
+        file.write("\nimport torch\nif not torch._C._get_mkldnn_enabled():\n    raise RuntimeError('no kernel for it')\n")
     log, options = here / "rounds.jsonl", ("--rounds", "1", "--trust", "--resume", "rounds.jsonl", *QUICK)
     both = ("validate", "p", "--settings", "onednn=sse41+mkl=compatible,mkldnn=off", "--json", "v.json", *options)
     done = cli(*both)
@@ -126,13 +126,13 @@ def test_validate_under_settings(cli: Cli, failing: Callable[..., str], here: Pa
     assert fidelity["rounds"] == 1
     assert any("ONEDNN" in line for line in row["differences"])
     assert failed["name"] == "mkldnn=off"
-    assert failed["cause"].endswith("MemoryError: no room for it")
+    assert failed["cause"].endswith("RuntimeError: no kernel for it")
     measured = log.read_bytes()
     done = cli(*both)
     assert done.returncode == 0, done.stderr
     assert (log.read_bytes(), read(here / "v.json")) == (measured, data), "nothing is measured again"
     message = failing("validate", "p", "--settings", "mkldnn=off", "--json", "no.json", *options, code=1)
-    assert "no room for it" in message
+    assert "no kernel for it" in message
     assert "leave it out of --settings" in message
     done = cli("compare", "v.json", "v.json")
     assert done.returncode == 0, done.stderr
