@@ -108,7 +108,9 @@ def test_validate_under_settings(cli: Cli, failing: Callable[..., str], here: Pa
     """One setting in which the proxy does not run is left out. What the log holds is not measured again."""
     write_proxy(here / "p", member("ncf", 1.0) | {"name": "recsys/ncf", "preset": "tiny", "batch": 8})
     with open(here / "p" / "network.py", "a") as file:
-        file.write("\nimport torch\nif not torch._C._get_mkldnn_enabled():\n    raise RuntimeError('no kernel for it')\n")
+        file.write(
+            "\nimport torch\nif not torch._C._get_mkldnn_enabled():\n    raise RuntimeError('no kernel for it')\n"
+        )
     log, options = here / "rounds.jsonl", ("--rounds", "1", "--trust", "--resume", "rounds.jsonl", *QUICK)
     both = ("validate", "p", "--settings", "onednn=sse41+mkl=compatible,mkldnn=off", "--json", "v.json", *options)
     done = cli(*both)
