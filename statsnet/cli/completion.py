@@ -105,7 +105,7 @@ def _formats() -> Iterator[str]:
 
 
 _NAMES: dict[str, Callable[[], Iterable[str]]] = {
-    "workload": _workloads,
+    "workloads": _workloads,
     "signatures": _workloads,
     "setting": _settings,
     "settings": _settings,
