@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -106,3 +108,29 @@ def shown(engine: Engine, asked: Sequence[Asked[R]]) -> Iterator[Done[R]]:
         if done is None:
             return
         yield done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """On which nodes proxies run, on which of their devices (None: each node's own), and the folder that keeps their
+    results."""
+
+    engine: str
+    device: str | None
+    environment: str | None
+    everywhere: bool
+    folder: str | None
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together, StatsNetError for a folder that cannot be made."""
+        check(self.engine, self.environment)
+        if self.everywhere and self.engine == LOCAL:
+            raise UsageError(
+                "--everywhere was given without --engine ray",
+                cause="this machine is one kind of node",
+                hint="leave it out, or give --engine ray",
+            )
+        if self.everywhere and self.environment is not None:
+            raise UsageError("--everywhere and --environment were both given", hint="leave out one of them")
+        if self.folder is not None:
+            output.check_folder(Path(self.folder))

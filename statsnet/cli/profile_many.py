@@ -125,7 +125,7 @@ def _measured(
     engine: Engine, places: Sequence[Place], models: Sequence[Model], wanted: Wanted
 ) -> Iterator[Done[Signature]]:
     """Signatures at the level that was asked for, as they come."""
-    from statsnet.measure.engine import Asked
+    from statsnet.measure.engine import Asked, Done
     from statsnet.profiling.costs import cost_of
     from statsnet.profiling.profile_errand import ProfileErrand
     from statsnet.profiling.tasks import ProfileWorkload
@@ -142,10 +142,11 @@ def _measured(
         asked.append(Asked(errand=errand, label=model.target, places=places))
     for done in fleet.shown(engine, asked):
         if done.result is None:
-            yield replace(done, result=None)
+            yield Done(index=done.index, place=done.place, error=done.error)
             continue
         output.print_notes(_with_names(done.result.notes, done.place, models[done.index], wanted.engine))
-        yield replace(done, result=coarsen(done.result.signature, wanted.level, cost_of))
+        signature = coarsen(done.result.signature, wanted.level, cost_of)
+        yield Done(index=done.index, place=done.place, result=signature)
 
 
 def _with_names(notes: Iterable[str], place: Place | None, model: Model, engine: str) -> list[str]:

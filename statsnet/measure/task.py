@@ -21,7 +21,6 @@ from statsnet.progress import Progress, silent
 from statsnet.workloads.settings import BASELINE, Setting
 
 R = TypeVar("R")
-K = TypeVar("K")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,7 +103,7 @@ def decode_task(data: dict[str, Any]) -> Task[Any]:
     return task
 
 
-def named_class(address: str, base: type[K]) -> type[K]:
+def named_class(address: str, base: type[Any]) -> type[Any]:
     """The class at `"module:Class"`. Raises UsageError if it is none, or not derived from `base`."""
     module, _, name = address.partition(":")
     kind = getattr(importlib.import_module(module), name, None) if module and name else None

@@ -42,6 +42,13 @@ class TwoNodes:
     def end(self, node: Any) -> None:
         """As if its power was cut."""
         self.cluster.remove_node(node, allow_graceful=False)
+        if node is self.second:
+            self.second = None
+
+    def both(self) -> TwoNodes:
+        """With a second node, in case a test has ended it."""
+        self.second = self.second or self.add()
+        return self
 
 
 @contextlib.contextmanager
@@ -58,13 +65,15 @@ def two_nodes() -> Iterator[TwoNodes]:
         changed.setenv("STATSNET_DEVICE_LOCK", str(folder / "locks"))
         changed.setenv("STATSNET_CACHE", str(folder / "cache"))
         head = {
-            "num_cpus": 1, "include_dashboard": False, "object_store_memory": STORE_BYTES, "temp_dir": str(folder / "r"),
-        }  # fmt: skip
+            "num_cpus": 1,
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "temp_dir": str(folder / "r"),
+        }
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             nodes = TwoNodes(cluster=cluster, second=None, locks=folder / "locks")
-            nodes.second = nodes.add()
-            yield nodes
+            yield nodes.both()
         finally:
             cluster.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
