@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import threading
 import warnings
 from collections import Counter
@@ -23,6 +24,8 @@ from statsnet.measure import ray_worker
 
 ANSWER_LIMIT_S = 60.0
 """A node that starts no worker within this time, after one has ended there, counts as gone."""
+
+CONNECT_LIMIT_S = 10.0
 
 SCHEME = "ray://"
 
@@ -47,7 +50,7 @@ def connected(address: str | None) -> Iterator[RayCluster]:
         try:
             ray.init(address=_reachable(address), log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # ConnectionError, RuntimeError (versions), ImportError (grpc), and others
-            raise _no_cluster(address, error) from error
+            raise _no_cluster(address or os.environ.get("RAY_ADDRESS"), error) from error
     try:
         yield RayCluster(ray)
     finally:
@@ -56,22 +59,32 @@ def connected(address: str | None) -> Iterator[RayCluster]:
 
 def _reachable(address: str | None) -> str:
     """How ray.init is to be called: a cluster that this machine is part of is joined as one of its nodes, any other
-    through Ray Client."""
-    if address is None:
+    through Ray Client. Raises OSError where nothing listens: Ray itself would try for minutes."""
+    here = _clusters_here()
+    wanted = address or os.environ.get("RAY_ADDRESS", "")
+    if wanted in ("", "auto"):
+        if not here:
+            raise ConnectionError("no Ray runs on this machine")
         return "auto"
-    host, _, port = address.removeprefix(SCHEME).rpartition(":")
-    with contextlib.suppress(Exception):  # not a documented part of Ray
-        from ray._private.services import find_gcs_addresses
+    host, _, port = wanted.removeprefix(SCHEME).rpartition(":")
+    for known in here:
+        known_host, _, known_port = known.rpartition(":")
+        if port == known_port and host in (known_host, "localhost", "127.0.0.1"):
+            return known
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_LIMIT_S).close()
+    return wanted
 
-        for known in find_gcs_addresses():
-            known_host, _, known_port = known.rpartition(":")
-            if port == known_port and host in (known_host, "localhost", "127.0.0.1"):
-                return str(known)
-    return address
+
+def _clusters_here() -> list[str]:
+    """The addresses (host:port) of the clusters that this machine is part of."""
+    from ray._private.services import find_gcs_addresses  # what `ray status` and ray.init("auto") ask, too
+
+    return sorted(find_gcs_addresses())
 
 
 def _no_cluster(address: str | None, error: Exception) -> StatsNetError:
-    where = f"at '{address}'" if address else "in RAY_ADDRESS or on this machine"
+    where = f"at '{address}'" if address else "on this machine"
     hint = "start one with `ray start --head`, and name it: --engine ray://HOST:10001"
     if isinstance(error, ImportError):
         hint = "pip install 'ray[client]', which an address that begins with ray:// needs"

@@ -250,7 +250,7 @@ def _no_place(asked: Asked[Any]) -> MeasurementError:
 def _no_room(label: str, place: Place, error: Exception) -> MeasurementError:
     return MeasurementError(
         f"the result of {label} could not leave {place.name}",
-        cause=f"Ray's object store there is full ({first_line(error)})",
+        cause=f"Ray's object store there is full ({_last_line(error)})",
         hint="`ray memory` shows what fills it; free it, and the same command measures this one again",
     )
 

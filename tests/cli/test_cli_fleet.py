@@ -16,7 +16,7 @@ from ray_clusters import TwoNodes, two_nodes
 
 from statsnet.cli import main
 from statsnet.errors import UsageError
-from statsnet.measure import fleet
+from statsnet.measure import fleet, ray_cluster
 from statsnet.measure.engine import Asked
 from statsnet.measure.ray_cluster import RayCluster, connected
 from statsnet.measure.ray_engine import RayEngine
@@ -238,3 +238,28 @@ def test_what_no_fleet_can_do(
     assert said in told.err
     assert "try: " in told.err
     assert not (here / "db").exists()
+
+
+@pytest.mark.parametrize(
+    ("engine", "cause"), [("ray://127.0.0.1:1", "Connection refused"), ("ray", "no Ray runs on this machine")]
+)
+def test_where_no_cluster_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: str, cause: str, tmp_path: Path
+) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_cluster, "_clusters_here", list)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert main(["profile", "recsys/ncf", "-o", str(tmp_path / "db"), "--engine", engine]) == 1
+    told = capsys.readouterr().err
+    assert "no Ray cluster could be used" in told
+    assert cause in told
+    assert "ray start --head" in told
+
+
+def test_where_ray_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ray_cluster, "find_spec", lambda _name: None)
+    assert main(["run", str(write_proxy(tmp_path / "p")), "--engine", "ray", "--everywhere"]) == 2
+    assert "pip install 'statsnet[cluster]'" in capsys.readouterr().err
