@@ -112,6 +112,7 @@ _NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "optimizer": _optimizers,
     "dtype": _dtypes,
     "device": lambda: ("cpu", "cuda"),
+    "engine": lambda: ("local", "ray"),
     "format_": _formats,
     "kind": lambda: ("workloads", "profiles", "proxies"),
 }
