@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 @options.sandbox
 @fleet.option
 @fleet.environment
-@click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
+@click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of several.")
 def profile(
     workloads: tuple[str, ...],
     mix: str | None,

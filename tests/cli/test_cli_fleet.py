@@ -50,24 +50,14 @@ def engine(running: tuple[TwoNodes, RayCluster], nodes: TwoNodes, said: list[str
     return RayEngine(running[1], said.append)
 
 
-def test_a_cluster(engine: RayEngine, nodes: TwoNodes) -> None:
-    check_engine(engine, nodes.locks)
-    assert len(engine.find("cpu").places) == 2
-    assert [each.why for each in engine.find("cuda").left_out] == ["it offers no GPU to Ray"] * 2
-    with pytest.raises(UsageError, match="'cuda:1' is not a device of a fleet"):
-        engine.find("cuda:1")
-
-
-@pytest.fixture
-def equally_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both nodes are this machine, which the tests themselves slow down by turns."""
-    monkeypatch.setattr(fleet, "ALIKE", 1e9)
-
-
 def test_a_driver_that_is_killed_goes_on_where_it_was(
-    nodes: TwoNodes, here: Path, equally_fast: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    running: tuple[TwoNodes, RayCluster],
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is killed as soon as the first signature is there."""
+    """It is killed as soon as the first signature is there, and started again when there is a second node."""
+    nodes, _ = running
     words = ["profile", "recsys/nc*", "recsys/din", "-o", "db", "--preset", "tiny"]
     words += ["--min-time", "100ms", "--engine", f"ray://{nodes.address}"]
     driver = subprocess.Popen(command(*words), cwd=here, env=environment(here), stdout=subprocess.PIPE, text=True)
@@ -79,6 +69,8 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     driver.stdout.close()
     kept = {path: path.read_bytes() for path in here.rglob("*.inference.json")}
 
+    nodes.both()
+    monkeypatch.setattr(fleet, "ALIKE", 1e9)  # both are this machine, which the tests themselves slow down by turns
     monkeypatch.chdir(here)
     assert main(words) == 0
     told = capsys.readouterr()
@@ -88,6 +80,14 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     found = sorted(here.rglob("*.inference.json"))
     assert [path.name.partition(".")[0] for path in found] == ["din", "ncf"]
     assert all(read(path)["measurements"][0]["reference"]["latency_s"] > 0 for path in found)
+
+
+def test_a_cluster(engine: RayEngine, nodes: TwoNodes) -> None:
+    check_engine(engine, nodes.locks)
+    assert len(engine.find("cpu").places) == 2
+    assert [each.why for each in engine.find("cuda").left_out] == ["it offers no GPU to Ray"] * 2
+    with pytest.raises(UsageError, match="'cuda:1' is not a device of a fleet"):
+        engine.find("cuda:1")
 
 
 def test_a_proxy_on_every_kind_of_node(

@@ -46,7 +46,7 @@ class TwoNodes:
             self.second = None
 
     def both(self) -> TwoNodes:
-        """With a second node, in case a test has ended it."""
+        """With the second node, which the first test that needs it starts, and another may have ended."""
         self.second = self.second or self.add()
         return self
 
@@ -73,7 +73,7 @@ def two_nodes() -> Iterator[TwoNodes]:
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             nodes = TwoNodes(cluster=cluster, second=None, locks=folder / "locks")
-            yield nodes.both()
+            yield nodes
         finally:
             cluster.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
