@@ -117,16 +117,21 @@ def profile(
             hint="leave out --trace or --device meta",
         )
     if check and (mix is not None or many or device == "meta"):
-        given = "--mix" if mix else "several workloads" if many else "--device meta"
+        other = "--mix" if mix else "several workloads" if many else "--device meta"
         raise UsageError(
-            f"--check was given with {given}",
+            f"--check was given with {other}",
             cause="it runs one workload's step on a device, beside torch's own counters",
             hint="check one workload at a time, on cpu or cuda",
         )
     if mix is None and not many:
         output.check_file(path)
     trace.check(trace_path, path, json_path)
-    refused = {"--mix": mix is not None, "--check": check, "--trace": trace_path is not None}
+    refused = {
+        "--mix": mix is not None,
+        "several workloads or --engine": many,
+        "--check": check,
+        "--trace": trace_path is not None,
+    }
     _check_processes(processes, device, counters, refused)
     _check_alone(processes)
     _check_counting(counters, device)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _OF_ONE_WORKLOAD = {
     "optimizer": "--optimizer", "assignments": "--set", "setting": "--setting", "json_path": "--json",
-    "trace_path": "--trace", "processes": "--nproc",
+    "trace_path": "--trace", "processes": "--nproc", "group_timeout_s": "--group-timeout",
 }  # fmt: skip
 _OF_NO_MIX = {"batch": "--batch", "dtype": "--dtype", "preset": "--preset"}
 _PATTERN = frozenset("*?[")

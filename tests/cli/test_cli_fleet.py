@@ -220,6 +220,7 @@ def test_several_proxies_on_this_machine(
         (["profile", "recsys/*", "-o", "db", "--device", "meta"], "several workloads were given for counting"),
         (["profile", "recsys/*", "-o", "db.json"], "'db.json' names a file"),
         (["profile", "recsys/*"], "no output was given"),
+        (["profile", "recsys/*", "-o", "db", "--nproc", "2"], "--nproc and several workloads or --engine"),
         (["profile", "recsys/*", "--check"], "--check was given with several workloads"),
         (["profile", "recsys/ncf", "-o", "db", "--engine", "rai"], "did you mean ray?"),
         (["profile", "recsys/ncf", "-o", "db", "--engine", "ray://head"], "'ray://head' has no host and port"),
