@@ -52,6 +52,8 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
     """Time each proxy on one node of each kind, and compare. What fails is named, and loses nothing else."""
     opened = dict(zip(_labels(proxies), (open_proxy(name, trust=wanted.trust) for name in proxies), strict=True))
     output.print_notes(each.note for each in opened.values() if each.note)
+    if any(each.spec.collectives for each in opened.values() if each.is_generated):
+        output.print_notes(["collectives are left out: torchrun --nproc-per-node N network.py runs them"])
     with fleet.opened(where.engine, where.device) as engine:
         found = engine.find(where.device)
         if where.everywhere:
