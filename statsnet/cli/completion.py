@@ -105,13 +105,14 @@ def _formats() -> Iterator[str]:
 
 
 _NAMES: dict[str, Callable[[], Iterable[str]]] = {
-    "workload": _workloads,
+    "workloads": _workloads,
     "signatures": _workloads,
     "setting": _settings,
     "settings": _settings,
     "optimizer": _optimizers,
     "dtype": _dtypes,
     "device": lambda: ("cpu", "cuda"),
+    "engine": lambda: ("local", "ray"),
     "format_": _formats,
     "kind": lambda: listing.KINDS,
 }

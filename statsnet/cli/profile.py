@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output, trace
+from statsnet.cli import fleet, json_option, options, output, trace
+from statsnet.cli.profile_many import Wanted, are_many, profile_many, profile_mix
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import check_counters
 from statsnet.signatures.limits import MOST_PROCESSES
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @json_option.command(short_help="Measure a workload and write its signature.")
-@click.argument("workload", required=False)
+@click.argument("workloads", metavar="[WORKLOAD]...", nargs=-1)
 @click.option("--mix", metavar=options.MIX, help="Profile the members of a mix that are missing in the folder -o DIR.")
 @options.mode
 @options.device(meta=True)
@@ -58,9 +59,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @trace.option
 @options.sandbox
-@click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of a mix.")
+@fleet.option
+@fleet.environment
+@click.option("-o", "--output", "path", metavar="FILE|DIR", help="Where to write the signature, or those of several.")
 def profile(
-    workload: str | None,
+    workloads: tuple[str, ...],
     mix: str | None,
     mode: str,
     device: str,
@@ -78,6 +81,8 @@ def profile(
     min_time_s: float | None,
     check: bool,
     trace_path: str | None,
+    engine: str,
+    environment: str | None,
     path: str | None,
     json_path: str | None,
 ) -> None:
@@ -89,6 +94,9 @@ def profile(
     With --mix its members are profiled that have no signature of this machine yet, into a folder that
     `statsnet synthesize --profiles DIR` reads. Each member's sizes stand in the mix's file.
 
+    Several WORKLOADs, or patterns such as 'cv/*', go into a folder, -o DIR, in the same way: what it has is kept. With
+    --engine ray the nodes of a cluster measure them, several at once.
+
     --trace records three steps more, apart from the measuring: Perfetto shows operators, kernels, phases and modules in
     time. Such a file is not for sharing.
 
@@ -97,7 +105,9 @@ def profile(
 
     Example: statsnet profile path/to/model.py:make --mode training -o model.training.json
     """
-    _check_arguments(workload, mix)
+    _check_arguments(workloads, mix)
+    fleet.check(engine, environment)
+    many = mix is None and are_many(workloads, engine)
     if not (check or trace_path) or path is not None or json_path is not None:
         output.check_signature_output(path, json_path)
     if trace_path is not None and device == "meta":
@@ -106,28 +116,36 @@ def profile(
             cause="nothing runs on fake tensors",
             hint="leave out --trace or --device meta",
         )
-    if check and (mix is not None or device == "meta"):
+    if check and (mix is not None or many or device == "meta"):
+        other = "--mix" if mix else "several workloads" if many else "--device meta"
         raise UsageError(
-            f"--check was given with {'--mix' if mix else '--device meta'}",
+            f"--check was given with {other}",
             cause="it runs one workload's step on a device, beside torch's own counters",
             hint="check one workload at a time, on cpu or cuda",
         )
-    if mix is None:
+    if mix is None and not many:
         output.check_file(path)
     trace.check(trace_path, path, json_path)
-    refused = {"--mix": mix is not None, "--check": check, "--trace": trace_path is not None}
+    refused = {
+        "--mix": mix is not None,
+        "several workloads or --engine": many,
+        "--check": check,
+        "--trace": trace_path is not None,
+    }
     _check_processes(processes, device, counters, refused)
     _check_alone(processes)
     _check_counting(counters, device)
-    if mix is not None:
-        from statsnet.cli.profile_mix import profile_mix
-
-        profile_mix(
-            mix, mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
-            min_time_s=min_time_s,
+    if mix is not None or many:
+        wanted = Wanted(
+            mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
+            min_time_s=min_time_s, engine=engine, environment=environment,
         )  # fmt: skip
+        if mix is not None:
+            profile_mix(mix, wanted)
+        else:
+            profile_many(workloads, wanted, preset=preset, batch=batch, dtype=dtype)
         return
-    assert workload is not None
+    (workload,) = workloads
     overrides = dict(_assignment(text) for text in assignments)
     if ":" not in workload and not workload.endswith(".py"):
         from statsnet.workloads import get
@@ -203,8 +221,8 @@ def _check_counts(model: Model, device: str) -> bool:
     return found.flops_agree and found.calls_agree
 
 
-def _check_arguments(workload: str | None, mix: str | None) -> None:
-    if (workload is None) == (mix is None):
+def _check_arguments(workloads: tuple[str, ...], mix: str | None) -> None:
+    if bool(workloads) == (mix is not None):
         raise UsageError(
             "no workload was given" if mix is None else "a workload and --mix were both given",
             hint="give a workload, which `statsnet list` shows, or --mix FILE",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output, scenario_options, trace
+from statsnet.cli import fleet, json_option, options, output, scenario_options, trace
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import require_device
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @json_option.command(short_help="Time a proxy on this machine.")
-@click.argument("proxy")
+@click.argument("proxies", metavar="PROXY...", nargs=-1, required=True)
 @options.device()
 @click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="CPU threads (default: torch's).")
 @click.option(
@@ -43,8 +43,17 @@ if TYPE_CHECKING:
 @trace.option
 @options.trust
 @options.sandbox
+@fleet.option
+@fleet.environment
+@click.option(
+    "--everywhere", is_flag=True, help="With --engine ray: on one node of every kind, its GPU or else its CPU."
+)
+@click.option(
+    "-o", "--output", "folder", metavar="DIR",
+    help="Keep each result in a file; the same command goes on with those that are there.",
+)  # fmt: skip
 def run(
-    proxy: str,
+    proxies: tuple[str, ...],
     json_path: str | None,
     device: str,
     threads: int | None,
@@ -57,6 +66,10 @@ def run(
     latency_bound_s: float | None,
     trace_path: str | None,
     trust: bool,
+    engine: str,
+    environment: str | None,
+    everywhere: bool,
+    folder: str | None,
 ) -> None:
     """Time the network in the folder PROXY, in several processes.
 
@@ -68,17 +81,38 @@ def run(
     --trace records three steps more, apart from the timing: Perfetto shows operators, kernels, phases, towers and
     blocks in time.
 
+    Several PROXYs are timed one after the other, and one table compares them. With --engine ray --everywhere each is
+    timed on every kind of node of a cluster at once.
+
     Example: statsnet run my-proxy --json this-machine.json
     """
     not_of_scenarios = ("max_time_s", "trace_path")
+    where = fleet.Where(
+        engine=engine,
+        device=None if everywhere and not options.was_given("device") else device,
+        environment=environment,
+        everywhere=everywhere,
+        folder=folder,
+    )
+    where.check()
+    if twice := [name for number, name in enumerate(proxies) if name in proxies[:number]]:
+        raise UsageError(f"'{twice[0]}' stands twice among the proxies", hint="give it once")
+    is_many = len(proxies) > 1 or engine != fleet.LOCAL or folder is not None
+    if is_many and (scenario or trace_path):
+        raise UsageError(
+            f"{'--scenario' if scenario else '--trace'} was given with several proxies, --engine or -o",
+            cause="it is for one proxy on this machine",
+            hint="run the proxy alone",
+        )
     scenario_options.check(scenario, of_scenarios=("qps", "latency_bound_s"), not_of_them=not_of_scenarios)
     for written in (json_path, trace_path):
-        json_option.check_no_input(written, [proxy])
+        json_option.check_no_input(written, proxies)
     trace.check(trace_path, json_path)
     from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
+    (proxy, *_) = proxies
     chosen = parse_setting(setting) if setting is not None else BASELINE
     if scenario is not None:
         from statsnet.evaluation.scenarios import ScenarioOptions
@@ -102,6 +136,11 @@ def run(
         trust=trust,
         limits=replace(STEP_LIMITS, **options.given(min_time_s=min_time_s, max_time_s=max_time_s)),
     )
+    if is_many:
+        from statsnet.cli.run_many import run_many
+
+        run_many(proxies, wanted, where, json_path)
+        return
     _check_recordable(wanted.setting, trace_path)
     opened = open_proxy(proxy, trust=trust)
     fit = None if trust else opened.fit()

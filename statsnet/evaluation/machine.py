@@ -29,6 +29,7 @@ EXTRAS = {
     "runtimes": ("onnx", "onnxscript", "onnxruntime", "openvino"),
     "iree": ("iree",),
     "scenarios": ("mlcommons_loadgen", "mlperf_loadgen"),
+    "cluster": ("ray",),
 }
 """The modules that each extra of the package brings."""
 

@@ -10,10 +10,12 @@ from typing import Any
 from statsnet.environment import differences
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
+from statsnet.measure.errand import Errand
+from statsnet.measure.network_file import digest, written
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.measure.timing_tasks import Limits, StepOutcome, TimedStep, TimeNetwork
 from statsnet.progress import Report, silent
-from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
+from statsnet.proxy.folder import ProxyFolder, open_proxy
 from statsnet.signatures.documents import Result, Subject
 from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
@@ -41,11 +43,34 @@ def run_proxy(folder: str | Path, options: RunOptions, *, report: Report = silen
     if options.processes < 1:
         raise UsageError(f"{options.processes} is not a number of processes", hint="3 or more show how well runs agree")
     proxy = open_proxy(folder, trust=options.trust)
-    setting = with_threads(options.setting, options.threads)
-    with runnable(proxy) as ready:
-        job = proxy_job(ready, device=options.device, setting=setting, limits=options.limits)
-        (outcomes,) = run_in_rounds([job], options.processes, report=report)
-    return proxy_result(proxy, outcomes)
+    return proxy_result(proxy, TimeProxy.of(proxy, options).run(report))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeProxy(Errand[tuple[TimedStep, ...]]):
+    """Times the network with this source in several processes of one machine."""
+
+    source: str
+    device: str
+    setting: Setting
+    processes: int
+    limits: Limits
+
+    @classmethod
+    def of(cls, proxy: ProxyFolder, options: RunOptions) -> TimeProxy:
+        return cls(
+            source=proxy.source,
+            device=options.device,
+            setting=with_threads(options.setting, options.threads),
+            processes=options.processes,
+            limits=options.limits,
+        )
+
+    def run(self, report: Report = silent) -> tuple[TimedStep, ...]:
+        with written(self.source) as folder:
+            job = _timing(folder, digest(self.source), self.device, self.setting, self.limits, "the proxy")
+            (steps,) = run_in_rounds([job], self.processes, report=report)
+        return tuple(steps)
 
 
 def proxy_job(
@@ -57,8 +82,13 @@ def proxy_job(
     label: str = "the proxy",
 ) -> Job[TimedStep]:
     """The job that times a proxy once. It refuses a network.py that is not the proxy's `source`."""
-    folder = str(proxy.network_folder.resolve())
-    task = TimeNetwork(folder=folder, network_sha256=proxy.network_sha256, device=device, limits=limits)
+    return _timing(str(proxy.network_folder.resolve()), proxy.network_sha256, device, setting, limits, label)
+
+
+def _timing(
+    folder: str, network_sha256: str, device: str, setting: Setting, limits: Limits, label: str
+) -> Job[TimedStep]:
+    task = TimeNetwork(folder=folder, network_sha256=network_sha256, device=device, limits=limits)
     return Job(task, Control(setting=setting, label=label, timeout_s=JOB_LIMIT_S))
 
 

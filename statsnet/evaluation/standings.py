@@ -105,6 +105,18 @@ def standings(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> 
 
     Raises UsageError if a baseline is none of the results, or if nothing can be compared.
     """
+    found = listed(results, baselines)
+    if not any(row.comparison for row in found.rows):
+        chosen = _named(results, baselines[0]) if baselines else results[0]
+        for each in results:
+            if each is not chosen:
+                compare(chosen.result, each.result)  # says what is not alike
+        raise UsageError("there is nothing to compare", cause="one result was given", hint="name two or more")
+    return found
+
+
+def listed(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> Standings:
+    """As `standings`, also where there is nothing to compare: one result alone is a baseline."""
     first = results[0]
     chosen = [_named(results, name) for name in baselines] or [first]
     by_subject = {_key(each.result): each for each in reversed(chosen)}
@@ -112,11 +124,6 @@ def standings(results: Sequence[NamedResult], baselines: Sequence[str] = ()) -> 
         if fingerprint(each.result.environment) == fingerprint(chosen[0].result.environment):
             by_subject.setdefault(_key(each.result), each)
     rows = tuple(_standing(each, by_subject.get(_key(each.result)), chosen[0], results) for each in results)
-    if not any(row.comparison for row in rows):
-        for each in results:
-            if each is not chosen[0]:
-                compare(chosen[0].result, each.result)  # says what is not alike
-        raise UsageError("there is nothing to compare", cause="one result was given", hint="name two or more")
     return Standings(rows=rows, means=_means(rows))
 
 

@@ -22,17 +22,16 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from statsnet import errors
 from statsnet.environment import ALLOCATOR_ENV, describe, quota_env
 from statsnet.environment.temporary import temporary_folder
-from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.errors import MeasurementError, ProcessError
 from statsnet.measure import end_with_parent, sandbox
 from statsnet.measure.control import DEFAULT, Control, Job
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.forked_process import ENDED_WITH_SERVER, fork_process
 from statsnet.measure.memory_watch import MemoryWatch
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import Event, Task, class_name, encode_task, result_type, to_json
+from statsnet.measure.task import Event, Task, class_name, decode_error, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
 from statsnet.signatures.model import Environment
 
@@ -270,7 +269,7 @@ def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
     the process afterwards. But if another program ran the process (not `alone`), a failure makes the result invalid:
     that program's own record may be incomplete."""
     if (folder / "error.json").exists():
-        raise _child_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
+        raise decode_error(json.loads((folder / "error.json").read_text(encoding="utf-8")))
     if (exit_code == 0 or alone) and (folder / "result.json").exists():
         return json.loads((folder / "result.json").read_text(encoding="utf-8"))
     kind = MeasurementError if exit_code in _HINTS else ProcessError
@@ -279,13 +278,6 @@ def _read_outcome(folder: Path, exit_code: int, *, alone: bool) -> Any:
         cause=_tail(folder / "output"),
         hint=_HINTS.get(exit_code, ""),
     )
-
-
-def _child_error(data: dict[str, Any]) -> StatsNetError:
-    kind = getattr(errors, data["class"], None)
-    if not (isinstance(kind, type) and issubclass(kind, StatsNetError)):
-        kind = StatsNetError
-    return kind(data["message"], cause=data["cause"], hint=data["hint"])
 
 
 def _how_it_ended(exit_code: int) -> str:

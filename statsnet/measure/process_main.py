@@ -19,7 +19,7 @@ from statsnet.errors import StatsNetError
 from statsnet.measure import device_lock
 from statsnet.measure.end_with_parent import end_with_parent
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import Context, Event, decode_task, to_json
+from statsnet.measure.task import Context, Event, decode_task, encode_error, to_json
 from statsnet.workloads import settings
 
 
@@ -31,8 +31,7 @@ def main(folder: Path, events_fd: int) -> int:
         result = _run(message, events_fd)
         _write(folder / "result.json", to_json(result))
     except StatsNetError as error:
-        parts = {"message": error.message, "cause": error.cause, "hint": error.hint}
-        _write(folder / "error.json", json.dumps({"class": type(error).__name__, **parts}))
+        _write(folder / "error.json", json.dumps(encode_error(error)))
         return error.exit_code
     return 0
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 
-from statsnet.errors import UsageError
+from statsnet import errors
+from statsnet.errors import StatsNetError, UsageError
 from statsnet.progress import Progress, silent
 from statsnet.workloads.settings import BASELINE, Setting
 
@@ -98,12 +99,17 @@ def decode_task(data: dict[str, Any]) -> Task[Any]:
     """Inverse of `encode_task`. Raises UsageError if the class is no task."""
     if data["class"] == "UnderNcu":
         return UnderNcu(decode_task(data["fields"]))  # type: ignore[arg-type]
-    module, _, name = str(data["class"]).partition(":")
-    kind = getattr(importlib.import_module(module), name, None) if module and name else None
-    if not (isinstance(kind, type) and issubclass(kind, Task)):
-        raise UsageError(f"'{data['class']}' is not a task")
-    task: Task[Any] = msgspec.convert(data["fields"], kind)
+    task: Task[Any] = msgspec.convert(data["fields"], named_class(str(data["class"]), Task))
     return task
+
+
+def named_class(address: str, base: type[Any]) -> type[Any]:
+    """The class at `"module:Class"`. Raises UsageError if it is none, or not derived from `base`."""
+    module, _, name = address.partition(":")
+    kind = getattr(importlib.import_module(module), name, None) if module and name else None
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise UsageError(f"'{address}' is not {'a task' if base is Task else 'an errand'}")
+    return kind
 
 
 def result_type(task: Task[Any]) -> Any:
@@ -114,3 +120,16 @@ def result_type(task: Task[Any]) -> Any:
 def to_json(value: Any) -> str:
     """Raises ValueError for NaN and infinities: a failed run must not become a number."""
     return json.dumps(msgspec.to_builtins(value), allow_nan=False)
+
+
+def encode_error(error: StatsNetError) -> dict[str, str]:
+    """As plain data."""
+    return {"class": type(error).__name__, "message": error.message, "cause": error.cause, "hint": error.hint}
+
+
+def decode_error(data: Mapping[str, str]) -> StatsNetError:
+    """Inverse of `encode_error`; a class that this program does not know is a StatsNetError."""
+    kind = getattr(errors, data["class"], None)
+    if not (isinstance(kind, type) and issubclass(kind, StatsNetError)):
+        kind = StatsNetError
+    return kind(data["message"], cause=data["cause"], hint=data["hint"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from statsnet.environment import differences, fingerprint, slug
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure import process
 from statsnet.measure.control import DEFAULT, Control
+from statsnet.measure.engine import Done
 from statsnet.measure.several_processes import run_in_group
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.hardware_counters import counted_signature
@@ -22,6 +23,7 @@ from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import ANY, MixRequest, Selection, load_in_mode, signature_path
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature, save_signature
+from statsnet.workloads.registry import DEFAULT_PRESET
 from statsnet.workloads.settings import RUNTIME, Setting, parse_setting
 
 
@@ -118,6 +120,32 @@ def members_of(requests: Iterable[MixRequest]) -> list[Member]:
     return list(wanted.values())
 
 
+def members_named(targets: Iterable[str], selection: Selection) -> list[Member]:
+    """Each known workload that a name or a shell pattern ("cv/*") stands for, once, in one size.
+
+    Raises UsageError for a pattern that matches none, an unknown name, and a factory of the user's own.
+    """
+    found: dict[str, Member] = {}
+    for target in targets:
+        if ":" in target or target.endswith(".py"):
+            raise UsageError(
+                f"'{target}' is a factory of your own",
+                cause="a folder of profiles is read by public names, and a signature holds none of yours",
+                hint=f"profile it alone, on this machine: statsnet profile {target} -o FILE",
+            )
+        for name in workloads.names(target) or [workloads.get(target).full_name]:
+            found[name] = Member(name=name, selection=_with_preset(name, selection))
+    return list(found.values())
+
+
+def _with_preset(name: str, selection: Selection) -> Selection:
+    """The preset that a workload is built with by default is asked for by its name: another one that a folder holds
+    is another size."""
+    if selection.preset is None and DEFAULT_PRESET in workloads.get(name).presets:
+        return replace(selection, preset=DEFAULT_PRESET)
+    return selection
+
+
 def _names(request: MixRequest) -> list[str]:
     is_domain = request.kind == "domain" or (request.kind is None and request.name in workloads.domains())
     if is_domain:
@@ -125,40 +153,51 @@ def _names(request: MixRequest) -> list[str]:
     return [workloads.get(request.name).full_name]
 
 
+Measure = Callable[[Sequence[Model]], Iterable[Done[Signature]]]
+"""Profiles models, here or on a fleet, and tells how each ended as soon as it has."""
+
+
 def profile_members(
-    members: Iterable[Member],
-    mode: str,
-    folder: Path,
-    here: Mapping[str, Any],
-    measure: Callable[[Model], Signature],
+    members: Iterable[Member], mode: str, folder: Path, here: Mapping[str, Any], measure: Measure, *, copies: bool
 ) -> Iterator[Outcome]:
-    """Measure the members that have no signature of the environment `here`, neither in the folder nor among the
-    profiles that ship. Shipped ones are copied, so that the folder holds all. If a member fails, the others go on."""
-    there, shipped = ProfilesDB(folder), ProfilesDB()
+    """Measure the members that have no signature of the environment `here` in the folder. With `copies`, those that
+    ship with StatsNet are copied into it, not measured. If a member fails, the others go on."""
+    there, shipped = ProfilesDB(folder), ProfilesDB() if copies else None
+    missing: list[_Missing] = []
     for member in members:
         try:
-            yield _outcome(member, mode, there, shipped, here, measure)
+            found = _looked_for(member, mode, there, shipped, here)
         except StatsNetError as error:
             yield Outcome(name=member.name, what="failed", why=str(error))
+            continue
+        if isinstance(found, Outcome):
+            yield found
+        else:
+            missing.append(found)
+    for done in measure([each.model for each in missing]) if missing else ():
+        yield _kept(missing[done.index], done)
 
 
-def _outcome(
-    member: Member,
-    mode: str,
-    there: ProfilesDB,
-    shipped: ProfilesDB,
-    here: Mapping[str, Any],
-    measure: Callable[[Model], Signature],
-) -> Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missing:
+    """What has to be profiled, and where its signature goes."""
+
+    model: Model
+    path: Path
+
+
+def _looked_for(
+    member: Member, mode: str, there: ProfilesDB, shipped: ProfilesDB | None, here: Mapping[str, Any]
+) -> Outcome | _Missing:
     if member.file is not None:
         load_in_mode(member.file, mode)
         return Outcome(name=member.name, what="skipped", why="it is a signature file")
-    if _found(member, mode, there, here) is not None:
-        return Outcome(name=member.name, what="skipped", why=f"'{there.path}' has its signature")
+    if (kept := _found(member, mode, there, here)) is not None:
+        return Outcome(name=member.name, what="skipped", why=f"'{there.path}' has its signature ({Selection.of(kept)})")
     path = there.path / slug(here) / f"{member.name}.{mode}.json"
     if packed.is_file(path):
         raise _taken(path, here)
-    if (signature := _found(member, mode, shipped, here)) is not None:
+    if shipped is not None and (signature := _found(member, mode, shipped, here)) is not None:
         save_signature(path, signature)
         return Outcome(name=member.name, what="copied", why="StatsNet comes with its signature")
     if not workloads.get(member.name).builtin:
@@ -169,8 +208,19 @@ def _outcome(
         )
     asked = member.selection
     model = Model(target=member.name, mode=mode, preset=asked.preset, batch=asked.batch, dtype=asked.dtype or "float32")
-    save_signature(path, measure(model))
-    return Outcome(name=member.name, what="profiled", why=str(path))
+    return _Missing(model=model, path=path)
+
+
+def _kept(missing: _Missing, done: Done[Signature]) -> Outcome:
+    """Written as soon as it is there: what is on the disk is not measured again."""
+    name = missing.model.target
+    if done.result is None:
+        return Outcome(name=name, what="failed", why=str(done.error))
+    try:
+        save_signature(missing.path, done.result)
+    except StatsNetError as error:
+        return Outcome(name=name, what="failed", why=str(error))
+    return Outcome(name=name, what="profiled", why=str(missing.path))
 
 
 def _found(member: Member, mode: str, db: ProfilesDB, here: Mapping[str, Any]) -> Signature | None:

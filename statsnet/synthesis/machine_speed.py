@@ -127,12 +127,19 @@ def beside_reference(task: ProfileWorkload) -> Iterator[ProfileWorkload]:
     """The task with a reference network beside it, so that its times can be brought to another speed of the machine.
     Without one on other devices than CPUs, for a dtype that the task itself refuses, and for a profile that is to be
     had in less time than a look at the machine takes."""
-    dtype = task.model.dtype or "float32"
-    if not task.device.startswith("cpu") or dtype not in DTYPES or task.min_time_s < LOOK_S:
+    if (source := reference_beside(task)) is None:
         yield task
         return
-    with written(reference_network(task.model.mode, dtype)) as folder:
+    with written(source) as folder:
         yield replace(task, reference_network=folder)
+
+
+def reference_beside(task: ProfileWorkload) -> str | None:
+    """The source of the network that `beside_reference` puts beside a task; None for none."""
+    dtype = task.model.dtype or "float32"
+    if not task.device.startswith("cpu") or dtype not in DTYPES or task.min_time_s < LOOK_S:
+        return None
+    return reference_network(task.model.mode, dtype)
 
 
 STEADY = MachineSpeed(reference_network="", reference_latency_s=1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import importlib
 import json
 import math
@@ -266,3 +267,34 @@ class Escaping(Task[dict[str, bool]]):
         with tempfile.TemporaryFile():
             done["temporary"] = True
         return done
+
+
+@dataclass(frozen=True)
+class HangingOnce(Task[int]):
+    """The first of them writes its process's number and hangs; later ones return theirs."""
+
+    file: str
+
+    def run(self, context: Context) -> int:
+        try:
+            with open(self.file, "x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return os.getpid()
+        time.sleep(600)
+        return 0
+
+
+@dataclass(frozen=True)
+class LockIsHeld(Task[bool]):
+    """Whether somebody measures on the CPU, by the lock in a folder."""
+
+    folder: str
+
+    def run(self, context: Context) -> bool:
+        with open(os.path.join(self.folder, "statsnet-cpu.lock")) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False

@@ -1,0 +1,148 @@
+"""`statsnet run` of several proxies, or on a fleet: a result for each, and one table that compares them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from statsnet.cli import fleet, output
+from statsnet.errors import StatsNetError, shown
+from statsnet.evaluation.run_proxy import RunOptions, TimeProxy, proxy_result
+from statsnet.evaluation.standings import NamedResult, listed
+from statsnet.measure.engine import Asked, Done, Engine
+from statsnet.measure.fleet import Kind, kinds_of, of_one_kind
+from statsnet.proxy.folder import open_proxy
+from statsnet.reporting.standings import standings_report
+from statsnet.signatures.storage import load_result, save
+from statsnet.workloads.settings import BASELINE, with_threads
+
+if TYPE_CHECKING:
+    from statsnet.measure.timing_tasks import TimedStep
+    from statsnet.proxy.folder import ProxyFolder
+    from statsnet.signatures.documents import Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A proxy on one kind of node. `path` is where its result is kept."""
+
+    name: str
+    proxy: ProxyFolder
+    kind: Kind
+    path: Path | None
+
+    def kept(self) -> Result | None:
+        """Raises StatsNetError where the file is not this proxy's result."""
+        if self.path is None or not self.path.is_file():
+            return None
+        result = load_result(self.path)
+        if result.subject.id != self.proxy.subject_id:
+            raise StatsNetError(
+                f"'{self.path}' is the result of another proxy", hint="choose another folder with -o, or delete it"
+            )
+        return result
+
+
+def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, json_path: str | None) -> None:
+    """Time each proxy on one node of each kind, and compare. What fails is named, and loses nothing else."""
+    opened = dict(zip(_labels(proxies), (open_proxy(name, trust=wanted.trust) for name in proxies), strict=True))
+    output.print_notes(each.note for each in opened.values() if each.note)
+    if any(each.spec.collectives for each in opened.values() if each.is_generated):
+        output.print_notes(["collectives are left out: torchrun --nproc-per-node N network.py runs them"])
+    with fleet.opened(where.engine, where.device) as engine:
+        found = engine.find(where.device)
+        if where.everywhere:
+            kinds, left_out = kinds_of(found), found.left_out
+        else:
+            kind, left_out = of_one_kind(found, where.environment)
+            kinds = [kind]
+        output.print_notes(map(str, left_out))
+        runs = list(_runs(opened, kinds, wanted, where.folder))
+        results, failed = _results(engine, runs, wanted)
+    if results:
+        table = listed([NamedResult(name=run.name, result=results[run.name]) for run in runs if run.name in results])
+        output.deliver(table.to_dict(), json_path, lambda: standings_report(table))
+    if failed:
+        kept = f"; the other {len(results)} are in '{where.folder}'" if where.folder else ""
+        raise StatsNetError(
+            f"{len(failed)} of {len(runs)} runs failed",
+            cause=f"{', '.join(failed)}: the reason for each is printed above",
+            hint=f"the same command tries {'these alone' if where.folder else 'all of them'} again{kept}",
+        )
+
+
+def _labels(proxies: Sequence[str]) -> list[str]:
+    """The folders' names; all of the path where two folders have the same."""
+    names = [Path(name).resolve().name for name in proxies]
+    return [
+        name if names.count(name) == 1 else re.sub(r"[^\w.-]+", "-", path).strip("-.")
+        for name, path in zip(names, proxies, strict=True)
+    ]
+
+
+def _runs(
+    opened: dict[str, ProxyFolder], kinds: Sequence[Kind], wanted: RunOptions, folder: str | None
+) -> Iterator[_Run]:
+    setting = with_threads(wanted.setting, wanted.threads)
+    ending = "" if setting == BASELINE else "." + re.sub(r"[^\w.-]+", "-", setting.name)
+    for label, proxy in opened.items():
+        for kind in kinds:
+            name = kind.name if len(opened) == 1 else label if len(kinds) == 1 else f"{label} on {kind.name}"
+            path = None if folder is None else Path(folder, kind.name, f"{label}{ending}.json")
+            yield _Run(name=name, proxy=proxy, kind=kind, path=path)
+
+
+def _results(engine: Engine, runs: Sequence[_Run], wanted: RunOptions) -> tuple[dict[str, Result], list[str]]:
+    """By the names of the runs; and those that failed. A result is written as soon as it is there."""
+    results: dict[str, Result] = {}
+    failed: list[str] = []
+    missing: list[_Run] = []
+    for run in runs:
+        try:
+            kept = run.kept()
+        except StatsNetError as error:
+            _say(run, "failed", str(error))
+            failed.append(run.name)
+            continue
+        if kept is None:
+            missing.append(run)
+        else:
+            _say(run, "kept", f"'{run.path}' has its result")
+            results[run.name] = kept
+    asked: list[Asked[tuple[TimedStep, ...]]] = [
+        Asked(
+            errand=TimeProxy.of(run.proxy, replace(wanted, device=run.kind.places[0].device)),
+            label=run.name,
+            places=run.kind.places,
+        )
+        for run in missing
+    ]
+    for done in fleet.shown(engine, asked):
+        run = missing[done.index]
+        try:
+            results[run.name] = _saved(run, done)
+        except StatsNetError as error:
+            _say(run, "failed", str(error))
+            failed.append(run.name)
+    return results, failed
+
+
+def _saved(run: _Run, done: Done[tuple[TimedStep, ...]]) -> Result:
+    if done.result is None:
+        assert done.error is not None
+        raise done.error
+    result = proxy_result(run.proxy, done.result)
+    if run.path is not None:
+        save(run.path, result)
+    return result
+
+
+def _say(run: _Run, what: str, why: str) -> None:
+    """To stderr: stdout is for the table, or its JSON."""
+    text = why.replace("\n", "; ")
+    click.echo(shown(f"{run.name}: {what}, {text}"), err=True)

@@ -1,0 +1,149 @@
+"""What the Ray engine makes of Ray's errors. Its nodes are made up here; tests/cli/test_cli_fleet.py has real ones."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from engines import asked, errand
+from fake_tasks import Doubling
+
+import statsnet
+from statsnet.errors import StatsNetError
+from statsnet.measure.engine import Done, Fleet
+from statsnet.measure.ray_cluster import Node, Share
+from statsnet.measure.ray_engine import RayEngine
+from statsnet.measure.task import to_json
+
+exceptions = pytest.importorskip("ray.exceptions")
+
+Z80 = {"device": "cpu", "device_name": "Z80", "threads": 1}
+
+
+def answer(**values: Any) -> bytes:
+    return zlib.compress(to_json(values).encode())
+
+
+DESCRIBED = answer(result={"version": statsnet.__version__, "environment": Z80})
+TWO = answer(result=[2.0])
+
+
+class FakeCluster:
+    """Answers what it is told, in the order in which errands are sent."""
+
+    errors = exceptions
+
+    def __init__(
+        self, *answers: bytes | Exception | None, nodes: int = 1, alive: bool = True, cpus: float = 2.0
+    ) -> None:
+        self._answers, self._alive = list(answers), alive
+        self._nodes = [Node(id="0", name="node-0", cpus=cpus, gpus=0)]
+        self.sent: list[Share] = []
+
+    def nodes(self) -> list[Node]:
+        return self._nodes
+
+    def send(self, message: bytes, share: Share) -> Any:
+        self.sent.append(share)
+        return len(self.sent) - 1
+
+    def wait(self, references: Sequence[Any], number: int, timeout_s: float) -> list[Any]:
+        return [ref for ref in references if self._answers[ref] is not None]
+
+    def get(self, reference: Any) -> Any:
+        if isinstance(given := self._answers[reference], Exception):
+            raise given
+        return given
+
+    def end(self, references: Sequence[Any]) -> None:
+        pass
+
+    def answers(self, node: str) -> bool:
+        return self._alive
+
+
+def found(*answers: bytes | Exception | None, **changes: Any) -> Fleet:
+    return RayEngine(FakeCluster(*answers, **changes)).find("cpu")  # type: ignore[arg-type]
+
+
+def ended(*answers: bytes | Exception, said: list[str], **changes: Any) -> tuple[FakeCluster, list[Done[Any]]]:
+    """Of one errand on node-0; the first answer is its description."""
+    cluster = FakeCluster(DESCRIBED, *answers, **changes)
+    engine = RayEngine(cluster, said.append)  # type: ignore[arg-type]
+    places = engine.find("cpu").places
+    return cluster, list(engine.run(asked(places, errand(Doubling(1.0)))))
+
+
+def left_out(fleet: Fleet) -> tuple[str, str]:
+    assert not fleet.places
+    (one,) = fleet.left_out
+    return one.why, one.hint
+
+
+def test_nodes_that_can_not_measure_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    why, hint = left_out(found(exceptions.RaySystemError("...\nModuleNotFoundError: No module named 'statsnet'")))
+    assert why == "StatsNet is not installed there"
+    assert f"pip install 'statsnet[cluster]=={statsnet.__version__}'" in hint
+    why, _ = left_out(found(exceptions.RaySystemError("a page\nof text\nOSError: no disk")))
+    assert why == "it could not describe itself (OSError: no disk)"
+    why, hint = left_out(found(None))
+    assert why == "it did not describe itself within 120 s"
+    assert "ray status" in hint
+    why, hint = left_out(found(answer(result={"version": "0.0.1", "environment": Z80})))
+    assert why == f"it has StatsNet 0.0.1, and this command is {statsnet.__version__}"
+    why, hint = left_out(found(cpus=0.0))
+    assert (why, hint) == ("it offers no CPU to Ray", "start it with `ray start --num-cpus N`")
+
+
+def test_a_measurement_owns_its_node_and_what_looks_at_it_does_not() -> None:
+    cluster, (done,) = ended(TWO, said=[])
+    assert done.result == (2.0,)
+    assert [share.cpus for share in cluster.sent] == [0.0, 2.0]
+
+
+def test_what_a_node_says_is_said_with_its_name() -> None:
+    said: list[str] = []
+    ended(answer(result=[2.0], notes=["another program measures"]), said=said)
+    assert said == ["node-0: another program measures"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_that_is_killed_again_and_again_names_its_errand(times: int) -> None:
+    said: list[str] = []
+    killed = exceptions.OutOfMemoryError("Task was killed due to the node running low on memory.")
+    _, (done,) = ended(*[killed] * times, TWO, said=said)
+    assert said == ["the worker on node-0 was killed while it measured errand 0, which begins anew"]
+    if times == 1:
+        assert done.result == (2.0,)
+        return
+    assert isinstance(done.error, StatsNetError)
+    assert done.error.message == "the workers that measured errand 0 were killed 2 times"
+    assert "running low on memory" in done.error.cause
+    assert "smaller preset" in done.error.hint
+
+
+def test_an_errand_whose_last_node_ends_is_named() -> None:
+    said: list[str] = []
+    _, (done,) = ended(exceptions.WorkerCrashedError(), said=said, alive=False)
+    assert done.error is not None
+    assert done.error.message == "no node is left that could measure errand 0"
+    assert done.error.cause == "ended: node-0"
+    assert said == ["node-0 has ended while it measured errand 0: it is left out from now on"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (exceptions.ObjectStoreFullError("x"), ("could not leave node-0", "object store there is full", "ray memory")),
+        (exceptions.OutOfDiskError("x"), ("could not leave node-0", "object store there is full", "ray memory")),
+        (
+            exceptions.RayTaskError("f", "Traceback ...\nModuleNotFoundError: No module named 'mine'", None),
+            ("node-0 could not measure errand 0", "No module named 'mine'", "install there what the workload needs"),
+        ),
+    ],
+)
+def test_an_error_of_ray_becomes_a_sentence(error: Exception, words: tuple[str, ...]) -> None:
+    _, (done,) = ended(error, said=[])
+    assert all(word in str(done.error) for word in words), str(done.error)

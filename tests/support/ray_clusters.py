@@ -1,0 +1,79 @@
+"""A Ray cluster of two nodes on this machine, which knows this checkout and the tests' tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STORE_BYTES = 80 * 1024**2
+"""The least that Ray takes for its object store."""
+
+
+@dataclass
+class TwoNodes:
+    """The driver is at the first node. `locks` is the folder of the device locks."""
+
+    cluster: Any
+    second: Any
+    locks: Path
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+    def add(self, **variables: str) -> Any:
+        """One more node, whose processes have these variables."""
+        with pytest.MonkeyPatch.context() as changed, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, value in variables.items():
+                changed.setenv(name, value)
+            return self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES)
+
+    def end(self, node: Any) -> None:
+        """As if its power was cut."""
+        self.cluster.remove_node(node, allow_graceful=False)
+        if node is self.second:
+            self.second = None
+
+    def both(self) -> TwoNodes:
+        """With the second node, which the first test that needs it starts, and another may have ended."""
+        self.second = self.second or self.add()
+        return self
+
+
+@contextlib.contextmanager
+def two_nodes() -> Iterator[TwoNodes]:
+    from ray.cluster_utils import Cluster
+
+    folder = Path(tempfile.mkdtemp(prefix="sr-", dir="/tmp"))  # short: sockets' paths have at most 107 letters
+    (folder / "locks").mkdir()
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
+    with pytest.MonkeyPatch.context() as changed, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        changed.setenv("PYTHONPATH", paths)
+        changed.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        changed.setenv("STATSNET_DEVICE_LOCK", str(folder / "locks"))
+        changed.setenv("STATSNET_CACHE", str(folder / "cache"))
+        head = {
+            "num_cpus": 1,
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+            "temp_dir": str(folder / "r"),
+        }
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        try:
+            nodes = TwoNodes(cluster=cluster, second=None, locks=folder / "locks")
+            yield nodes
+        finally:
+            cluster.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
