@@ -163,13 +163,13 @@ def _sums(steps: Sequence[RecordedEvent], amounts: Iterable[tuple[int, int]]) ->
 
 
 def _over_equal_steps(trace: StepTrace, recording: Recording, chosen: RecordedEvent, describer: Describer) -> StepTrace:
-    """The trace of a CPU's step with the median times of all steps that run the same operators: each of them may have
-    been disturbed somewhere."""
+    """The trace of a CPU's step with the median times of all steps that run the same operators on the same shapes: each
+    of them may have been disturbed somewhere."""
     traces = [trace]
     for other in (event for _, event in recording.steps if event is not chosen):
         events = events_of(recording, other)
         found = calls_of(events, describer, device="cpu")
-        if [(c.op, c.phase) for c in found.calls] == [(c.op, c.phase) for c in trace.calls]:
+        if [(c.op, c.phase, c.args) for c in found.calls] == [(c.op, c.phase, c.args) for c in trace.calls]:
             traces.append(_trace(events, found, "cpu", has_kernels=False))
     for calls in zip(*(t.calls for t in traces), strict=True):
         times_s = [c.time_s for c in calls if c.time_s is not None]

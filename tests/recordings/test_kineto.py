@@ -46,16 +46,16 @@ def test_the_busiest_step_and_its_operators(recording: Path) -> None:
 
 
 def test_a_cpus_steps_of_equal_work_give_median_times(tmp_path: Path) -> None:
-    """Any of them may have been disturbed; the shortest here has only a part of the operators."""
+    """Any of them may have been disturbed; one here has only a part of the operators, one has other shapes."""
     events: list[dict[str, Any]] = []
-    steps = [(0, 900, (10, 800)), (1000, 300, (90, 30)), (2000, 200, (20, 40)), (3000, 50, (1,))]
+    steps = [(0, 900, (10, 800)), (1000, 300, (90, 30)), (2000, 200, (20, 40)), (3000, 50, (1,)), (4000, 900, (2, 3))]
     for number, (begin, lasts, operators_us) in enumerate(steps):
         events.append(step(number, begin, lasts))
         for i, lasts_us in enumerate(operators_us):
-            shape = [[8, 8 + i]]
+            shape = [[16 if number == 4 else 8, 8 + i]]
             events.append(operator("aten::relu", begin + 1 + 95 * i, lasts_us, shape, ["float"], [""]))
     found = read_kineto(write(tmp_path / "trace.json", events))
-    assert found.notes[0] == "ProfilerStep 1 was read, by its time in the middle of 4"
+    assert found.notes[0] == "ProfilerStep 1 was read, by its time in the middle of 5"
     only = measurement(found.signature)
     assert sorted(only.step_latency_s) == pytest.approx([200 * US, 300 * US, 900 * US])
     assert sorted(only.cluster_time_s) == pytest.approx([20 * US, 40 * US])  # type: ignore[type-var]
