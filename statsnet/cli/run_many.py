@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import fleet, output
+from statsnet.environment import machine_differences
 from statsnet.errors import StatsNetError, shown
 from statsnet.evaluation.run_proxy import RunOptions, TimeProxy, proxy_result
 from statsnet.evaluation.standings import NamedResult, listed
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from statsnet.proxy.folder import ProxyFolder
     from statsnet.signatures.documents import Result
 
+ROUNDING = 1e-6
+"""Of times in a file, which have nine digits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
@@ -37,15 +41,31 @@ class _Run:
     path: Path | None
 
     def kept(self) -> Result | None:
-        """Raises StatsNetError where the file is not this proxy's result."""
+        """Raises StatsNetError where the file is not a result of running this proxy."""
         if self.path is None or not self.path.is_file():
             return None
         result = load_result(self.path)
-        if result.subject.id != self.proxy.subject_id:
+        if result.subject.id != self.proxy.subject_id or result.processes is None:
             raise StatsNetError(
-                f"'{self.path}' is the result of another proxy", hint="choose another folder with -o, or delete it"
+                f"'{self.path}' is the result of {'validate' if result.processes is None else 'another proxy'}",
+                hint="choose another folder with -o, or delete it",
             )
         return result
+
+    def lacks(self, result: Result, wanted: RunOptions) -> str | None:
+        """Why this result is not what was asked for; None if it is. A process has always timed for the least time, or
+        until the most was over."""
+        if changed := machine_differences(result.environment, self.kind.places[0].environment):
+            return f"comes from another environment ({'; '.join(changed)})"
+        processes = result.processes or ()
+        if len(processes) < wanted.processes:
+            return f"has {len(processes)} of {wanted.processes} processes"
+        briefest_s = min(sum(timing.latency_s) for timing in processes)
+        limits = (wanted.limits.min_time_s, wanted.limits.max_time_s)
+        least_s = min((limit for limit in limits if limit is not None), default=0.0)
+        if briefest_s < (1 - ROUNDING) * least_s:
+            return f"was timed for {briefest_s:.3g} s, and {least_s:g} s are asked for"
+        return None
 
 
 def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, json_path: str | None) -> None:
@@ -88,13 +108,21 @@ def _labels(proxies: Sequence[str]) -> list[str]:
 def _runs(
     opened: dict[str, ProxyFolder], kinds: Sequence[Kind], wanted: RunOptions, folder: str | None
 ) -> Iterator[_Run]:
-    setting = with_threads(wanted.setting, wanted.threads)
-    ending = "" if setting == BASELINE else "." + re.sub(r"[^\w.-]+", "-", setting.name)
+    ending = _ending(wanted)
     for label, proxy in opened.items():
         for kind in kinds:
             name = kind.name if len(opened) == 1 else label if len(kinds) == 1 else f"{label} on {kind.name}"
             path = None if folder is None else Path(folder, kind.name, f"{label}{ending}.json")
             yield _Run(name=name, proxy=proxy, kind=kind, path=path)
+
+
+def _ending(wanted: RunOptions) -> str:
+    """Each setting and number of threads has a file of its own."""
+    setting = with_threads(wanted.setting, wanted.threads)
+    parts = [] if wanted.setting == BASELINE else [setting.name]
+    if setting.threads != wanted.setting.threads:
+        parts.append(f"threads={setting.threads}")
+    return "." + re.sub(r"[^\w.-]+", "-", "+".join(parts)) if parts else ""
 
 
 def _results(engine: Engine, runs: Sequence[_Run], wanted: RunOptions) -> tuple[dict[str, Result], list[str]]:
@@ -110,6 +138,9 @@ def _results(engine: Engine, runs: Sequence[_Run], wanted: RunOptions) -> tuple[
             failed.append(run.name)
             continue
         if kept is None:
+            missing.append(run)
+        elif lack := run.lacks(kept, wanted):
+            _say(run, "measured again", f"'{run.path}' {lack}")
             missing.append(run)
         else:
             _say(run, "kept", f"'{run.path}' has its result")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.environment import record
-from statsnet.environment.identity import differences, fingerprint, slug
+from statsnet.environment.identity import differences, fingerprint, machine_differences, slug
 from statsnet.environment.record import (
     ALLOCATOR_ENV,
     ALLOCATOR_LIBRARIES,
@@ -36,6 +36,7 @@ __all__ = [
     "differences",
     "file_text",
     "fingerprint",
+    "machine_differences",
     "quota_env",
     "select",
     "slug",

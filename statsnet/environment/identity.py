@@ -18,6 +18,8 @@ _NEVER_UNKNOWN = (
     "onednn",
 )  # absent: not set, or torch was built without it
 
+_OF_SETTINGS = {"threads", "cpu_capability", "settings"}
+
 
 def fingerprint(env: Mapping[str, Any]) -> str:
     """Twelve hex digits of the parts of a record that decide speed: equal means comparable.
@@ -55,6 +57,12 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
         for key, (x, y) in pairs.items()
         if x != y and (key.startswith(_NEVER_UNKNOWN) or None not in (x, y))
     ]
+
+
+def machine_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """As `differences`, but for what a setting changes: empty if both are of one kind of machine."""
+    left, right = ({k: v for k, v in env.items() if k not in _OF_SETTINGS} for env in (a, b))
+    return differences(left, right)
 
 
 def _deciding(env: Mapping[str, Any]) -> dict[str, Any]:
