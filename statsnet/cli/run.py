@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -95,8 +96,7 @@ def run(
         folder=folder,
     )
     where.check()
-    if twice := [name for number, name in enumerate(proxies) if name in proxies[:number]]:
-        raise UsageError(f"'{twice[0]}' stands twice among the proxies", hint="give it once")
+    proxies = tuple({Path(name).resolve(): name for name in proxies}.values())  # each once
     is_many = len(proxies) > 1 or engine != fleet.LOCAL or folder is not None
     if is_many and (scenario or trace_path):
         raise UsageError(

@@ -97,12 +97,15 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
 
 
 def _labels(proxies: Sequence[str]) -> list[str]:
-    """The folders' names; all of the path where two folders have the same."""
-    names = [Path(name).resolve().name for name in proxies]
-    return [
-        name if names.count(name) == 1 else re.sub(r"[^\w.-]+", "-", path).strip("-.")
-        for name, path in zip(names, proxies, strict=True)
-    ]
+    """A name for each folder, none twice: the end of its path that no other of them has, most often the last folder."""
+    paths = [Path(name).resolve().parts for name in proxies]
+    labels: list[str] = []
+    for path in paths:
+        length = next(n for n in range(1, len(path) + 1) if sum(p[-n:] == path[-n:] for p in paths) == 1)
+        label = path[-1] if length == 1 else re.sub(r"[^\w.-]+", "-", "-".join(path[-length:])).strip("-.")
+        others = (label, *(f"{label}-{number}" for number in range(2, len(paths) + 1)))
+        labels.append(next(each for each in others if each not in labels))
+    return labels
 
 
 def _runs(

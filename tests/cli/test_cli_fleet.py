@@ -226,7 +226,6 @@ def test_several_proxies_on_this_machine(
         (["profile", "recsys/ncf", "-o", "db", "--engine", "ray://head"], "'ray://head' has no host and port"),
         (["profile", "recsys/ncf", "-o", "db", "--environment", "x"], "--environment was given without --engine ray"),
         (["run", "p", "--everywhere"], "--everywhere was given without --engine ray"),
-        (["run", "p", "p"], "'p' stands twice among the proxies"),
         (["run", "p", "--engine", "ray", "--everywhere", "--environment", "x"], "leave out one of them"),
         (["run", "p", "q", "--trace", "t.json"], "--trace was given with several proxies"),
         (["run", "p", "q"], "'q' is not a proxy's folder"),

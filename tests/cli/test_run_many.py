@@ -95,3 +95,16 @@ def test_only_what_was_asked_for_is_kept(engine: MadeUp, here: Path, capsys: pyt
     assert "comes from another environment (torch: 2.9.0 against 2.9.1)" in said("--threads", "4")
     assert "kept" in said("--threads", "4")
     assert len(read(here / "runs/cpu-z80-2t-torch2.9/p.json")["processes"]) == 4
+
+
+def test_proxies_of_one_name_are_told_apart(
+    engine: MadeUp, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("p", "a/p", "b/a/p", "b-a-p", "q"):
+        write_proxy(here / name)
+    monkeypatch.chdir(here / "a")
+    assert main(["run", "p", "../p", "./p", "../b/a/p", "../b-a-p", "../q", "../q/", "-o", "runs"]) == 0
+    assert len(engine.timed) == 5
+    names = {path.name for path in here.glob("a/runs/*/*")}
+    assert names == {f"{here.name}-a-p.json", f"{here.name}-p.json", "b-a-p.json", "b-a-p-2.json", "q.json"}
+    assert "kept" not in capsys.readouterr().err
