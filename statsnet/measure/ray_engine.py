@@ -99,6 +99,9 @@ class RayEngine:
             return LeftOut(name=node.name, why=f"{error.message} ({error.cause})", hint=error.hint)
         except self._cluster.errors.RayError as error:
             return _unusable(node, error)
+        except ray_worker.OTHER_FORM as error:
+            why = f"it answers in another form ({first_line(error)})"
+            return LeftOut(name=node.name, why=why, hint="install the same version of StatsNet there")
         if found.version != statsnet.__version__:
             why = f"it has StatsNet {found.version}, and this command is {statsnet.__version__}"
             return LeftOut(name=node.name, why=why, hint="install the same version there")
@@ -160,18 +163,21 @@ class RayEngine:
         """How an errand ended; None if it has to begin anew."""
         errors = self._cluster.errors
         try:
-            answer = ray_worker.unpacked(self._cluster.get(ref))
+            message = self._cluster.get(ref)
         except (errors.ObjectStoreFullError, errors.OutOfDiskError) as error:
             return Done(index=index, place=place, error=_no_room(asked.label, place, error))
         except errors.RayTaskError as error:
             return Done(index=index, place=place, error=_failed(asked.label, place, error))
         except errors.RayError as error:
             return self._interrupted(error, asked, index, place, killed)
-        self._heard(answer, place)
         try:
+            answer = ray_worker.unpacked(message)
+            self._heard(answer, place)
             return Done(index=index, place=place, result=answer.value(asked.errand))
         except StatsNetError as error:
             return Done(index=index, place=place, error=error)
+        except ray_worker.OTHER_FORM as error:
+            return Done(index=index, place=place, error=_other_form(asked.label, place, error))
 
     def _interrupted(
         self, error: Exception, asked: Asked[R], index: int, place: Place, killed: Counter[int]
@@ -260,6 +266,14 @@ def _failed(label: str, place: Place, error: Exception) -> MeasurementError:
         f"{place.name} could not measure {label}",
         cause=_last_line(error),
         hint="install there what the workload needs, in the same versions as here",
+    )
+
+
+def _other_form(label: str, place: Place, error: Exception) -> MeasurementError:
+    return MeasurementError(
+        f"the result of {label} on {place.name} has another form",
+        cause=first_line(error),
+        hint="install the same version of StatsNet there",
     )
 
 

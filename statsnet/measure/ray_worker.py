@@ -25,6 +25,9 @@ OF_RAY = ("OMP_NUM_THREADS",)
 """Variables that Ray sets in a worker while it runs a task. A measurement would have other threads than one that the
 node makes by itself."""
 
+OTHER_FORM = (msgspec.MsgspecError, zlib.error, KeyError)
+"""What reading an answer raises if another version of StatsNet wrote it."""
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What an errand came to, what it said to the user, and how quiet the machine was."""
@@ -37,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     disturbed: int = 0
 
     def value(self, errand: Errand[Any]) -> Any:
-        """The errand's result. Raises its StatsNetError."""
+        """The errand's result. Raises its StatsNetError, or OTHER_FORM."""
         if self.error is not None:
             raise decode_error(self.error)
         return msgspec.convert(self.result, errand.result_type)
@@ -49,6 +52,7 @@ def packed(errand: Errand[Any]) -> bytes:
 
 
 def unpacked(answer: bytes) -> Answer:
+    """Raises OTHER_FORM."""
     return msgspec.json.decode(zlib.decompress(answer), type=Answer)
 
 

@@ -93,6 +93,10 @@ def test_nodes_that_can_not_measure_are_named(monkeypatch: pytest.MonkeyPatch) -
     assert "ray status" in hint
     why, hint = left_out(found(answer(result={"version": "0.0.1", "environment": Z80})))
     assert why == f"it has StatsNet 0.0.1, and this command is {statsnet.__version__}"
+    for other in (b"plain", answer(result={"version": 7}), answer(notes=1), answer(error={"kind": "x"})):
+        why, hint = left_out(found(other))
+        assert why.startswith("it answers in another form (")
+        assert hint == "install the same version of StatsNet there"
     why, hint = left_out(found(cpus=0.0))
     assert (why, hint) == ("it offers no CPU to Ray", "start it with `ray start --num-cpus N`")
 
@@ -101,6 +105,14 @@ def test_a_measurement_owns_its_node_and_what_looks_at_it_does_not() -> None:
     cluster, (done,) = ended(TWO, said=[])
     assert done.result == (2.0,)
     assert [share.cpus for share in cluster.sent] == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("other", [b"plain", answer(result=["two"]), answer(notes=1), answer(error={"kind": "x"})])
+def test_an_answer_in_another_form_ends_its_errand_alone(other: bytes) -> None:
+    _, (done,) = ended(other, said=[])
+    assert done.error is not None
+    assert done.error.message == "the result of errand 0 on node-0 has another form"
+    assert done.error.hint == "install the same version of StatsNet there"
 
 
 def test_what_a_node_says_is_said_with_its_name() -> None:
