@@ -72,6 +72,9 @@ class TimeProxy(Errand[tuple[TimedStep, ...]]):
             (steps,) = run_in_rounds([job], self.processes, report=report)
         return tuple(steps)
 
+    def environments(self, result: tuple[TimedStep, ...]) -> Sequence[Mapping[str, Any]]:
+        return [step.environment for step in result]
+
 
 def proxy_job(
     proxy: ProxyFolder,

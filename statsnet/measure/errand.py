@@ -7,7 +7,7 @@ and writes what they read into temporary files there: so it names no file of the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -32,6 +32,10 @@ class Errand(ABC, Generic[R]):
     def result_type(self) -> Any:
         """What `run` returns."""
         return get_type_hints(type(self).run)["return"]
+
+    def environments(self, result: R) -> Sequence[Mapping[str, Any]]:
+        """The records of the environments that a result was measured in, if it tells."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)

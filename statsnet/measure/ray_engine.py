@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import statsnet
-from statsnet.environment import describe
+from statsnet.environment import describe, machine_differences
 from statsnet.errors import MeasurementError, StatsNetError, UsageError, first_line
 from statsnet.measure import ray_worker
 from statsnet.measure.control import Job
@@ -173,11 +173,15 @@ class RayEngine:
         try:
             answer = ray_worker.unpacked(message)
             self._heard(answer, place)
-            return Done(index=index, place=place, result=answer.value(asked.errand))
+            result: R = answer.value(asked.errand)
         except StatsNetError as error:
             return Done(index=index, place=place, error=error)
         except ray_worker.OTHER_FORM as error:
             return Done(index=index, place=place, error=_other_form(asked.label, place, error))
+        for environment in asked.errand.environments(result):
+            if changed := machine_differences(place.environment, environment):
+                return Done(index=index, place=place, error=_other_device(asked.label, place, changed))
+        return Done(index=index, place=place, result=result)
 
     def _interrupted(
         self, error: Exception, asked: Asked[R], index: int, place: Place, killed: Counter[int]
@@ -274,6 +278,15 @@ def _other_form(label: str, place: Place, error: Exception) -> MeasurementError:
         f"the result of {label} on {place.name} has another form",
         cause=first_line(error),
         hint="install the same version of StatsNet there",
+    )
+
+
+def _other_device(label: str, place: Place, changed: Sequence[str]) -> MeasurementError:
+    """Ray chooses which GPU of its node a measurement gets, and one of them has described itself for all."""
+    return MeasurementError(
+        f"{label} was measured on another device than {place.name} has described",
+        cause="; ".join(changed),
+        hint="where a node's GPUs differ, start one for each kind: CUDA_VISIBLE_DEVICES=0 ray start --num-gpus 1",
     )
 
 

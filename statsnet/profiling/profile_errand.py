@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from statsnet.measure.errand import Errand
 from statsnet.measure.network_file import written
@@ -35,3 +37,6 @@ class ProfileErrand(Errand[ProfiledSignature]):
             task = replace(self.task, reference_network=folder)
             signature, notes = profiled_signature(task, self.counters, report=report)
         return ProfiledSignature(signature=signature, notes=notes)
+
+    def environments(self, result: ProfiledSignature) -> Sequence[Mapping[str, Any]]:
+        return [measurement.environment for measurement in result.signature.measurements]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from fake_tasks import Doubling
 
 import statsnet
 from statsnet.errors import StatsNetError
-from statsnet.measure.engine import Done, Fleet
+from statsnet.measure.engine import Asked, Done, Fleet
+from statsnet.measure.errand import Errand
 from statsnet.measure.ray_cluster import Node, Share
 from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.task import to_json
+from statsnet.progress import Report, silent
 
 exceptions = pytest.importorskip("ray.exceptions")
 
@@ -113,6 +116,30 @@ def test_an_answer_in_another_form_ends_its_errand_alone(other: bytes) -> None:
     assert done.error is not None
     assert done.error.message == "the result of errand 0 on node-0 has another form"
     assert done.error.hint == "install the same version of StatsNet there"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Telling(Errand[tuple[str, ...]]):
+    """Comes to the names of the devices that it ran on."""
+
+    def run(self, report: Report = silent) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def environments(self, result: tuple[str, ...]) -> Sequence[dict[str, Any]]:
+        return [{**Z80, "threads": 8, "device_name": name} for name in result]
+
+
+@pytest.mark.parametrize("device_name", ["Z80", "Z8000"])
+def test_a_node_whose_devices_differ_is_named(device_name: str) -> None:
+    """A setting may change the number of threads."""
+    engine = RayEngine(FakeCluster(DESCRIBED, answer(result=["Z80", device_name])))  # type: ignore[arg-type]
+    (done,) = engine.run([Asked(errand=Telling(), label="errand 0", places=engine.find("cpu").places)])
+    if device_name == "Z80":
+        assert done.result == ("Z80", "Z80")
+        return
+    assert done.error is not None
+    assert done.error.message == "errand 0 was measured on another device than node-0 has described"
+    assert done.error.cause == "device_name: Z80 against Z8000"
 
 
 def test_what_a_node_says_is_said_with_its_name() -> None:
