@@ -106,15 +106,23 @@ def of_one_speed(
             left_out.append(LeftOut(name=places[done.index].name, why=why, hint=done.error.hint or "look at its logs"))
     kept = alike(steps_s)
     for index in sorted(steps_s.keys() - kept):
-        fastest_s = min(steps_s[i] for i in kept)
-        left_out.append(
-            LeftOut(
-                name=places[index].name,
-                why=f"its reference network takes {steps_s[index] / fastest_s:.3f} times as long as on the other nodes",
-                hint="stop what else runs there, and look at its clocks and cooling",
-            )
-        )
+        times_as_long = steps_s[index] / min(steps_s[i] for i in kept)
+        left_out.append(_of_another_speed(places[index], times_as_long))
     return tuple(places[index] for index in sorted(kept)), tuple(left_out)
+
+
+def _of_another_speed(place: Place, times_as_long: float) -> LeftOut:
+    if times_as_long < 1:
+        return LeftOut(
+            name=place.name,
+            why=f"it is faster than most nodes: its reference network takes {times_as_long:.3f} times as long as there",
+            hint="look at the clocks and the cooling of the others, and at what else runs there",
+        )
+    return LeftOut(
+        name=place.name,
+        why=f"its reference network takes {times_as_long:.3f} times as long as on the other nodes",
+        hint="stop what else runs there, and look at its clocks and cooling",
+    )
 
 
 def alike(steps_s: dict[int, float]) -> set[int]:

@@ -74,6 +74,10 @@ def test_a_slow_node_is_named() -> None:
     said = {each.name: str(each) for each in left_out}
     assert "its reference network takes 1.200 times as long as on the other nodes" in said["b"]
     assert "no memory" in said["d"]
+    kept, (fast,) = of_one_speed(Timed(1.0, 0.95, 1.01, 1.02), places, "")
+    assert [each.name for each in kept] == ["a", "c", "d"]
+    assert str(fast).startswith("b is left out: it is faster than most nodes: its reference network takes 0.950 times")
+    assert "the others" in fast.hint
     assert of_one_speed(Timed(), places[:1], "") == ((places[0],), ())  # one alone is not looked at
 
 
