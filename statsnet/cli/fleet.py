@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -99,15 +99,15 @@ def shown(engine: Engine, asked: Sequence[Asked[R]]) -> Iterator[Done[R]]:
     def report(progress: Progress) -> None:
         showing(progress)
 
-    ended = engine.run(asked, report=report)
-    while True:
-        with output.progress() as show:
-            showing = show
-            done = next(ended, None)
-        showing = silent
-        if done is None:
-            return
-        yield done
+    with closing(engine.run(asked, report=report)) as ended:
+        while True:
+            with output.progress() as show:
+                showing = show
+                done = next(ended, None)
+            showing = silent
+            if done is None:
+                return
+            yield done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ than what is here. `LocalEngine` is this machine; ray_engine.py has the nodes of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -85,11 +85,11 @@ class Engine(Protocol):
         Raises DeviceError if this machine was meant and lacks it. Nodes of a fleet that lack it are left out.
         """
 
-    def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Iterator[Done[R]]:
+    def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Generator[Done[R], None, None]:
         """Run each errand once, and yield how each ended, as soon as it has: in no particular order, none twice.
 
         A place runs one errand at a time, and holds its device's lock meanwhile. An errand whose place is lost begins
-        anew at another of its places; it ends with an error where none is left. Leaving the iterator ends what runs.
+        anew at another of its places; it ends with an error where none is left. Closing the generator ends what runs.
         """
 
 
@@ -104,7 +104,7 @@ class LocalEngine:
         here = process.measuring_environment(device)
         return Fleet(places=(Place(id="here", name="this machine", device=device, environment=here),))
 
-    def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Iterator[Done[R]]:
+    def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Generator[Done[R], None, None]:
         for index, each in enumerate(asked):
             place = each.places[0]
             report(Progress(stage=each.label, done=index / len(asked)))

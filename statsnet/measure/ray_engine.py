@@ -8,7 +8,7 @@ nothing else beside it. Ray itself never repeats anything: this file does, and c
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -120,7 +120,7 @@ class RayEngine:
             self._shares[place.id] = Share(node=node.id, cpus=cpus, gpus=1 if kind == "cuda" else 0)
             yield place
 
-    def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Iterator[Done[R]]:
+    def run(self, asked: Sequence[Asked[R]], *, report: Report = silent) -> Generator[Done[R], None, None]:
         waiting, running = deque(range(len(asked))), dict[Any, tuple[int, Place]]()
         killed: Counter[int] = Counter()
         ended = 0
