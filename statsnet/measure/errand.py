@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from statsnet.measure import process
 from statsnet.measure.control import Control, Job
-from statsnet.measure.task import decode_task, encode_task, named_class, result_type
+from statsnet.measure.task import decode_task, encode_task, encoded, named_class, result_type
 from statsnet.progress import Report, silent
 
 R = TypeVar("R")
@@ -31,7 +31,7 @@ class Errand(ABC, Generic[R]):
     @property
     def result_type(self) -> Any:
         """What `run` returns."""
-        return get_type_hints(type(self).run)["return"]
+        return result_type(self)
 
     def environments(self, result: R) -> Sequence[Mapping[str, Any]]:
         """The records of the environments that a result was measured in, if it tells."""
@@ -59,11 +59,10 @@ class RunJob(Errand[Any]):
 
 def encode_errand(errand: Errand[Any]) -> dict[str, Any]:
     """As plain data."""
-    kind = type(errand)
-    return {"class": f"{kind.__module__}:{kind.__qualname__}", "fields": msgspec.to_builtins(errand)}
+    return encoded(errand)
 
 
 def decode_errand(data: Mapping[str, Any]) -> Errand[Any]:
     """Inverse of `encode_errand`. Raises UsageError if the class is no errand."""
-    errand: Errand[Any] = msgspec.convert(data["fields"], named_class(str(data["class"]), Errand))
+    errand: Errand[Any] = msgspec.convert(data["fields"], named_class(str(data["class"]), Errand, "an errand"))
     return errand

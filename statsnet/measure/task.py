@@ -87,34 +87,41 @@ def encode_task(task: Task[Any]) -> dict[str, Any]:
     """As plain data."""
     if isinstance(task, UnderNcu):
         return {"class": "UnderNcu", "fields": encode_task(task.task)}
-    return {"class": class_name(task), "fields": msgspec.to_builtins(task)}
+    return encoded(task)
 
 
-def class_name(task: Task[Any]) -> str:
+def encoded(value: object) -> dict[str, Any]:
+    """A dataclass as plain data, with the name of its class."""
+    return {"class": class_name(value), "fields": msgspec.to_builtins(value)}
+
+
+def class_name(value: object) -> str:
     """`"module:Class"`, by which a process loads it."""
-    return f"{type(task).__module__}:{type(task).__qualname__}"
+    return f"{type(value).__module__}:{type(value).__qualname__}"
 
 
 def decode_task(data: dict[str, Any]) -> Task[Any]:
     """Inverse of `encode_task`. Raises UsageError if the class is no task."""
     if data["class"] == "UnderNcu":
         return UnderNcu(decode_task(data["fields"]))  # type: ignore[arg-type]
-    task: Task[Any] = msgspec.convert(data["fields"], named_class(str(data["class"]), Task))
+    task: Task[Any] = msgspec.convert(data["fields"], named_class(str(data["class"]), Task, "a task"))
     return task
 
 
-def named_class(address: str, base: type[Any]) -> type[Any]:
-    """The class at `"module:Class"`. Raises UsageError if it is none, or not derived from `base`."""
+def named_class(address: str, base: type[Any], noun: str) -> type[Any]:
+    """The class at `"module:Class"`. Raises UsageError if it is none, or not derived from `base`, which messages call
+    by the noun."""
     module, _, name = address.partition(":")
     kind = getattr(importlib.import_module(module), name, None) if module and name else None
     if not (isinstance(kind, type) and issubclass(kind, base)):
-        raise UsageError(f"'{address}' is not {'a task' if base is Task else 'an errand'}")
+        raise UsageError(f"'{address}' is not {noun}")
     return kind
 
 
-def result_type(task: Task[Any]) -> Any:
-    """What `run` returns."""
-    return get_type_hints(type(task).run)["return"]
+def result_type(of: object) -> Any:
+    """What the `run` of a task or an errand returns."""
+    kind: Any = type(of)
+    return get_type_hints(kind.run)["return"]
 
 
 def to_json(value: Any) -> str:
