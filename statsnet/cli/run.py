@@ -108,7 +108,7 @@ def run(
     for written in (json_path, trace_path):
         json_option.check_no_input(written, proxies)
     trace.check(trace_path, json_path)
-    from statsnet.evaluation.run_proxy import STEP_LIMITS, RunOptions, run_proxy
+    from statsnet.evaluation.run_proxy import STEP_LIMITS, WITHOUT_COLLECTIVES, RunOptions, run_proxy
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import BASELINE, parse_setting
 
@@ -147,7 +147,7 @@ def run(
     stands_for = opened.spec if opened.is_generated else None  # who changes network.py has another proxy
     output.print_notes([opened.note] if opened.note else [])
     if stands_for and stands_for.collectives:
-        output.print_notes(["its collectives are left out: torchrun --nproc-per-node N network.py runs them"])
+        output.print_notes([WITHOUT_COLLECTIVES])
     require_device(device)
     with output.progress() as show:
         result = run_proxy(proxy, wanted, report=show)

@@ -13,7 +13,7 @@ import click
 from statsnet.cli import fleet, output
 from statsnet.environment import machine_differences
 from statsnet.errors import StatsNetError, shown
-from statsnet.evaluation.run_proxy import RunOptions, TimeProxy, proxy_result
+from statsnet.evaluation.run_proxy import WITHOUT_COLLECTIVES, RunOptions, TimeProxy, proxy_result
 from statsnet.evaluation.standings import NamedResult, listed
 from statsnet.measure.engine import Asked, Done, Engine
 from statsnet.measure.fleet import Kind, kinds_of, of_one_kind
@@ -73,7 +73,7 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
     opened = dict(zip(_labels(proxies), (open_proxy(name, trust=wanted.trust) for name in proxies), strict=True))
     output.print_notes(each.note for each in opened.values() if each.note)
     if any(each.spec.collectives for each in opened.values() if each.is_generated):
-        output.print_notes(["collectives are left out: torchrun --nproc-per-node N network.py runs them"])
+        output.print_notes([WITHOUT_COLLECTIVES])
     with fleet.opened(where.engine, where.device) as engine:
         found = engine.find(where.device)
         if where.everywhere:

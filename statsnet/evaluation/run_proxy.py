@@ -21,6 +21,9 @@ from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
 STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)
 
+WITHOUT_COLLECTIVES = "collectives are left out: torchrun --nproc-per-node N network.py runs them"
+"""What there is to say of a proxy that has some, as one process runs it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
