@@ -84,19 +84,17 @@ def _profile(members: Sequence[Member], wanted: Wanted, what: str, *, copies: bo
             f"'{wanted.folder}' names a file", cause="many signatures go into a folder", hint="-o DIR names one"
         )
     output.check_folder(Path(wanted.folder))
-    counts = {"profiled": 0, "skipped": 0, "copied": 0, "failed": 0}
     failed = []
     try:
         for outcome in _outcomes(members, wanted, copies=copies):
             why = outcome.why.replace("\n", "; ")
             click.echo(shown(f"{outcome.name}: {outcome.what}{', ' if outcome.what != 'profiled' else ' into '}{why}"))
-            counts[outcome.what] += 1
             failed += [outcome.name] if outcome.what == "failed" else []
     except KeyboardInterrupt:
         click.echo(f"statsnet: the same command goes on with what is in '{wanted.folder}'", err=True)
         raise
     if failed:
-        there = counts["profiled"] + counts["skipped"] + counts["copied"]
+        there = len(members) - len(failed)
         raise StatsNetError(
             f"{len(failed)} of {len(members)} {what} could not be profiled",
             cause=f"{', '.join(failed)}: the reason for each is printed above",
