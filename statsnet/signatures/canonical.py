@@ -57,7 +57,7 @@ def number_text(value: float | numbers.Real) -> str:
 
 
 def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table in CSV: numbers have nine significant digits, what is not known (None) is empty."""
+    """A table in CSV: numbers have nine significant digits, True is 1, False 0, and None, what is not known, empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -68,7 +68,7 @@ def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return str(value) if isinstance(value, (str, bool)) else number_text(value)
+    return value if isinstance(value, str) else number_text(value)
 
 
 def _compact(value: Any) -> str:

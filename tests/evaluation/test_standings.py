@@ -108,6 +108,7 @@ def test_csv_json_markdown_and_html() -> None:
     assert float(rows[1]["factor"]) == pytest.approx(2.0, rel=0.01)
     assert rows[1]["machine"] == "A, B"
     assert rows[0]["factor_low"] == ""
+    assert [row["significant"] for row in rows] == ["", "1"]
     data = found.to_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     report = standings_report(found)

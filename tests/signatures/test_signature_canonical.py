@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures.canonical import (
+    canonical_csv,
     canonical_json,
     content_id,
     number_text,
@@ -49,6 +50,11 @@ def test_golden_file(sparse_signature: Signature) -> None:
 def test_numbers_have_one_form(value: float, text: str) -> None:
     assert number_text(value) == text
     assert canonical_json([value]) == f"[{text}]\n"
+
+
+def test_cells_of_a_table() -> None:
+    table = canonical_csv(("a", "b"), [[True, False], [None, ""], [1 / 3, np.int64(7)], ["x,y", -0.0]])
+    assert table == 'a,b\n1,0\n,\n0.333333333,7\n"x,y",0\n'
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
