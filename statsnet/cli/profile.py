@@ -108,7 +108,8 @@ def profile(
     _check_arguments(workloads, mix)
     fleet.check(engine, environment)
     many = mix is None and are_many(workloads, engine)
-    if not (check or trace_path) or path is not None or json_path is not None:
+    folder_is_missing = (many or mix is not None) and path is None and json_path is None
+    if not (check or trace_path or folder_is_missing) or path is not None or json_path is not None:
         output.check_signature_output(path, json_path)
     if trace_path is not None and device == "meta":
         raise UsageError(
@@ -137,7 +138,7 @@ def profile(
     _check_counting(counters, device)
     if mix is not None or many:
         wanted = Wanted(
-            mode=mode, folder=str(path), device=device, counters=counters, level=level, seed=seed,
+            mode=mode, folder=path or "", device=device, counters=counters, level=level, seed=seed,
             min_time_s=min_time_s, engine=engine, environment=environment,
         )  # fmt: skip
         if mix is not None:

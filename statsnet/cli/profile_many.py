@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -61,7 +62,8 @@ def profile_mix(mix: str, wanted: Wanted) -> None:
     wanted = replace(wanted, mode=asked_of(mix, mode=options.given_mode(wanted.mode)).mode)
     _profile(members_of(requests), wanted, "members", copies=True)
     given = f" --mode {wanted.mode}" if options.was_given("mode") else ""
-    click.echo(shown(f"\nall are there: statsnet synthesize --mix {mix}{given} --profiles {wanted.folder}"))
+    command = f"statsnet synthesize --mix {quote(mix)}{given} --profiles {quote(wanted.folder)}"
+    click.echo(shown(f"\nall are there: {command}"))
 
 
 def profile_many(
@@ -74,11 +76,13 @@ def profile_many(
 
     members = members_named(targets, Selection(preset=preset, batch=batch, dtype=dtype))
     _profile(members, wanted, "workloads", copies=False)
-    click.echo(shown(f"\nall are there: statsnet list profiles --profiles {wanted.folder}"))
+    click.echo(shown(f"\nall are there: statsnet list profiles --profiles {quote(wanted.folder)}"))
 
 
 def _profile(members: Sequence[Member], wanted: Wanted, what: str, *, copies: bool) -> None:
     """A line for each; those that fail are named at the end."""
+    if not wanted.folder:
+        raise UsageError("no output was given", cause="many signatures go into a folder", hint="-o DIR names one")
     if Path(wanted.folder).suffix == ".json":
         raise UsageError(
             f"'{wanted.folder}' names a file", cause="many signatures go into a folder", hint="-o DIR names one"
@@ -98,7 +102,8 @@ def _profile(members: Sequence[Member], wanted: Wanted, what: str, *, copies: bo
         raise StatsNetError(
             f"{len(failed)} of {len(members)} {what} could not be profiled",
             cause=f"{', '.join(failed)}: the reason for each is printed above",
-            hint=f"the same command tries these alone again; the other {there} are in '{wanted.folder}'",
+            hint="the same command tries these alone again, once their reasons are mended"
+            + (f"; the other {there} are in '{wanted.folder}'" if there else ""),
         )
 
 
