@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,8 +12,12 @@ from urllib.parse import quote
 from statsnet.errors import StatsNetError, UsageError
 
 _LIBRARIES = {"alembic", "grpc", "optuna", "psycopg", "sqlalchemy"}
-_OTHERS = (ImportError, KeyError, OSError, RuntimeError, ValueError)
-"""A library that lacks another one, a study that was removed, a file, tables of another version, a damaged line."""
+_AT_OPENING = (ImportError, KeyError, RuntimeError, ValueError)
+"""A library that lacks another one, a study that was removed, tables of another version, a damaged line. Later, such
+errors are more likely our own."""
+
+_LASTING = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+"""Of files: what nobody mends within a minute."""
 
 _LONGEST = 300
 _HINTS = (
@@ -37,14 +42,15 @@ class StorageErrors:
     secrets: tuple[str, ...] = ()
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
-        """Raises StatsNetError instead of what the storage's libraries raise."""
+    def told(self, *, opening: bool = False) -> Iterator[None]:
+        """Raises StatsNetError instead of what the storage's libraries raise; while it is opened, also instead of what
+        Python raises for a storage that is of no use."""
         try:
             yield
         except StatsNetError:
             raise
         except Exception as error:
-            if not is_failure(error):
+            if not (is_failure(error) or (opening and isinstance(error, _AT_OPENING))):
                 raise
             cause = self._without_secrets(_cause(error))
             raise StatsNetError(
@@ -62,12 +68,27 @@ class StorageErrors:
 
 def is_failure(error: Exception) -> bool:
     """Whether it is a storage, or what lies between, that has failed."""
-    return isinstance(error, _OTHERS) or may_pass(error)
+    return isinstance(error, OSError) or _library(type(error).__module__) or _is_of_a_removed_study(error)
 
 
 def may_pass(error: Exception) -> bool:
     """Whether the same call may succeed a little later."""
-    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _LIBRARIES
+    if isinstance(error, OSError):
+        return error.errno not in _LASTING
+    return _library(type(error).__module__)
+
+
+def _library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+def _is_of_a_removed_study(error: Exception) -> bool:
+    """Optuna has no error of its own for that."""
+    if not isinstance(error, KeyError) or (place := error.__traceback__) is None:
+        return False
+    while place.tb_next is not None:
+        place = place.tb_next
+    return _library(place.tb_frame.f_globals.get("__name__", ""))
 
 
 def require(module: str, storage: str) -> None:

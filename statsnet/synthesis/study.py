@@ -89,7 +89,7 @@ class Study:
         self._where, self._seed, self._heart, self._clock, self._sleep = storage, identity.seed, heartbeat, clock, sleep
         self._storage = storage.opened()
         self._heard: dict[int, tuple[object, float]] = {}
-        with storage.errors.told():
+        with storage.errors.told(opening=True):
             begun = self._begun()
             self._study = optuna.load_study(
                 study_name=self.name,
@@ -158,13 +158,18 @@ class Study:
         if most is not None and len(self._alive()) >= most:
             return None
         trial = self._study.ask()
-        before = [t for t in self._alive() if t.number < trial.number]
-        if most is not None and len(before) >= most:
-            self._lose([trial])
-            return None
-        usual = not any(may_be_usual(t.params) for t in before)
-        params = set_usual(self._storage, trial._trial_id) if usual else propose(trial)
-        design, share = design_of(params, self._seed)
+        try:
+            before = [t for t in self._alive() if t.number < trial.number]
+            if most is not None and len(before) >= most:
+                self._lose([trial])
+                return None
+            usual = not any(may_be_usual(t.params) for t in before)
+            params = set_usual(self._storage, trial._trial_id) if usual else propose(trial)
+            design, share = design_of(params, self._seed)
+        except BaseException:  # a second attempt asks for another trial
+            with contextlib.suppress(Exception):  # the first failure is what counts
+                self._lose([trial])
+            raise
         return Claim(number=trial.number, position=len(before), design=design, share=share, trial_id=trial._trial_id)
 
     @contextlib.contextmanager

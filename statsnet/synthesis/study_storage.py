@@ -81,7 +81,8 @@ class OwnJournal:
 
     def opened(self) -> Any:
         ready_journal(self.path, resume=self.resume)
-        return _journal_storage(self.path.resolve())
+        with self.errors.told(opening=True):
+            return _journal_storage(self.path.resolve())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,7 @@ class SharedJournal:
         return shared_journal(self.path)
 
     def opened(self) -> Any:
-        with self.errors.told():
+        with self.errors.told(opening=True):
             path = self.path.resolve()
             return _journal_storage(path, WriterLock(path))
 
@@ -146,7 +147,7 @@ class Database:
 
     def opened(self) -> Any:
         require("psycopg", "PostgreSQL")
-        with self.errors.told():
+        with self.errors.told(opening=True):
             return opened_database(self.url, connect_s=CONNECT_S)
 
 
@@ -169,7 +170,7 @@ class GrpcProxy:
 
     def check(self) -> None:
         storage = self.opened()
-        with self.errors.told():
+        with self.errors.told(opening=True):
             storage.get_all_studies()  # asks the database behind it
         storage.close()
 
@@ -179,7 +180,7 @@ class GrpcProxy:
     def opened(self) -> Any:
         require("grpc", "Optuna's gRPC proxy")
         require("google.protobuf", "Optuna's gRPC proxy")
-        with self.errors.told():
+        with self.errors.told(opening=True):
             storage = _grpc_storage(self.host, self.port)
             storage.wait_server_ready(timeout=CONNECT_S)
         return storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from synthesis_builders import FakeClock, bench_setup, mix_of, moved, small_signature
 
 from statsnet.errors import StatsNetError, UsageError
+from statsnet.synthesis import study
 from statsnet.synthesis.design_space import DESIGNS
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.journal import held_journal, shared_journal
@@ -145,6 +147,57 @@ def test_a_storage_that_is_away_for_a_moment_costs_nothing(shop: Shop, monkeypat
         one.finish(claim, (0.1, 0.01), 0.01)
     assert one.finish(claim, (0.1, 0.01), 0.01)
     assert one.finish(claim, (0.1, 0.01), 0.01), "it is finished, whoever did not hear of it"
+
+
+def test_an_error_of_our_own_is_not_the_storage_s(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(trial: Any) -> Any:
+        raise KeyError("size")
+
+    one = shop.worker()
+    assert one.claim(3)
+    monkeypatch.setattr(study, "propose", wrong)
+    with pytest.raises(KeyError, match="size"):
+        one.claim(3)
+    monkeypatch.undo()
+    assert one.claim(2), "the trial that was begun does not count"
+
+
+@pytest.mark.parametrize(("number", "attempts"), [(errno.EACCES, 1), (errno.ENOSPC, 1), (errno.EIO, 2)])
+def test_only_what_may_pass_is_tried_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, number: int, attempts: int
+) -> None:
+    one, asked = shop.worker(), []
+
+    def fails() -> Any:
+        asked.append(number)
+        raise OSError(number, "it is as it is")
+
+    monkeypatch.setattr(one._study, "ask", fails)
+    with pytest.raises(StatsNetError, match="can not be used\ncause: .*it is as it is"):
+        one.claim(1)
+    assert len(asked) == attempts
+
+
+def test_a_trial_that_got_no_design_is_lost_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, put, failures = shop.worker(), study.set_usual, [OSError("gone")]
+
+    def fails_first(storage: Any, trial_id: int) -> Any:
+        if failures:
+            raise failures.pop()
+        return put(storage, trial_id)
+
+    monkeypatch.setattr(study, "set_usual", fails_first)
+    claim = one.claim(1)
+    assert claim and (claim.design, claim.share) == USUAL
+
+
+def test_a_study_that_is_removed_meanwhile(shop: Shop) -> None:
+    one = shop.worker()
+    claim = one.claim(1)
+    assert claim
+    one._storage.delete_study(one._study._study_id)
+    with pytest.raises(StatsNetError, match="can not be used"):
+        one.claim(2)
 
 
 @pytest.mark.parametrize(
