@@ -65,8 +65,8 @@ def attributes(communication: Communication, dtype: str, item_bytes: int) -> lis
     return [
         ("collective_name", "string", _NAMES.get(communication.operation, communication.operation)),
         ("dtype", "string", _DTYPES.get(dtype, dtype)),
-        ("in_msg_nelems", "uint64", smaller if communication.operation == "all_gather" else larger),
-        ("out_msg_nelems", "uint64", smaller if communication.operation == "reduce_scatter" else larger),
+        ("in_msg_nelems", "uint64", smaller if communication.operation in ("all_gather", "gather") else larger),
+        ("out_msg_nelems", "uint64", smaller if communication.operation in ("reduce_scatter", "scatter") else larger),
         ("in_split_size", "string", "[]"),
         ("out_split_size", "string", "[]"),
         ("global_rank_start", "uint64", 0),

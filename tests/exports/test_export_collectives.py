@@ -15,9 +15,9 @@ from statsnet.blocks.collective import OPERATORS
 from statsnet.errors import FileFormatError
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.chakra import Chakra
-from statsnet.exports.collectives import clusters_of
+from statsnet.exports.collectives import attributes, clusters_of
 from statsnet.exports.manifest import Communication
-from statsnet.exports.manifest_json import manifest_json, read_manifest
+from statsnet.exports.manifest_json import manifest_json
 from statsnet.exports.registry import export, write
 from statsnet.exports.subjects import manifest_of_proxy
 from statsnet.proxy.folder import open_proxy
@@ -38,17 +38,17 @@ OWN, WHOLE, PART = 2 * ELEMENTS, 2 * 1_004, 251
 """Bytes of a tensor that all have; of one that is made of four equal parts; and elements of a part."""
 
 
-def test_a_collective_is_a_layer_with_its_message_and_group(tmp_path: Path) -> None:
+def test_a_collective_is_a_layer_with_its_message_and_group() -> None:
     manifest = manifest_of_signature(signature(mm(4, 5, 6), *clusters_of(PLACED)), "some")
-    (tmp_path / "manifest.json").write_bytes(manifest_json(manifest))
-    again = read_manifest(tmp_path / "manifest.json")
-    assert [layer.communication for layer in again.layers] == [
+    layers = json.loads(manifest_json(manifest))["layers"]
+    told = [layer.get("communication") for layer in layers]
+    assert [known and Communication(**known) for known in told] == [
         None,
         *(Communication(operation=operation, group_size=GROUP,
                         message_bytes=OWN if operation in ("all_reduce", "broadcast") else WHOLE)
           for operation in OPERATORS),
     ]  # fmt: skip
-    assert [layer.repeats for layer in again.layers[1:]] == [3.0] * len(PLACED)
+    assert [layer["repeats"] for layer in layers[1:]] == [3.0] * len(PLACED)
 
 
 def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_path: Path) -> None:
@@ -74,6 +74,13 @@ def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_pa
         "_reduce_scatter_base": ("BFloat16", 4 * PART, PART, GROUP),
         "all_to_all": ("BFloat16", 4 * PART, 4 * PART, GROUP),
     }
+
+
+@pytest.mark.parametrize(("operation", "sizes"), [("gather", (PART, 4 * PART)), ("scatter", (4 * PART, PART))])
+def test_one_process_has_all_of_what_is_gathered_or_scattered(operation: str, sizes: tuple[int, int]) -> None:
+    told = attributes(Communication(operation=operation, message_bytes=WHOLE, group_size=GROUP), "bfloat16", 2)
+    values = {name: value for name, _, value in told}
+    assert (values["in_msg_nelems"], values["out_msg_nelems"]) == sizes
 
 
 def spec_with_collectives() -> ProxySpec:
