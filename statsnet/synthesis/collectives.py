@@ -124,12 +124,14 @@ def _parts(asked: Sequence[AskedCollective], step_s: float) -> Iterator[list[tup
 
 
 def step_of_whole_calls(asked: Sequence[AskedCollective], least_s: float, most_s: float) -> float:
-    """The shortest step from `least_s` to `most_s` in which no operation's calls are rounded by more than CALLS_ERROR;
-    if there is none, the one of those in question in which they are rounded least."""
-    rates = [
+    """A step from `least_s` to `most_s`: one of the two, or one between them in which some operation's calls are whole.
+    Of these, the shortest in which no operation's calls are rounded by more than CALLS_ERROR; if there is none, the one
+    in which they are rounded least."""
+    sums = (
         math.fsum(a.calls_per_s for a in asked if a.operation == operation)
         for operation in sorted({a.operation for a in asked} & set(OPERATORS))
-    ]
+    )
+    rates = [rate for rate in sums if rate > 0]
     if not rates or most_s <= least_s:
         return least_s
     most_calls = math.ceil(0.5 / CALLS_ERROR)  # from so many on, rounding is within the bar

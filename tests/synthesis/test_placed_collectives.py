@@ -165,6 +165,11 @@ def test_the_usual_step_of_one_workload_ends_with_whole_calls() -> None:
     assert step_of_whole_calls(asked, 0.012 / 53, 0.012) == pytest.approx(0.012 / 20, rel=CALLS_ERROR * 1.01)
 
 
+def test_an_operation_that_is_never_called_makes_no_step_longer() -> None:
+    (asked, *_) = asked_collectives(distributed())
+    assert step_of_whole_calls([replace(asked, calls_per_s=0.0)], 0.01, 0.2) == 0.01
+
+
 class Alone(SimulatedBench):
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
         return measurement
