@@ -26,7 +26,7 @@ def check_journal(journal: Path) -> None:
         if journal.is_file():
             with open(journal, "rb") as file:
                 content = file.read(len(_BEGIN))
-            if _BEGIN.startswith(content[: len(_BEGIN)]):  # also one whose first line was cut short
+            if _BEGIN.startswith(content):  # also one whose first line was cut short
                 return
         cause = "it is another file, and would be overwritten" if journal.is_file() else "it is no regular file"
     except OSError as error:

@@ -14,6 +14,7 @@ from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Environment
 from statsnet.synthesis.bench import BenchSetup
 from statsnet.synthesis.problem import ProxyRequest
+from statsnet.units import format_duration
 
 _WORDS = {
     "mix": "its mix is another",
@@ -73,15 +74,17 @@ class SearchIdentity:
         own, found = self.to_dict(), []
         for key in own.keys() - {"environment"}:
             if own[key] != begun.get(key):
-                text = f"its {key.removesuffix('_s')} is {_shown(begun.get(key))}, here {_shown(own[key])}"
-                found.append(_WORDS.get(key, text))
+                theirs, ours = _shown(key, begun.get(key)), _shown(key, own[key])
+                found.append(_WORDS.get(key, f"its {key.removesuffix('_s')} is {theirs}, here {ours}"))
         if others := differences(environment, self.environment):
             found.append(f"its machine is another ({'; '.join(others[:3])})")
         return sorted(set(found))
 
 
-def _shown(value: object) -> str:
-    return "not given" if value is None else str(value)
+def _shown(key: str, value: object) -> str:
+    if value is None:
+        return "not given"
+    return format_duration(value) if key.endswith("_s") and isinstance(value, (int, float)) else str(value)
 
 
 def _digest(value: object) -> str:
