@@ -7,8 +7,9 @@ tried designs, so that a search can be resumed, and so that several machines can
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 from statsnet.deadline import Deadline
@@ -104,8 +105,11 @@ def search(
         raise UsageError("a search needs an end", hint="give --trials, --time-limit or both")
     limit = Deadline.after(limits.time_limit_s)
     identity = SearchIdentity.of(mix, bench.setup, request, DESIGNS)
-    opened = partial(Study, storage, identity, name=study, heartbeat=heartbeat)
-    with storage.held():
+
+    def opened() -> Study:
+        return ending.enter_context(closing(Study(storage, identity, name=study, heartbeat=heartbeat)))
+
+    with storage.held(), ExitStack() as ending:
         begun = opened() if storage.goes_on else None  # refused before anything is measured
         pool = ProblemPool(mix, bench, request)
         usual = pool.problem(Design(seed=request.seed), 1.0)
@@ -161,17 +165,30 @@ class Worker:
         tried = [_design_trial(t) for t in self._study.tried()]
         fitting = [t for t in tried if t.step_latency_s <= IN_BUDGET * t.budget_s] or tried
         chosen = min(fitting, key=lambda t: t.error)
-        front = self._study.front()
         if others := len(tried) - self._study.tried_here:
             self._pool.setup.note(f"{others} of {len(tried)} designs were tried elsewhere or before")
         return SearchResult(
             proxy=self._pool.finish(chosen.design, chosen.share),
             budget_s=usual.budget_s,
             tried=tuple(tried),
-            front=tuple(sorted((t for t in tried if t.number in front), key=lambda t: t.step_latency_s)),
+            front=front_of(tried),
             chosen=chosen,
             usual=next((t for t in tried if t.share == 1.0 and t.design == usual.design), None),
         )
+
+
+def front_of(tried: Iterable[DesignTrial]) -> tuple[DesignTrial, ...]:
+    """Those to which no other is at least equal in both objectives and better in one; in the order of their steps."""
+    front: list[DesignTrial] = []
+    for trial in sorted(tried, key=lambda t: (t.step_latency_s, t.error)):
+        last = front[-1] if front else None
+        if last is None or trial.error < last.error or _values(trial) == _values(last):
+            front.append(trial)
+    return tuple(front)
+
+
+def _values(trial: DesignTrial) -> tuple[float, float]:
+    return trial.error, trial.step_latency_s
 
 
 class ProblemPool:

@@ -69,7 +69,8 @@ class Tried:
 
 
 class Study:
-    """Raises StatsNetError wherever the storage fails, UsageError if the study is of another search."""
+    """Raises StatsNetError wherever the storage fails, UsageError if the study is of another search. Close it at the
+    end."""
 
     def __init__(
         self,
@@ -89,7 +90,8 @@ class Study:
         self._where, self._seed, self._heart, self._clock, self._sleep = storage, identity.seed, heartbeat, clock, sleep
         self._storage = storage.opened()
         self._heard: dict[int, tuple[object, float]] = {}
-        with storage.errors.told(opening=True):
+        with contextlib.ExitStack() as failed, storage.errors.told(opening=True):
+            failed.callback(self.close)
             begun = self._begun()
             self._study = optuna.load_study(
                 study_name=self.name,
@@ -102,6 +104,10 @@ class Study:
             self._bind(identity, begun)
             if not storage.shared:  # whoever ran them has ended
                 self._lose(self._running())
+            failed.pop_all()
+
+    def close(self) -> None:
+        self._where.close(self._storage)
 
     def _begun(self) -> bool:
         """Whether this worker is the one that begins the study."""
@@ -240,10 +246,6 @@ class Study:
     def tried(self) -> list[Tried]:
         """All that are finished, in their order."""
         return self._patiently(lambda: [self._tried(t) for t in self._trials() if t.values])
-
-    def front(self) -> set[int]:
-        """Numbers of those that no other beats in both values."""
-        return self._patiently(lambda: {t.number for t in self._study.best_trials})
 
     def _tried(self, trial: Any) -> Tried:
         design, share = design_of(trial.params, self._seed)

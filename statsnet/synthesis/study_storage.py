@@ -50,7 +50,10 @@ class StudyStorage(Protocol):
         """Keep out whoever would disturb a search in it. Raises UsageError if that one was first."""
 
     def opened(self) -> Any:
-        """Optuna's storage, once it is held. Raises StatsNetError if that fails."""
+        """Optuna's storage, once it is held; it must be closed. Raises StatsNetError if that fails."""
+
+    def close(self, opened: Any) -> None:
+        """Ends the connections of a storage that was opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,9 @@ class OwnJournal:
         ready_journal(self.path, resume=self.resume)
         with self.errors.told(opening=True):
             return _journal_storage(self.path.resolve())
+
+    def close(self, opened: Any) -> None:
+        """A journal's file is open only while it is read or written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +128,9 @@ class SharedJournal:
             path = self.path.resolve()
             return _journal_storage(path, WriterLock(path))
 
+    def close(self, opened: Any) -> None:
+        """A journal's file is open only while it is read or written."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
@@ -140,7 +149,7 @@ class Database:
         return StorageErrors(shown=self.shown, secrets=_secrets(self.url))
 
     def check(self) -> None:
-        self.opened().remove_session()
+        self.close(self.opened())
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -149,6 +158,9 @@ class Database:
         require("psycopg", "PostgreSQL")
         with self.errors.told(opening=True):
             return opened_database(self.url, connect_s=CONNECT_S)
+
+    def close(self, opened: Any) -> None:
+        opened.remove_session()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +182,11 @@ class GrpcProxy:
 
     def check(self) -> None:
         storage = self.opened()
-        with self.errors.told(opening=True):
-            storage.get_all_studies()  # asks the database behind it
-        storage.close()
+        try:
+            with self.errors.told(opening=True):
+                storage.get_all_studies()  # asks the database behind it
+        finally:
+            self.close(storage)
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -182,8 +196,15 @@ class GrpcProxy:
         require("google.protobuf", "Optuna's gRPC proxy")
         with self.errors.told(opening=True):
             storage = _grpc_storage(self.host, self.port)
-            storage.wait_server_ready(timeout=CONNECT_S)
+            try:
+                storage.wait_server_ready(timeout=CONNECT_S)
+            except BaseException:
+                self.close(storage)
+                raise
         return storage
+
+    def close(self, opened: Any) -> None:
+        opened.close()
 
 
 def study_storage(text: str) -> StudyStorage:

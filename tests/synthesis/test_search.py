@@ -13,7 +13,7 @@ from statsnet.errors import UsageError
 from statsnet.signatures.mix import Mix
 from statsnet.synthesis import search as searching
 from statsnet.synthesis.problem import Design, ProxyRequest
-from statsnet.synthesis.search import SearchLimits, SearchResult, search
+from statsnet.synthesis.search import DesignTrial, SearchLimits, SearchResult, front_of, search
 from statsnet.synthesis.study_storage import OwnJournal
 
 pytest.importorskip("optuna")
@@ -64,6 +64,34 @@ def test_nothing_on_the_front_is_beaten_in_both(tmp_path: Path, workshop: Worksh
         assert not any(t.error < one.error and t.step_latency_s < one.step_latency_s for t in result.tried)
     assert sorted(result.front, key=lambda t: t.step_latency_s) == list(result.front)
     assert result.to_dict()["front"] == [t.number for t in result.front]
+
+
+def test_the_front_holds_equals_and_ends_where_errors_stay() -> None:
+    def trial(number: int, error: float, step_s: float) -> DesignTrial:
+        return DesignTrial(
+            number=number, design=Design(), share=1.0, error=error, step_latency_s=step_s, budget_s=BUDGET_S
+        )
+
+    tried = [trial(i, *v) for i, v in enumerate([(0.1, 3.0), (0.3, 1.0), (0.3, 2.0), (0.1, 3.0), (0.2, 3.0)])]
+    assert [t.number for t in front_of(tried)] == [1, 0, 3]
+    assert front_of([]) == ()
+
+
+def test_a_search_closes_what_it_opened(tmp_path: Path, workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, closed = [], []
+    opening = OwnJournal.opened
+
+    def open_it(journal: OwnJournal) -> Any:
+        opened.append(opening(journal))
+        return opened[-1]
+
+    monkeypatch.setattr(OwnJournal, "opened", open_it)
+    monkeypatch.setattr(OwnJournal, "close", lambda journal, storage: closed.append(storage))
+    run(tmp_path / "j", trials=2)
+    with pytest.raises(UsageError, match="another search"):
+        run(tmp_path / "j", trials=3, resume=True, seed=1)
+    assert len(opened) == 2
+    assert all(one is other for one, other in zip(opened, closed, strict=True))
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> None:

@@ -135,6 +135,26 @@ def test_a_proxy_that_nobody_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         opens("grpc://127.0.0.1:1")
 
 
+def test_the_channel_of_a_proxy_is_closed_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Channel:
+        is_closed = False
+
+        def wait_server_ready(self, timeout: float) -> None: ...
+
+        def get_all_studies(self) -> None:
+            raise OSError("the database is away")
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    channel = Channel()
+    monkeypatch.setattr("statsnet.synthesis.study_storage._grpc_storage", lambda host, port: channel)
+    monkeypatch.setattr("statsnet.synthesis.study_storage.require", lambda module, storage: None)
+    with pytest.raises(StatsNetError, match="the database is away"):
+        study_storage("grpc://there:1").check()
+    assert channel.is_closed
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [

@@ -65,7 +65,6 @@ def test_a_number_of_designs_is_that_of_all_workers(shop: Shop) -> None:
     assert [t.number for t in one.tried()] == [second.number]
     assert one.finish(first, (0.2, 0.005), 0.01) and one.finish(third, (0.3, 0.02), 0.02)
     assert one.claim(3) is None
-    assert one.front() == two.front() == {first.number, second.number}
     assert [t.budget_s for t in two.tried()] == [0.01, 0.01, 0.02]
     assert (one.tried_here, two.tried_here) == (2, 1)
 
@@ -173,7 +172,7 @@ def test_only_what_may_pass_is_tried_again(
         raise OSError(number, "it is as it is")
 
     monkeypatch.setattr(one._study, "ask", fails)
-    with pytest.raises(StatsNetError, match="can not be used\ncause: .*it is as it is"):
+    with pytest.raises(StatsNetError, match=r"can not be used\ncause: .*it is as it is"):
         one.claim(1)
     assert len(asked) == attempts
 
@@ -204,7 +203,7 @@ def test_a_study_that_is_removed_meanwhile(shop: Shop) -> None:
     ("changes", "cause"),
     [
         ({"seed": 1}, "its seed is 0, here 1"),
-        ({"budget_s": 0.02}, "its budget is not given, here 0.02"),
+        ({"budget_s": 0.02}, "its budget is not given, here 20 ms"),
         ({"mode": "training"}, "its mode is inference, here training"),
         ({"effort": QUICK}, "its effort is normal, here quick"),
         ({"mix": mix_of(moved(small_signature()))}, "its mix is another"),
