@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from statsnet.blocks.base import BlockKind, Config, divided
-from statsnet.signatures.model import Cluster
+from statsnet.blocks.base import Config
 from statsnet.signatures.operators import ITEM_SIZE
 
 IN_PLACE = {"all_reduce": "c10d.allreduce_.default", "broadcast": "c10d.broadcast_.default"}
@@ -18,7 +17,7 @@ FROM_ONE_TO_ANOTHER = {
     "all_to_all": "c10d.alltoall_base_.default",
 }
 OPERATORS = IN_PLACE | FROM_ONE_TO_ANOTHER
-"""torch's operator of each collective that a block can be."""
+"""torch's operator of each collective that a proxy can have."""
 
 PHASES = ("forward", "backward")
 
@@ -62,12 +61,6 @@ class Collective(nn.Module):
             return group._reduce_scatter_base(self.received, self.sent)
         return group.alltoall_base(self.received, self.sent, [], [])
 
-    def forward(self, x: Tensor) -> Tensor:
-        """`x`, once the collective is over; at once in a process that is alone."""
-        if processes() > 1:
-            self.start().wait()
-        return x
-
     def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
         """Moves the tensors. They keep their dtype: gradients may be reduced in another one than the network's."""
         is_in_place, device = self.received is self.sent, fn(self.sent[:1]).device
@@ -76,37 +69,8 @@ class Collective(nn.Module):
         return self
 
 
-class CollectiveKind(BlockKind):
-    """A block beside the towers. It is none of `KINDS`, from which blocks are chosen by what they measure alone: a
-    process that is alone has no collectives. They are placed by what the suite's add up to (synthesis/collectives.py).
-    """
-
-    name = "collective"
-    module = Collective
-    helpers: ClassVar[tuple[Any, ...]] = (processes,)
-
-    def from_motif(self, motif: list[Cluster]) -> Config | None:
-        return None
-
-    def scaled(self, config: Config, divisor: float) -> Config | None:
-        elements = divided(config["elements"], divisor)
-        return None if elements is None else {**config, "elements": elements}
-
-    def begins_tower(self, config: Config) -> bool:
-        return True
-
-    def ends_tower(self, config: Config) -> bool:
-        return True
-
-    def elements_read(self, config: Config) -> int:
-        elements: int = config["elements"]
-        return elements
-
-    def input_of(self, config: Config, module: nn.Module) -> Tensor:
-        return torch.ones(1)
-
-
-COLLECTIVE = CollectiveKind()
+SOURCES = (processes, Collective)
+"""What a network with collectives needs of this file."""
 
 
 def check_collective(config: Config) -> None:

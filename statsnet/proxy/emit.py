@@ -12,7 +12,7 @@ from typing import Any
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS, Block, Config
-from statsnet.blocks.collective import COLLECTIVE
+from statsnet.blocks.collective import SOURCES
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy import communication, templates
 from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
@@ -183,7 +183,7 @@ def _block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
                 pieces.append(_source(helper))
         pieces.append(_source(kind.module))
     if collectives:
-        pieces += [_source(part) for part in (*COLLECTIVE.helpers, COLLECTIVE.module)]
+        pieces += map(_source, SOURCES)
     return "\n\n\n".join(dict.fromkeys(p.strip() for p in pieces))
 
 

@@ -6,15 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from statsnet.blocks.base import Config
-from statsnet.blocks.collective import COLLECTIVE, OPERATORS, check_collective
-from statsnet.blocks.conformance import check_block_kind
+from statsnet.blocks.collective import OPERATORS, Collective, check_collective
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.towers import Placed, Tower
 
@@ -70,8 +71,24 @@ def network(write_source: Callable[..., str], tmp_path: Path) -> Callable[..., P
     return write
 
 
-def test_the_kind_conforms() -> None:
-    check_block_kind(COLLECTIVE, EACH)
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    """A group of one process, in this one."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("config", EACH, ids=str)
+def test_a_collective_gives_what_all_sent(config: Config, alone: None) -> None:
+    collective = Collective(**config)
+    collective.to(torch.float16)
+    assert str(collective.sent.dtype) == f"torch.{config['dtype']}", "gradients may be reduced in another dtype"
+    collective.sent.fill_(3)
+    collective.start().wait()
+    assert collective.received.tolist() == [3] * config["elements"]
 
 
 @pytest.mark.parametrize(
