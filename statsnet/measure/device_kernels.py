@@ -10,6 +10,9 @@ from typing import Any
 
 Dims = tuple[int, int, int]
 
+Span = tuple[int, int]
+"""Begin and end, in nanoseconds of the profiler's clock."""
+
 COPIES = ("Memcpy", "Memset")
 """CUPTI's names of copies and fills. They are no kernels: they have no grid and no counters."""
 
@@ -50,24 +53,24 @@ def kernel_of(record: Any) -> Kernel:
 
 def busy_s(kernels: Iterable[Kernel]) -> float:
     """Seconds in which at least one of them ran."""
-    return sum(end - start for start, end in _busy(kernels)) * 1e-9
+    return sum(end - start for start, end in union((k.start_ns, k.end_ns) for k in kernels)) * 1e-9
 
 
 def gaps_s(kernels: Iterable[Kernel]) -> list[float]:
     """Lengths of the pauses, in which none ran, between the first and the last of them."""
-    spans = _busy(kernels)
+    spans = union((k.start_ns, k.end_ns) for k in kernels)
     return [(later[0] - earlier[1]) * 1e-9 for earlier, later in pairwise(spans)]
 
 
-def _busy(kernels: Iterable[Kernel]) -> list[tuple[int, int]]:
-    """Spans without a pause, in nanoseconds."""
-    spans: list[tuple[int, int]] = []
-    for start, end in sorted((k.start_ns, k.end_ns) for k in kernels):
-        if spans and start <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+def union(spans: Iterable[Span]) -> list[Span]:
+    """The same time as spans in order, none of which touch."""
+    out: list[Span] = []
+    for start, end in sorted(spans):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
         else:
-            spans.append((start, end))
-    return spans
+            out.append((start, end))
+    return out
 
 
 def _dims(metadata: str, name: str) -> Dims | None:

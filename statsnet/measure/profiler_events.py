@@ -7,6 +7,7 @@ step pays for gigabytes of fresh memory. So a session is read and emptied at onc
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from torch._C._autograd import DeviceType
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from statsnet.measure.device_kernels import Kernel, kernel_of
+from statsnet.measure.device_kernels import Kernel, Span, kernel_of, union
 
 STEP_LABEL = "statsnet:step"
 
@@ -165,11 +166,18 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
         threads.setdefault(thread, []).append(event)
     for operator, thread, event in linked:  # the CUDA runtime numbers threads in its own way
         threads.setdefault(thread_of.get(operator, thread), []).append(event)
-    for thread, work in works:
-        events = threads.get(thread, [])
-        if not any(event.name == STEP_LABEL for event in events):  # operators that a collective uses are its own
-            threads[thread] = [e for e in events if not work.start_ns <= e.start_ns <= work.end_ns]
+    for thread, events in threads.items():
+        working = union((work.start_ns, work.end_ns) for own, work in works if own == thread)
+        if working and not any(event.name == STEP_LABEL for event in events):
+            # Operators that a collective uses are its own.
+            threads[thread] = [e for e in events if not _holds(working, e.start_ns)]
     return threads, operators, [work for _, work in works]
+
+
+def _holds(spans: Sequence[Span], time_ns: int) -> bool:
+    """Whether one of the spans, which do not touch, holds a time; each also holds its end."""
+    place = bisect_right(spans, time_ns, key=lambda span: span[0])
+    return place > 0 and time_ns <= spans[place - 1][1]
 
 
 def _nest(events: Sequence[Event]) -> list[Event]:

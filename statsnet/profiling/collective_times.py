@@ -13,13 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from statsnet.measure.device_kernels import Kernel
+from statsnet.measure.device_kernels import Kernel, Span, union
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.signatures.categories import base_name, namespace
 from statsnet.signatures.collectives import is_collective
-
-Span = tuple[int, int]
-"""Begin and end, in nanoseconds of the profiler's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,30 +51,34 @@ def waits_of(step: StepEvents, matched: Mapping[int, Event], *, device: str) -> 
 
 
 def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping[int, Event]) -> Waits:
-    computing = merged(_computing(step, matched))
+    computing = union(_computing(step, matched))
     spans = _with_works(collectives, step.works)
     exposed = {i: [_last_pause(span, computing)] for i, span in spans.items()}
-    in_operators = merged((event.start_ns, event.end_ns) for event in matched.values())
+    in_operators = union((event.start_ns, event.end_ns) for event in matched.values())
     alone = _each_once(exposed)
     outside = {
         i: _length(rest for part in parts for rest in _without(part, in_operators)) for i, parts in alone.items()
     }
-    return _waits(step, spans, exposed, {i: length * 1e-9 for i, length in outside.items()})
+    return _waits(step, spans, exposed, alone, {i: length * 1e-9 for i, length in outside.items()})
 
 
 def _on_gpu(step: StepEvents, collectives: Mapping[int, Event]) -> Waits:
     kernels = {i: list(_kernels_in(event)) for i, event in collectives.items()}
     moving = {id(kernel) for group in kernels.values() for kernel in group}
-    computing = merged((k.start_ns, k.end_ns) for k in step.on_device if id(k) not in moving)
+    computing = union((k.start_ns, k.end_ns) for k in step.on_device if id(k) not in moving)
     spans = {i: (min(k.start_ns for k in ks), max(k.end_ns for k in ks)) for i, ks in kernels.items() if ks}
-    return _waits(step, spans, {i: _without(span, computing) for i, span in spans.items()}, {})
+    exposed = {i: _without(span, computing) for i, span in spans.items()}
+    return _waits(step, spans, exposed, _each_once(exposed), {})
 
 
 def _waits(
-    step: StepEvents, spans: Mapping[int, Span], exposed: Mapping[int, Sequence[Span]], outside_s: Mapping[int, float]
+    step: StepEvents,
+    spans: Mapping[int, Span],
+    exposed: Mapping[int, Sequence[Span]],
+    alone: Mapping[int, Sequence[Span]],
+    outside_s: Mapping[int, float],
 ) -> Waits:
     begin, length = step.step.start_ns, max(step.step.end_ns - step.step.start_ns, 1)
-    alone = _each_once(exposed)
     each = tuple(
         Wait(
             call=i,
@@ -97,7 +98,7 @@ def _each_once(spans: Mapping[int, Sequence[Span]]) -> dict[int, list[Span]]:
     left: dict[int, list[Span]] = {}
     for i in sorted(spans, key=lambda i: spans[i][-1][1] if spans[i] else 0):
         left[i] = [rest for part in spans[i] for rest in _without(part, covered)]
-        covered = merged([*covered, *spans[i]])
+        covered = union([*covered, *spans[i]])
     return left
 
 
@@ -152,19 +153,8 @@ def _kernels_in(event: Event) -> Iterable[Kernel]:
         yield from _kernels_in(child)
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, none of which touch."""
-    out: list[Span] = []
-    for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((start, end))
-    return out
-
-
 def _without(span: Span, others: Sequence[Span]) -> list[Span]:
-    """What of a span lies in none of the others, which are merged."""
+    """What of a span lies in none of the others, which do not touch."""
     begin, end = span
     rest: list[Span] = []
     for start, stop in others:
