@@ -19,7 +19,7 @@ from statsnet.profiling.replay_task import ReplayOperators
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Progress, Report, silent
 from statsnet.proxy.towers import Placed
-from statsnet.signatures.categories import base_name, categorize
+from statsnet.signatures.categories import COLLECTIVE, base_name, categorize
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity
 from statsnet.signatures.mix import resolve_mix
@@ -231,7 +231,7 @@ def _cluster(call: CapturedCall) -> Cluster:
 
 def _add(pool: Weighted, operators: Iterable[tuple[Cluster, float]], weight: float) -> None:
     for cluster, share in operators:
-        if bytes_of(cluster.args, cluster.outputs) > LARGEST_BYTES or cluster.category == "collective":
+        if bytes_of(cluster.args, cluster.outputs) > LARGEST_BYTES or cluster.category == COLLECTIVE:
             continue
         key = call_key(cluster.op, cluster.phase, cluster.args, cluster.outputs)
         before = pool[key][1] if key in pool else 0.0

@@ -15,6 +15,7 @@ from statsnet.devices.tables.provenance import RECORDING
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.kinds import kind_of
+from statsnet.signatures.categories import COLLECTIVE
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.storage import load_signature
 
@@ -112,7 +113,7 @@ def timed_operators(
             continue
         if kernel and kernel.endswith(HOST_COPIES):
             left_out["copies from or to the host"] += 1
-        elif cluster.category == "collective":
+        elif cluster.category == COLLECTIVE:
             left_out["they wait for other devices"] += 1
         else:
             yield cluster, time_s

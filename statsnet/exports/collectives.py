@@ -8,6 +8,7 @@ from typing import Any
 from statsnet.blocks.collective import OPERATORS
 from statsnet.exports.manifest import Communication
 from statsnet.profiling.costs import cost_of
+from statsnet.signatures.categories import COLLECTIVE
 from statsnet.signatures.documents import SpecCollective
 from statsnet.signatures.model import Cluster
 
@@ -50,7 +51,7 @@ def _cluster(given: SpecCollective) -> Cluster:
     }[given.operation]
     cost = cost_of(op, args, written)
     return Cluster(
-        op=op, phase=given.phase, category="collective", calls=float(given.count), args=tuple(args),
+        op=op, phase=given.phase, category=COLLECTIVE, calls=float(given.count), args=tuple(args),
         outputs=tuple(written), flops=cost.flops if cost else None, bytes_read=cost.bytes_read if cost else None,
         bytes_written=cost.bytes_written if cost else None,
     )  # fmt: skip

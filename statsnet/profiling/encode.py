@@ -73,7 +73,7 @@ def encode_value(value: Any) -> Any:
         return encode_tensor(value)
     if isinstance(value, (list, tuple)):
         if value and all(isinstance(v, (list, tuple)) and v and isinstance(v[0], torch.Tensor) for v in value):
-            value = [tensor for tensors in value for tensor in tensors]  # only collectives take lists of lists
+            value = [tensor for tensors in value for tensor in tensors]  # lists of lists, as collectives have them
         if any(isinstance(v, torch.Tensor) for v in value):
             return {"tensors": [encode_value(v) for v in value]}
         return [encode_value(v) for v in value]

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from statsnet.profiling.costs.registry import find_formula
-from statsnet.signatures.categories import categorize
+from statsnet.signatures.categories import COLLECTIVE, categorize
 from statsnet.signatures.operators import INFINITE, is_tensor
 from statsnet.workloads.torch_operators import find_overload
 
-NOT_RUN = frozenset({"collective", "other"})
+NOT_RUN = frozenset({COLLECTIVE, "other"})
 """Categories of operators that are not run again: a collective waits for other processes, and of the others nobody
 knows what they do."""
 

@@ -27,9 +27,9 @@ from statsnet.profiling.distributed import wait_for_others
 @dataclass(slots=True, kw_only=True)
 class Timeline:
     """Times of one profiled step, in seconds; `op_time_s[i]` belongs to the i-th captured call. `on_device` are the
-    kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call. On a CPU, the time of
-    a collective includes what the process waited for it outside of operators, and `framework_s` does not. `pauses_s`
-    are long times between two operators."""
+    kernels that ran on a GPU, in order; `op_kernels[i]` those of the i-th call. On a CPU, the time of a collective
+    includes what the process waited for it outside of operators, and `framework_s` does not. `pauses_s` are long times
+    between two operators."""
 
     step_s: float
     op_time_s: list[float | None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from statsnet.signatures.coverage import coverage_warning
-from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
+from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Fit, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
 _TITLES = {
@@ -72,7 +72,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
             if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
         ]
     if spec.collectives:
-        lines += _together(spec, fit)
+        lines += _communication_section(spec, fit)
     if fit.effort == "quick":
         lines += ["", "Made with `--effort quick`: networks were measured in one process each, this one not again."]
     if fit.replayed_members and not fit.recorded:
@@ -85,9 +85,9 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _together(spec: ProxySpec, fit: Fit) -> list[str]:
+def _communication_section(spec: ProxySpec, fit: Fit) -> list[str]:
     """Of a proxy that several processes can run together: how, and what they send each other."""
-    rows, placed = [r for r in fit.characteristics if r.group == "collective"], spec.collectives or ()
+    rows, placed = [r for r in fit.characteristics if r.group == COLLECTIVE_GROUP], spec.collectives or ()
     processes = max((c.group_size or 2 for c in placed), default=2)
     return [
         "",

@@ -20,7 +20,7 @@ from statsnet.reporting.tables import (
     times,
 )
 from statsnet.signatures.coverage import coverage_warning
-from statsnet.signatures.documents import Characteristic, Distances, Fit, FitSummary, ProxySpec
+from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Distances, Fit, FitSummary, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
 
 GROUPS = {
@@ -89,7 +89,7 @@ def fit_report(fit: Fit) -> Report:
     report: Report = [rate_table(fit.characteristics)]
     if any(row.group == "counter" for row in fit.characteristics):
         report.append(counter_table(fit.characteristics))
-    if any(row.group == "collective" for row in fit.characteristics):
+    if any(row.group == COLLECTIVE_GROUP for row in fit.characteristics):
         report.append(collective_table(fit.characteristics))
     report += [share_table(fit.characteristics, group) for group in ("category", "phase", "kernel_class")]
     report.append(pairs("Distances", _distances(summary)))
@@ -175,7 +175,7 @@ def counter_table(characteristics: Sequence[Characteristic]) -> Table:
 
 def collective_table(characteristics: Sequence[Characteristic]) -> Table:
     """What several processes that run the proxy together send each other."""
-    rows = _asked_and_achieved(characteristics, "collective")
+    rows = _asked_and_achieved(characteristics, COLLECTIVE_GROUP)
     return table("Collectives, in several processes", ("", "asked", "achieved", "error"), rows)
 
 

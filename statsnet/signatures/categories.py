@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+COLLECTIVE = "collective"
 CATEGORIES = (
     "convolution", "gemm", "attention", "recurrent", "embedding", "normalization", "softmax",
     "activation", "elementwise", "pooling", "reduction", "data_arrangement", "sort", "optimizer",
-    "collective", "other",
+    COLLECTIVE, "other",
 )  # fmt: skip
 
 FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
@@ -211,7 +212,7 @@ def categorize(op: str, phase: str) -> str:
     Whatever runs in phase `optimizer` is the optimizer's work, by whatever operators it is done.
     """
     if namespace(op) in _COLLECTIVE_NAMESPACES:
-        return "collective"
+        return COLLECTIVE
     if phase == "optimizer":
         return "optimizer"
     stem = _stem(op)

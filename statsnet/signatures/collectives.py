@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, get_args
 from msgspec import Meta
 
 from statsnet.signatures.categories import base_name, namespace
-from statsnet.signatures.limits import Seconds, Share, Size
+from statsnet.signatures.limits import MOST_PROCESSES, Seconds, Share, Size
 from statsnet.signatures.operators import bytes_of
 from statsnet.signatures.rounding import in_steps, rounded
 
@@ -126,12 +126,12 @@ class Collectives:
     process; those have a value for each, by rank: its median undisturbed step, and its time in collectives in which it
     computed nothing."""
 
-    processes: Annotated[int, Meta(ge=2, le=1_000_000)]
+    processes: Annotated[int, Meta(ge=2, le=MOST_PROCESSES)]
     backend: Backend
     exposed_time_s: Seconds
     calls: Annotated[tuple[CollectiveTime, ...], Meta(max_length=20_000)]
-    rank_step_latency_s: Annotated[tuple[Seconds, ...], Meta(max_length=1_000_000)]
-    rank_waiting_s: Annotated[tuple[Seconds, ...], Meta(max_length=1_000_000)]
+    rank_step_latency_s: Annotated[tuple[Seconds, ...], Meta(max_length=MOST_PROCESSES)]
+    rank_waiting_s: Annotated[tuple[Seconds, ...], Meta(max_length=MOST_PROCESSES)]
 
     @property
     def slowest_rank(self) -> int | None:
@@ -162,7 +162,7 @@ class Collectives:
         groups: dict[int, list[CollectiveTime]] = {}
         for call in self.calls:
             groups.setdefault(place[call.cluster], []).append(call)
-        return replace(self, calls=tuple(_together(cluster, groups[cluster]) for cluster in sorted(groups)))
+        return replace(self, calls=tuple(_added_up(cluster, groups[cluster]) for cluster in sorted(groups)))
 
     def without_order(self, kinds: Sequence[Hashable]) -> Collectives:
         """With one place in the step for all calls of clusters of one kind: the mean over their time, with two digits
@@ -170,7 +170,7 @@ class Collectives:
         groups: dict[Hashable, list[CollectiveTime]] = {}
         for call in self.calls:
             groups.setdefault(kinds[call.cluster], []).append(call)
-        places = {kind: round(_together(0, parts).start_share, 2) for kind, parts in groups.items()}
+        places = {kind: round(_added_up(0, parts).start_share, 2) for kind, parts in groups.items()}
         return replace(self, calls=tuple(replace(c, start_share=places[kinds[c.cluster]]) for c in self.calls))
 
     def coarse(self) -> Collectives:
@@ -196,7 +196,7 @@ class Collectives:
         )  # fmt: skip
 
 
-def _together(cluster: int, parts: Sequence[CollectiveTime]) -> CollectiveTime:
+def _added_up(cluster: int, parts: Sequence[CollectiveTime]) -> CollectiveTime:
     if len(parts) == 1:
         return replace(parts[0], cluster=cluster)
     total_s = math.fsum(p.time_s for p in parts)

@@ -11,7 +11,18 @@ from msgspec import Meta
 from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN, typed
 from statsnet.signatures.intervals import Interval
-from statsnet.signatures.limits import LARGEST_INT, Finite, Id, Label, Number, PositiveSeconds, Share, Size, whole
+from statsnet.signatures.limits import (
+    LARGEST_INT,
+    MOST_PROCESSES,
+    Finite,
+    Id,
+    Label,
+    Number,
+    PositiveSeconds,
+    Share,
+    Size,
+    whole,
+)
 from statsnet.signatures.model import Environment, Level, Mode
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.signatures.simulation import Simulation, SimulationFit
@@ -83,7 +94,7 @@ class SpecCollective:
     dtype: Name
     phase: Literal["forward", "backward"]
     overlapped: bool
-    group_size: Annotated[int, Meta(ge=2, le=1_000_000)] | None = field(default=None, metadata=IF_KNOWN)
+    group_size: Annotated[int, Meta(ge=2, le=MOST_PROCESSES)] | None = field(default=None, metadata=IF_KNOWN)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1
 
     @property
@@ -126,6 +137,10 @@ class ProxySpec:
                 raise ValueError("'budget_s' is null, which only a proxy for simulators may have")
         elif [len(tower.blocks) for tower in self.towers] != [1] * len(self.simulation.layers):
             raise ValueError("a proxy for simulators has one block for each of its layers")
+
+
+COLLECTIVE_GROUP = "collective"
+"""The group of a fit's rows on what several processes send each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

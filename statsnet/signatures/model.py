@@ -187,8 +187,7 @@ class Measurement:
     """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
     CPU. `unmatched_calls` a step were captured but not profiled; `recording_s` is what recording events added to a
     profiled step, and was taken off; `variation` is there if the steps were not alike, `reference` if a reference
-    network was timed beside them, `collectives` if several
-    processes made the step together."""
+    network was timed beside them, `collectives` if several processes made the step together."""
 
     environment: Environment
     step_latency_s: Samples

@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 from statsnet.blocks.collective import OPERATORS, PHASES
 from statsnet.signatures.collectives import CollectiveTime, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.computing import computing_share, exposed_s
-from statsnet.signatures.documents import Characteristic, SpecCollective
+from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, SpecCollective
 from statsnet.signatures.model import Measurement
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, TargetCluster, TargetMember
-
-GROUP = "collective"
 
 CALLS_ERROR = 0.03
 """A step is made so long that no operation's calls are rounded by a larger share: a measured step is a little longer or
@@ -150,21 +149,21 @@ def communication_rows(
     asked = asked_collectives(target)
     if not asked:
         return ()
-    rows = []
+    row, rows = partial(Characteristic, group=COLLECTIVE_GROUP), []
     for operation in sorted({a.operation for a in asked}):
         mine, made = [a for a in asked if a.operation == operation], [p for p in placed if p.operation == operation]
         wanted = math.fsum(a.calls_per_s * a.nbytes for a in mine), math.fsum(a.calls_per_s for a in mine)
         found = sum(p.count * p.nbytes for p in made) / step_s, sum(p.count for p in made) / step_s
         for what, unit, asked_for, achieved in zip(("bytes", "calls"), ("B/s", "1/s"), wanted, found, strict=True):
-            rows.append(Characteristic(name=f"{operation} {what}", group=GROUP, target=asked_for, achieved=achieved,
-                                       unit=unit))  # fmt: skip
+            rows.append(row(name=f"{operation} {what}", target=asked_for, achieved=achieved,
+                         unit=unit))  # fmt: skip
     known = measured.collectives if measured else None
     exposed = None if known is None or measured is None else min(known.exposed_time_s / measured.latency_s, 1.0)
-    rows.append(Characteristic(name="waiting for collectives", group=GROUP, unit="share of step",
-                               target=1 - computing_share(target), achieved=exposed))  # fmt: skip
-    rows.append(Characteristic(name="collectives beside computation", group=GROUP, unit="share of their time",
-                               target=_overlap_of([(m.steps_per_s, m.measurement) for m in target.members]),
-                               achieved=_overlap_of([(1.0, measured)] if measured else [])))  # fmt: skip
+    rows.append(row(name="waiting for collectives", unit="share of step",
+                        target=1 - computing_share(target), achieved=exposed))  # fmt: skip
+    rows.append(row(name="collectives beside computation", unit="share of their time",
+                        target=_overlap_of([(m.steps_per_s, m.measurement) for m in target.members]),
+                        achieved=_overlap_of([(1.0, measured)] if measured else [])))  # fmt: skip
     return tuple(rows)
 
 

@@ -37,8 +37,7 @@ _BEGINNING_S = 5.0
 class Heartbeat:
     """How often a worker says that it is alive, after how long a silence its trial is lost, how often one that has
     nothing left to try looks whether others are done, and the pauses before it asks a storage again that failed; in
-    seconds. Silence is what one worker hears
-    by its own clock, because the clocks of machines differ."""
+    seconds. Silence is what one worker hears by its own clock, because the clocks of machines differ."""
 
     beat_s: float = 15.0
     lost_after_s: float = 120.0

@@ -56,11 +56,11 @@ def finish(problem: Problem, *, effort: Effort | None = None, known: Knowledge |
         build_s=measurement.build_s,
         effort=bench.setup.effort.name,
         evidence=bench.evidence(signature),
-        communication=communication_rows(whole, collectives, step_s, _together(spec, whole, bench)),
+        communication=communication_rows(whole, collectives, step_s, _measured_together(spec, whole, bench)),
     )
 
 
-def _together(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | None:
+def _measured_together(spec: ProxySpec, whole: Target, bench: Bench) -> Measurement | None:
     """The finished proxy in as many processes as the largest member; None without collectives, or if that cannot be
     measured."""
     known = [m.measurement.collectives for m in whole.members]
