@@ -27,7 +27,8 @@ from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.documents import FitSummary
 from statsnet.signatures.mix import mix_slug
 from statsnet.signatures.storage import load_fit
-from statsnet.synthesis.problem import DEFAULT_COMPRESSION, ProxyRequest
+from statsnet.synthesis.budget import DEFAULT_COMPRESSION
+from statsnet.synthesis.problem import ProxyRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,8 @@ from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis.problem import DEFAULT_COMPRESSION, ProxyRequest, budget_of
+from statsnet.synthesis.budget import DEFAULT_COMPRESSION, budget_of
+from statsnet.synthesis.problem import ProxyRequest
 
 ROOT = Path(__file__).parents[2]
 """Where the drawn files find this package."""

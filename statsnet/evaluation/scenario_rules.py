@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from statsnet.signatures.scenarios import Answers, ScenarioName, ScenarioResult, ScenarioRules, Trial
+from statsnet.errors import UsageError
+from statsnet.signatures.scenarios import MOST_QUERIES, Answers, ScenarioName, ScenarioResult, ScenarioRules, Trial
 from statsnet.units import format_duration
 
 CONFIDENCE = 0.99
@@ -205,3 +206,32 @@ def figure_s(scenario: ScenarioName, trial: Trial, share: float) -> float | None
 def rate_text(per_s: float) -> str:
     """A rate to four digits, and large ones as they are counted: 12.35, 50000."""
     return f"{per_s:.4g}" if per_s < 9999.5 else f"{per_s:.0f}"
+
+
+def check_server_options(
+    scenario: ScenarioName, min_time_s: float, *, qps: float | None, latency_bound_s: float | None = None
+) -> None:
+    """Raises UsageError for what only the server scenario has, and as `check_rate` does."""
+    if scenario != "server" and (qps is not None or latency_bound_s is not None):
+        option = "--qps" if qps is not None else "--latency-bound"
+        raise UsageError(
+            f"{option} does not belong to the scenario '{scenario}'",
+            cause="only the server scenario has a rate, and a bound that latencies must keep",
+            hint=f"--scenario server, or leave out {option}",
+        )
+    if qps is not None:
+        check_rate(qps, min_time_s)
+
+
+def check_rate(qps: float, min_time_s: float) -> None:
+    """Raises UsageError for what is no rate, or asks for more queries than a run may hold."""
+    if not (qps > 0 and math.isfinite(qps)):
+        raise UsageError(
+            f"{qps:g} is not a rate of queries", cause="a positive number per second is expected", hint="--qps 20"
+        )
+    if qps * min_time_s > MOST_QUERIES:
+        raise UsageError(
+            f"{rate_text(qps)} queries a second for {format_duration(min_time_s)} are more than one run holds",
+            cause=f"a result keeps the latency of every query, {MOST_QUERIES:,} at most",
+            hint=f"--min-time {max(1, int(0.5 * MOST_QUERIES / qps))}s",
+        )

@@ -10,14 +10,12 @@ from statsnet import workloads
 from statsnet.environment import differences
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import DeviceError, UsageError
-from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE
+from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, check_rate, check_server_options
 from statsnet.evaluation.scenarios import (
     MIN_TIME_S,
     SAMPLES_PER_QUERY,
     Asking,
     check_inference,
-    check_rate,
-    check_server_options,
     environment_of,
     query_job,
 )

@@ -12,7 +12,15 @@ from typing import Any
 from statsnet.environment.record import usable_cores
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
-from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, judge, option_time, queries_needed, rate_text
+from statsnet.evaluation.scenario_rules import (
+    RESULT_PERCENTILE,
+    check_rate,
+    check_server_options,
+    judge,
+    option_time,
+    queries_needed,
+    rate_text,
+)
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.rounds import measuring_failed
@@ -23,7 +31,7 @@ from statsnet.progress import Progress, Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.documents import Subject
 from statsnet.signatures.model import Mode
-from statsnet.signatures.scenarios import MOST_QUERIES, ScenarioName, ScenarioResult, ScenarioRules, Trial
+from statsnet.signatures.scenarios import ScenarioName, ScenarioResult, ScenarioRules, Trial
 from statsnet.units import format_duration
 from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
@@ -77,35 +85,6 @@ class ScenarioOptions:
             percentile=share,
             latency_bound_s=self.latency_bound_s,
             samples_per_query=SAMPLES_PER_QUERY if self.scenario == "multi-stream" else 1,
-        )
-
-
-def check_server_options(
-    scenario: ScenarioName, min_time_s: float, *, qps: float | None, latency_bound_s: float | None = None
-) -> None:
-    """Raises UsageError for what only the server scenario has, and as `check_rate` does."""
-    if scenario != "server" and (qps is not None or latency_bound_s is not None):
-        option = "--qps" if qps is not None else "--latency-bound"
-        raise UsageError(
-            f"{option} does not belong to the scenario '{scenario}'",
-            cause="only the server scenario has a rate, and a bound that latencies must keep",
-            hint=f"--scenario server, or leave out {option}",
-        )
-    if qps is not None:
-        check_rate(qps, min_time_s)
-
-
-def check_rate(qps: float, min_time_s: float) -> None:
-    """Raises UsageError for what is no rate, or asks for more queries than a run may hold."""
-    if not (qps > 0 and math.isfinite(qps)):
-        raise UsageError(
-            f"{qps:g} is not a rate of queries", cause="a positive number per second is expected", hint="--qps 20"
-        )
-    if qps * min_time_s > MOST_QUERIES:
-        raise UsageError(
-            f"{rate_text(qps)} queries a second for {format_duration(min_time_s)} are more than one run holds",
-            cause=f"a result keeps the latency of every query, {MOST_QUERIES:,} at most",
-            hint=f"--min-time {max(1, int(0.5 * MOST_QUERIES / qps))}s",
         )
 
 

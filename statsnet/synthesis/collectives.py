@@ -155,15 +155,16 @@ def communication_rows(
         wanted = math.fsum(a.calls_per_s * a.nbytes for a in mine), math.fsum(a.calls_per_s for a in mine)
         found = sum(p.count * p.nbytes for p in made) / step_s, sum(p.count for p in made) / step_s
         for what, unit, asked_for, achieved in zip(("bytes", "calls"), ("B/s", "1/s"), wanted, found, strict=True):
-            rows.append(row(name=f"{operation} {what}", target=asked_for, achieved=achieved,
-                         unit=unit))  # fmt: skip
+            rows.append(row(name=f"{operation} {what}", target=asked_for, achieved=achieved, unit=unit))
     known = measured.collectives if measured else None
     exposed = None if known is None or measured is None else min(known.exposed_time_s / measured.latency_s, 1.0)
-    rows.append(row(name="waiting for collectives", unit="share of step",
-                        target=1 - computing_share(target), achieved=exposed))  # fmt: skip
-    rows.append(row(name="collectives beside computation", unit="share of their time",
-                        target=_overlap_of([(m.steps_per_s, m.measurement) for m in target.members]),
-                        achieved=_overlap_of([(1.0, measured)] if measured else [])))  # fmt: skip
+    waiting = 1 - computing_share(target)
+    rows.append(row(name="waiting for collectives", unit="share of step", target=waiting, achieved=exposed))
+    overlap = _overlap_of([(m.steps_per_s, m.measurement) for m in target.members])
+    own_overlap = _overlap_of([(1.0, measured)] if measured else [])
+    rows.append(
+        row(name="collectives beside computation", unit="share of their time", target=overlap, achieved=own_overlap)
+    )
     return tuple(rows)
 
 

@@ -21,8 +21,8 @@ from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
 from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.budget import budget_of, usual_budget_of
 from statsnet.synthesis.candidates import candidates, largest_share
-from statsnet.synthesis.collectives import asked_collectives, step_of_whole_calls
 from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
 from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import MachineSpeed
@@ -30,19 +30,6 @@ from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.operator_candidates import operator_candidates
 from statsnet.workloads.building import DTYPES
 from statsnet.workloads.dtypes import MIXED
-
-DEFAULT_COMPRESSION = 53
-"""Fifty and a margin: machines drift by a few percent from one process to the next."""
-
-SHORTEST_STEP_S = 20e-3
-"""A step of 5 ms has no room for what takes a hundredth of it. Of two models with 61 kernel classes it had 74 % of the
-operators' time and missed the classes' shares by 27.8 points, one of 20 ms 96 % and 9.5; and a training step of 5 ms
-spends a fifth between operators, suites less than a tenth."""
-
-DISTINCT_CALLS = 44
-SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
-SHORTER = 0.5
-"""Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
 
 LARGEST_COUNT = 96
 AT_A_TIME = 120
@@ -265,26 +252,6 @@ def program_of(
 
 def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCosts:
     return costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
-
-
-def budget_of(target: Target, compression: float) -> float:
-    """Seconds: Σ T_i ÷ compression, but at least SHORTEST_STEP_S."""
-    return max(sum(m.latency_s for m in target.members) / compression, SHORTEST_STEP_S)
-
-
-def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
-    """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
-    take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
-    a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite.
-    With collectives, it is longer until their calls come out whole."""
-    collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
-    if not own_sizes:
-        return step_of_whole_calls(collectives, budget_of(target, DEFAULT_COMPRESSION), suite_s)
-    dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
-    calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)
-    longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * suite_s)
-    usual_s = min(max(calls_s, SHORTEST_STEP_S), max(longest_s, SHORTEST_OF_OWN_SIZES_S))
-    return step_of_whole_calls(collectives, usual_s, suite_s)
 
 
 def common_dtype(mix: Mix) -> str:

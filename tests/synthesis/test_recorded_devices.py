@@ -10,14 +10,11 @@ import pytest
 from synthesis_builders import GEMM, small_signature
 
 from statsnet.signatures.target import Target, target_of
+from statsnet.synthesis.budget import budget_of, usual_budget_of
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.elsewhere import Fate
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.problem import (
-    budget_of,
-    usual_budget_of,
-)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
 from statsnet.signatures.target import Target, TargetMotif, target_of
+from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
 from statsnet.synthesis.machine_speed import reference_network
-from statsnet.synthesis.problem import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.sources import BATCHES, Source, sources
 from statsnet.synthesis.tasks import MeasureIdleStep
 

@@ -1,0 +1,39 @@
+"""How long a proxy's step may take, if nobody says so in seconds."""
+
+from __future__ import annotations
+
+from statsnet.signatures.target import Target
+from statsnet.synthesis.collectives import asked_collectives, step_of_whole_calls
+
+DEFAULT_COMPRESSION = 53
+"""Fifty and a margin: machines drift by a few percent from one process to the next."""
+
+SHORTEST_STEP_S = 20e-3
+"""A step of 5 ms has no room for what takes a hundredth of it. Of two models with 61 kernel classes it had 74 % of the
+operators' time and missed the classes' shares by 27.8 points, one of 20 ms 96 % and 9.5; and a training step of 5 ms
+spends a fifth between operators, suites less than a tenth."""
+
+DISTINCT_CALLS = 44
+SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
+SHORTER = 0.5
+"""Of the usual budget on GPUs, see `usual_budget_of`: some dozens of operators, each of 0.1 to 1 ms."""
+
+
+def budget_of(target: Target, compression: float) -> float:
+    """Seconds: Σ T_i ÷ compression, but at least SHORTEST_STEP_S."""
+    return max(sum(m.latency_s for m in target.members) / compression, SHORTEST_STEP_S)
+
+
+def usual_budget_of(target: Target, *, own_sizes: bool) -> float:
+    """Seconds. Where blocks have their own sizes, a step holds one call of each of the DISTINCT_CALLS operators that
+    take the most time: at least SHORTEST_STEP_S, at most LONGEST_OF_OWN_SIZES_S and SHORTER of the suite's time; but of
+    a short suite at least SHORTEST_OF_OWN_SIZES_S. Elsewhere it is DEFAULT_COMPRESSION times shorter than the suite.
+    With collectives, it is longer until their calls come out whole."""
+    collectives, suite_s = asked_collectives(target), sum(m.latency_s for m in target.members)
+    if not own_sizes:
+        return step_of_whole_calls(collectives, budget_of(target, DEFAULT_COMPRESSION), suite_s)
+    dearest = sorted(target.clusters, key=lambda c: (-c.time_share, c.member, c.cluster))[:DISTINCT_CALLS]
+    calls_s = sum(c.time_per_call_s or 0.0 for c in dearest)
+    longest_s = min(LONGEST_OF_OWN_SIZES_S, SHORTER * suite_s)
+    usual_s = min(max(calls_s, SHORTEST_STEP_S), max(longest_s, SHORTEST_OF_OWN_SIZES_S))
+    return step_of_whole_calls(collectives, usual_s, suite_s)
