@@ -159,6 +159,17 @@ def test_threads_nest_apart_and_what_ends_on_another_thread_is_left_out() -> Non
     assert [e.name for e in step.inside] == ["aten::exp", "aten::mm", "aten::copy_"]
 
 
+def test_what_a_collective_does_in_a_thread_of_its_own_is_its_own() -> None:
+    """Its works may overlap, and hold operators at their very ends."""
+    works = [event("gloo:all_reduce", *span, thread=2, asynchronous=True) for span in ((10, 20), (15, 30), (50, 60))]
+    operators = [event("aten::add_", start, start + 1, thread=2) for start in (9, 10, 25, 30, 31, 50, 61)]
+    own = event("gloo:all_reduce", 5, 95, thread=1, asynchronous=True)
+    inside = StepEvents.of([event(STEP_LABEL, 0, 100), event("aten::mul", 12, 13), *operators, *works, own]).inside
+    assert [(e.name, e.start_ns // 1000) for e in inside] == [
+        ("aten::add_", 9), ("aten::mul", 12), ("aten::add_", 31), ("aten::add_", 61),
+    ]  # fmt: skip
+
+
 def test_no_event_that_torch_itself_builds_is_missing() -> None:
     step = training_step(convnet(), torch.randn(2, 3, 8, 8))
     with profiling("cpu", record_shapes=True) as session:
