@@ -30,6 +30,7 @@ EXTRAS = {
     "iree": ("iree",),
     "scenarios": ("mlcommons_loadgen", "mlperf_loadgen"),
     "cluster": ("ray",),
+    "search": ("psycopg", "grpc"),
 }
 """The modules that each extra of the package brings."""
 
