@@ -252,6 +252,39 @@ def file_text(path: str) -> str:
         return ""
 
 
+RUN_VARIABLE = "STATSNET_RUN"  # names a run that StatsNet itself has started
+
+
+def run_of(variables: Any) -> str | None:
+    """What names the run of these processes: torchrun's id, which is `none` unless somebody chooses one, with its port.
+    None for a process that stands alone: other programs, as of clusters, set RANK and WORLD_SIZE, too, for processes
+    that have nothing to do with each other. `variables` are a mapping."""
+    run = variables.get(RUN_VARIABLE) or variables.get("TORCHELASTIC_RUN_ID")
+    return None if run is None else f"{run} {variables.get('MASTER_PORT', '')}"
+
+
+def launched_together() -> bool:
+    """Whether torchrun, or StatsNet, has started this process and others together."""
+    return run_of(os.environ) is not None
+
+
+def processes_together() -> int:
+    """How many were started together, with the variables by which they find each other: 1 for one that is alone."""
+    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    size = os.environ.get("WORLD_SIZE", "")
+    found = launched_together() and size.isdecimal() and all(name in os.environ for name in names)
+    return int(size) if found else 1
+
+
+def own_gpu() -> str:
+    """The GPU of this one of several processes, made the current one. Raises RuntimeError where there is none left."""
+    local, count = int(os.environ.get("LOCAL_RANK", os.environ["RANK"])), torch.cuda.device_count()
+    if count <= local:
+        raise RuntimeError(f"torch finds {count} CUDA devices here, and each process needs one")
+    torch.cuda.set_device(local)
+    return f"cuda:{local}"
+
+
 class Ranks:
     """The processes that torchrun started. A process that it did not start is alone.
 
@@ -263,15 +296,13 @@ class Ranks:
         self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
         self.latency_s: list[list[float]] = []
         self.waiting_s: list[list[float]] = []
-        names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-        if not all(name in os.environ for name in names) or os.environ["WORLD_SIZE"] == "1":
+        if processes_together() == 1:
             return
         if not torch.distributed.is_available():
             raise RuntimeError("this torch was built without torch.distributed, which torchrun needs")
         self.backend = "nccl" if device.startswith("cuda") else "gloo"
         if self.backend == "nccl":
-            self.device = f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % max(torch.cuda.device_count(), 1)}"
-            torch.cuda.set_device(self.device)
+            self.device = own_gpu()
         torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
 

@@ -10,6 +10,7 @@ import click
 
 from statsnet.cli import fleet, json_option, options, output, trace
 from statsnet.cli.profile_many import Wanted, are_many, profile_many, profile_mix
+from statsnet.environment.launch import launched_together
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import check_counters
 from statsnet.signatures.limits import MOST_PROCESSES
@@ -173,12 +174,12 @@ def profile(
         given = options.given(min_time_s=min_time_s, group_timeout_s=group_timeout_s)
         task = ProfileWorkload(model=model, device=device, **given)
         # One of several processes cannot make a step alone, which is what counting takes.
-        counting = "off" if processes or "TORCHELASTIC_RUN_ID" in os.environ else counters
+        counting = "off" if processes or launched_together() else counters
         with beside_reference(task) as task, output.progress() as show:
             signature, notes = profiled_signature(
                 task, counting, control=control, report=show, processes=processes or 1
             )
-        if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK") != "0":
+        if launched_together() and os.environ.get("RANK") != "0":
             return
         output.print_notes(notes)
         write_signature(signature, path, json_path, level=level)
@@ -233,7 +234,7 @@ def _check_arguments(workloads: tuple[str, ...], mix: str | None) -> None:
 def _check_processes(processes: int | None, device: str, counters: str, refused: dict[str, bool]) -> None:
     if processes is None:
         return
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if launched_together():
         raise UsageError(
             "--nproc was given under torchrun", cause="torchrun has started the processes", hint="leave out --nproc"
         )
@@ -253,7 +254,7 @@ def _check_processes(processes: int | None, device: str, counters: str, refused:
 def _check_alone(processes: int | None) -> None:
     from statsnet.measure import sandbox
 
-    if sandbox.is_on() and (processes is not None or "TORCHELASTIC_RUN_ID" in os.environ):
+    if sandbox.is_on() and (processes is not None or launched_together()):
         raise UsageError(
             f"--sandbox was given {'under torchrun' if processes is None else 'with --nproc'}",
             cause="processes in a sandbox have no network, through which several find each other",
@@ -262,7 +263,7 @@ def _check_alone(processes: int | None) -> None:
 
 
 def _check_counting(counters: str, device: str) -> None:
-    if counters == "ncu" and "TORCHELASTIC_RUN_ID" in os.environ:
+    if counters == "ncu" and launched_together():
         raise UsageError(
             "hardware counters were asked for under torchrun",
             cause="counting makes a step in one process alone, and this one's processes wait for each other",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import fleet, options, output
+from statsnet.environment.launch import launched_together
 from statsnet.errors import StatsNetError, UsageError, shown
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _check_options(what: str, device: str, of_one: Sequence[str]) -> None:
             if what == "--mix"
             else f"profile the workload that needs {option} alone, with -o FILE",
         )
-    if device == "meta" or "TORCHELASTIC_RUN_ID" in os.environ:
+    if device == "meta" or launched_together():
         raise UsageError(
             f"{what} {'was' if what.startswith('-') else 'were'} given "
             f"{'for counting' if device == 'meta' else 'under torchrun'}",

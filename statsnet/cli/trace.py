@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statsnet.cli import output
+from statsnet.environment.launch import launched_together
 from statsnet.errors import UsageError
 from statsnet.units import format_duration, plural
 
@@ -41,7 +41,7 @@ def check(path: str | None, *others: str | None) -> None:
         )
     if any(other is not None and Path(other).resolve() == Path(path).resolve() for other in others):
         raise UsageError(f"'{path}' was given twice", cause="two files are to be written", hint="name another one")
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if launched_together():
         raise UsageError(
             "--trace was given under torchrun", cause="a recording is of one process", hint="leave out --trace"
         )

@@ -16,9 +16,10 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from statsnet.environment.launch import run_of
 from statsnet.errors import UsageError
 from statsnet.measure.patience import PATIENCE
 
@@ -166,7 +167,7 @@ def _folder() -> Path:
 
 def _lock(descriptor: int) -> None:
     """Alone, or with processes of the same run only. Raises BlockingIOError if others hold it."""
-    run = _run_in(os.environ)
+    run = run_of(os.environ)
     fcntl.flock(descriptor, (fcntl.LOCK_EX if run is None else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     if run is not None and any(other != run for other in _runs_that_share(descriptor)):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -174,7 +175,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _wait_to_lock(descriptor: int) -> None:
-    if _run_in(os.environ) is None:
+    if run_of(os.environ) is None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return
     while True:
@@ -182,13 +183,6 @@ def _wait_to_lock(descriptor: int) -> None:
             _lock(descriptor)
             return
         time.sleep(ASK_AGAIN_S * random.uniform(0.5, 1.5))  # two that begin at once give way to each other
-
-
-def _run_in(variables: Mapping[str, str]) -> str | None:
-    """What names the run of torchrun, whose processes make one step together: its id, which is `none` unless somebody
-    chooses one, and its port. Other programs set RANK, too, for processes that have nothing to do with each other."""
-    run = variables.get("TORCHELASTIC_RUN_ID")
-    return None if run is None else f"{run} {variables.get('MASTER_PORT', '')}"
 
 
 def _runs_that_share(descriptor: int) -> Iterator[str]:
@@ -208,7 +202,7 @@ def _run_of(pid: int) -> str | None:
         return ""
     except OSError:  # it has ended
         return None
-    return _run_in(dict(text.split("=", 1) for text in texts if "=" in text))
+    return run_of(dict(text.split("=", 1) for text in texts if "=" in text))
 
 
 def _opened(path: Path) -> int | None:

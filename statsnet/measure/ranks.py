@@ -1,6 +1,6 @@
 """Processes that run each step of a network together, as torchrun starts them.
 
-Pasted into every generated network, before timing.py: it needs torch and the standard library only.
+Pasted into every generated network, after environment/launch.py: it needs torch and the standard library only.
 """
 
 import os
@@ -8,6 +8,17 @@ from statistics import median
 from typing import Any
 
 import torch
+
+from statsnet.environment.launch import processes_together
+
+
+def own_gpu() -> str:
+    """The GPU of this one of several processes, made the current one. Raises RuntimeError where there is none left."""
+    local, count = int(os.environ.get("LOCAL_RANK", os.environ["RANK"])), torch.cuda.device_count()
+    if count <= local:
+        raise RuntimeError(f"torch finds {count} CUDA devices here, and each process needs one")
+    torch.cuda.set_device(local)
+    return f"cuda:{local}"
 
 
 class Ranks:
@@ -21,15 +32,13 @@ class Ranks:
         self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
         self.latency_s: list[list[float]] = []
         self.waiting_s: list[list[float]] = []
-        names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-        if not all(name in os.environ for name in names) or os.environ["WORLD_SIZE"] == "1":
+        if processes_together() == 1:
             return
         if not torch.distributed.is_available():
             raise RuntimeError("this torch was built without torch.distributed, which torchrun needs")
         self.backend = "nccl" if device.startswith("cuda") else "gloo"
         if self.backend == "nccl":
-            self.device = f"cuda:{int(os.environ.get('LOCAL_RANK', 0)) % max(torch.cuda.device_count(), 1)}"
-            torch.cuda.set_device(self.device)
+            self.device = own_gpu()
         torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from statsnet.environment.launch import RUN_VARIABLE
 from statsnet.environment.record import usable_cores
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.control import DEFAULT, GROUP_TIMEOUT_S, Control
@@ -136,10 +137,12 @@ def _no_answer(silent_ranks: Sequence[int], victims: Sequence[_Ended[Any]], time
 
 
 def _variables(rank: int, processes: int, port: int, control: Control) -> dict[str, str]:
-    """Torchrun's, and this rank's part of the cores, unless the user has said how many threads there are to be."""
+    """Torchrun's, with a name for the run, and this rank's part of the cores, unless the user has said how many threads
+    there are to be."""
     variables = {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(processes),
         "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        RUN_VARIABLE: "nproc", "TORCHELASTIC_USE_AGENT_STORE": "False",  # which only a torchrun around this one has
     }  # fmt: skip
     if "OMP_NUM_THREADS" not in os.environ and "OMP_NUM_THREADS" not in control.setting.env:
         variables["OMP_NUM_THREADS"] = str(max(1, usable_cores() // processes))

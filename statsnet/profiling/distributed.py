@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
-import torch
 import torch.distributed as dist
 
+from statsnet.environment.launch import processes_together
 from statsnet.errors import DeviceError, StatsNetError
+from statsnet.measure.ranks import own_gpu
 from statsnet.signatures.collectives import BACKENDS, Backend
 
 T = TypeVar("T")
@@ -64,35 +65,28 @@ def backend() -> Backend:
     return cast(Backend, name if name in BACKENDS else next((b for b in ("nccl", "gloo") if b in name), "other"))
 
 
-def processes_asked_for() -> int:
-    """How many processes torchrun, or this program, has started together: 1 for one that was started alone."""
-    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    size = os.environ.get("WORLD_SIZE", "")
-    return int(size) if all(name in os.environ for name in names) and size.isdecimal() else 1
-
-
 @contextmanager
-def joined(device: str, timeout_s: float) -> Iterator[None]:
-    """Within, this process and those that were started with it are a group: gloo on CPUs, also NCCL on GPUs, of which
-    each process gets its own. A factory that calls init_process_group keeps the group that is there. Errors name the
-    process. Nobody waits longer than `timeout_s` in a collective. A process that was started alone stays alone.
+def joined(device: str, timeout_s: float) -> Iterator[str]:
+    """Within, this process and those that were started with it are a group: gloo on CPUs, also NCCL on GPUs. Yields the
+    device to use: each process gets a GPU of its own. A factory that calls init_process_group keeps the group that is
+    there. Errors name the process. Nobody waits longer than `timeout_s` in a collective. A process that was started
+    alone stays alone.
 
     Raises DeviceError where there are fewer GPUs than processes.
     """
-    number = processes_asked_for()
+    number = processes_together()
     if number == 1 or device == "meta" or not dist.is_available():
-        yield
+        yield device
         return
-    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", os.environ["RANK"]))
+    rank = int(os.environ["RANK"])
     try:
-        if device.startswith("cuda"):
-            _take_gpu(local)
+        here = _own_gpu() if device.startswith("cuda") else device
         own = not dist.is_initialized()
         if own:
             backends = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout_s))
         with group_is_there():
-            yield
+            yield here
     except StatsNetError as error:
         message = f"rank {rank} of {number}: {error.message}"
         raise type(error)(message, cause=error.cause, hint=error.hint) from error
@@ -100,14 +94,15 @@ def joined(device: str, timeout_s: float) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _take_gpu(local: int) -> None:
-    if torch.cuda.device_count() <= local:
+def _own_gpu() -> str:
+    try:
+        return own_gpu()
+    except RuntimeError as error:
         raise DeviceError(
             "there is no GPU for this process",
-            cause=f"torch finds {torch.cuda.device_count()} CUDA devices here, and each process needs one",
+            cause=str(error),
             hint="start as many processes as there are GPUs, or use --device cpu",
-        )
-    torch.cuda.set_device(local)
+        ) from error
 
 
 @contextmanager

@@ -98,8 +98,8 @@ class ProfileWorkload(CountableTask[Profile]):
 
     def run(self, context: Context) -> Profile:
         counted = self.processes if self.device == "meta" else 1
-        with joined(self.device, self.group_timeout_s), fake_processes(counted):
-            return self._profile(context)
+        with joined(self.device, self.group_timeout_s) as device, fake_processes(counted):
+            return replace(self, device=device)._profile(context)
 
     def _profile(self, context: Context) -> Profile:
         context.report(Progress(stage="building the model"))

@@ -210,14 +210,15 @@ class LiveBench:
     def measure_together(self, source: str, processes: int) -> Measurement | None:
         """On a CPU, each process has its part of the cores; there must be one for each."""
         setup = self.setup
-        places = torch.cuda.device_count() if setup.device.startswith("cuda") else usable_cores()
+        kind = setup.device.partition(":")[0]  # each process takes a GPU of its own
+        places = torch.cuda.device_count() if kind == "cuda" else usable_cores()
         if processes > places:
             setup.note(f"{processes} processes have only {places} devices here: how long they wait was not measured")
             return None
 
         def measure() -> NetworkTrace:
             with written(source) as folder:
-                task = TraceNetwork(folder=folder, dtype=setup.dtype, device=setup.device)
+                task = TraceNetwork(folder=folder, dtype=setup.dtype, device=kind, together=True)
                 return run_in_group(task, processes, report=setup.report)
 
         key = setup.key(network=digest(source), processes=processes)

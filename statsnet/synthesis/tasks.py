@@ -6,7 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -211,8 +211,8 @@ class NetworkTrace(WithSignature):
 @dataclass(frozen=True, kw_only=True)
 class TraceNetwork(CountableTask[NetworkTrace]):
     """Measures the network in a folder in the same way as workloads, operator by operator; if a reference network's
-    folder is given, beside that network. With `network_sha256`, it refuses any other source. Run as ranks, it measures
-    their collectives too."""
+    folder is given, beside that network. With `network_sha256`, it refuses any other source. With
+    `together` it is one of several processes, and measures their collectives too."""
 
     folder: str
     dtype: str
@@ -220,10 +220,11 @@ class TraceNetwork(CountableTask[NetworkTrace]):
     device: str = "cpu"
     min_time_s: float = 1.0
     reference_network: str | None = None
+    together: bool = False
 
     def run(self, context: Context) -> NetworkTrace:
-        with joined(self.device, GROUP_TIMEOUT_S):
-            return self._traced(context)
+        with joined(self.device, GROUP_TIMEOUT_S) if self.together else nullcontext(self.device) as device:
+            return replace(self, device=device)._traced(context)
 
     def _traced(self, context: Context) -> NetworkTrace:
         device = environment.select(self.device)
