@@ -318,6 +318,11 @@ class Ranks:
         self.waiting_s.append([*waiting_s])
         return max(latency_s)
 
+    def forget(self) -> None:
+        """The steps so far, which were no more than a warm-up."""
+        self.latency_s.clear()
+        self.waiting_s.clear()
+
     def describe(self, collectives: int) -> dict[str, Any]:
         """For the result: how many processes there were, whether they ran the network's collectives, and medians by
         rank: of the step, and on a CPU of the time in which a process waited for others and computed nothing. The
@@ -378,6 +383,8 @@ def measure(
     together = ranks if ranks is not None and ranks.count > 1 else None
     timed = alone if together is None else lambda: together.slowest(alone())
     warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
+    if together:
+        together.forget()
     before = _counters()
     times: list[float] = []
     enough = False

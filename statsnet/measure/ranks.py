@@ -54,6 +54,11 @@ class Ranks:
         self.waiting_s.append([*waiting_s])
         return max(latency_s)
 
+    def forget(self) -> None:
+        """The steps so far, which were no more than a warm-up."""
+        self.latency_s.clear()
+        self.waiting_s.clear()
+
     def describe(self, collectives: int) -> dict[str, Any]:
         """For the result: how many processes there were, whether they ran the network's collectives, and medians by
         rank: of the step, and on a CPU of the time in which a process waited for others and computed nothing. The

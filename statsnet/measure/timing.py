@@ -60,6 +60,8 @@ def measure(
     together = ranks if ranks is not None and ranks.count > 1 else None
     timed = alone if together is None else lambda: together.slowest(alone())
     warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
+    if together:
+        together.forget()
     before = _counters()
     times: list[float] = []
     enough = False

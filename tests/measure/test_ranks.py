@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from statsnet.measure.control import DEFAULT
 from statsnet.measure.ranks import Ranks
 from statsnet.measure.several_processes import _variables
 from statsnet.measure.task import Context
+from statsnet.measure.timing import measure
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.distributed import joined
 from statsnet.profiling.tasks import ProfileWorkload
@@ -134,3 +136,24 @@ def test_a_network_is_measured_alone_unless_others_were_started_with_it(
     assert not machine.groups
     TraceNetwork(folder="here", dtype="float32", together=True).run(Context())
     assert len(machine.groups) == 1
+
+
+def test_the_warm_up_is_not_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first steps are slow; what is told of each process are its medians of the others."""
+    given(monkeypatch, TORCHRUN)
+    monkeypatch.setattr(dist, "all_gather", lambda of_all, own: [each.copy_(own) for each in of_all])
+    waits: list[float] = []
+    ranks = Ranks("cpu", waits)
+    now = 0.0
+    lengths = chain([1024.0] * 3, repeat(1.0))
+
+    def step() -> None:
+        nonlocal now
+        now += (length := next(lengths))
+        waits.append(length / 4)
+
+    timed = measure(step, min_time_s=4.0, max_time_s=8192.0, clock=lambda: now, ranks=ranks)
+    assert len(ranks.latency_s) == len(timed["latency_s"])
+    told = ranks.describe(collectives=1)
+    assert (told["rank_step_latency_s"], told["rank_waiting_s"]) == ([1.0, 1.0], [0.25, 0.25])
+    assert timed["warmup_latency_s"][0] == 1024.0
