@@ -9,6 +9,7 @@ import torch
 
 from statsnet.environment.record import usable_cores
 from statsnet.errors import StatsNetError
+from statsnet.measure import sandbox
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.measure.several_processes import run_in_group
@@ -212,8 +213,11 @@ class LiveBench:
         setup = self.setup
         kind = setup.device.partition(":")[0]  # each process takes a GPU of its own
         places = torch.cuda.device_count() if kind == "cuda" else usable_cores()
+        why = "in a sandbox cannot find each other" if sandbox.is_on() else None
         if processes > places:
-            setup.note(f"{processes} processes have only {places} devices here: how long they wait was not measured")
+            why = f"have only {places} devices here"
+        if why is not None:
+            setup.note(f"{processes} processes {why}: how long they wait was not measured")
             return None
 
         def measure() -> NetworkTrace:

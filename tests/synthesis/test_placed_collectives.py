@@ -24,6 +24,7 @@ from synthesis_builders import (
 
 from statsnet.blocks.collective import OPERATORS
 from statsnet.environment.record import usable_cores
+from statsnet.measure import sandbox
 from statsnet.measure.cache import MeasurementCache
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.spec import collective_configs
@@ -213,3 +214,13 @@ def test_a_proxy_is_measured_in_two_processes(tmp_path: Path) -> None:
     assert LiveBench(setup).measure_together(source, 2) == together, "it is kept"
     assert LiveBench(setup).measure_together(source, 1000) is None
     assert "1000 processes" in notes[-1]
+
+
+def test_processes_in_a_sandbox_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statsnet.synthesis.live_bench.usable_cores", lambda: 2)
+    monkeypatch.setattr(sandbox, "check", lambda: None)
+    notes: list[str] = []
+    setup = bench_setup(MeasurementCache(tmp_path), mode="training", note=notes.append)
+    with sandbox.sandboxed():
+        assert LiveBench(setup).measure_together("", 2) is None
+    assert notes == ["2 processes in a sandbox cannot find each other: how long they wait was not measured"]
