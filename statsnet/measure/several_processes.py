@@ -36,7 +36,14 @@ _LOST = re.compile(
     r"ncclRemoteError|Connection was likely closed",
     re.IGNORECASE,
 )
-"""What a process says that waited in vain for another."""
+"""What a process says that waited in vain for another, or for anything else in a network."""
+
+_GROUP = re.compile(
+    r"collective|gloo|nccl|\b(TCP|File|Hash|Prefix)?Store\b|\bDist\w*Error|the client socket has|"
+    r"for (recv|send) operation|closed by peer \[",
+    re.IGNORECASE,
+)
+"""That it was another process: a factory may wait for a server of its own."""
 
 _WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
 
@@ -109,11 +116,16 @@ def _outcome(said: queue.SimpleQueue[Progress | _Ended[R]], processes: int, time
             raise _named(heard.rank, processes, heard.error)
     if 0 in results:
         return results[0]
-    raise _no_answer(sorted({*range(processes)} - {v.rank for v in victims} - results.keys()), victims, timeout_s)
+    silent_ranks = sorted({*range(processes)} - {v.rank for v in victims} - results.keys())
+    raise _no_answer(silent_ranks, victims, processes, timeout_s)
 
 
 def _is_victim(error: Exception) -> bool:
-    return isinstance(error, StatsNetError) and _LOST.search(f"{error.message} {error.cause}") is not None
+    return _says(error, _LOST) and _says(error, _GROUP)
+
+
+def _says(error: Exception, what: re.Pattern[str]) -> bool:
+    return isinstance(error, StatsNetError) and what.search(f"{error.message} {error.cause}") is not None
 
 
 def _named(rank: int, processes: int, error: Exception) -> Exception:
@@ -122,11 +134,15 @@ def _named(rank: int, processes: int, error: Exception) -> Exception:
     return type(error)(f"rank {rank} of {processes}: {error.message}", cause=error.cause, hint=error.hint)
 
 
-def _no_answer(silent_ranks: Sequence[int], victims: Sequence[_Ended[Any]], timeout_s: float) -> StatsNetError:
-    waited = next((v for v in victims if _WAITED.search(str(v.error))), victims[0])
-    if not silent_ranks:
-        assert isinstance(waited.error, StatsNetError)
-        return waited.error
+def _no_answer(
+    silent_ranks: Sequence[int], victims: Sequence[_Ended[Any]], processes: int, timeout_s: float
+) -> Exception:
+    """Who did not answer, if there is one and another waited for it; else what the first victim says."""
+    waited = next((v for v in victims if v.error is not None and _says(v.error, _WAITED)), None)
+    if not silent_ranks or waited is None:
+        told = waited or victims[0]
+        assert told.error is not None
+        return _named(told.rank, processes, told.error)
     ranks = " and ".join(map(str, silent_ranks))
     cause = waited.error.cause if isinstance(waited.error, StatsNetError) else str(waited.error)
     return MeasurementError(

@@ -51,3 +51,19 @@ def test_where_all_wait_for_each_other_the_first_timeout_is_told(monkeypatch: py
     with pytest.raises(StatsNetError, match="a step failed") as raised:
         outcome(monkeypatch, _Ended(0, error=LOST), _Ended(1, error=WAITED))
     assert "Timed out" in raised.value.cause
+
+
+@pytest.mark.parametrize("cause", ["TimeoutError: timed out", "ConnectionRefusedError: [Errno 111] Connection refused"])
+def test_who_lost_a_server_of_its_own_is_to_blame(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = WorkloadError("a step failed", cause=cause)
+    with pytest.raises(WorkloadError, match="rank 1 of 2") as raised:
+        outcome(monkeypatch, _Ended(0, error=LOST), _Ended(1, error=own))
+    assert raised.value.cause == cause
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_lost_connection_is_no_timeout(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody says to have waited for is not told to have hung."""
+    with pytest.raises(WorkloadError, match=f"rank 0 of {processes}: a step failed") as raised:
+        outcome(monkeypatch, _Ended(0, error=LOST), processes=processes)
+    assert raised.value.cause == LOST.cause
