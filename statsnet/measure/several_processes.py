@@ -48,6 +48,9 @@ _GROUP = re.compile(
 _WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
 
 
+_TAKEN = re.compile(r"EADDRINUSE|address (is )?already in use", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class _Ended(Generic[R]):
     rank: int
@@ -69,8 +72,17 @@ def run_in_group(
     Raises the error of the process that failed first of its own accord; MeasurementError for one that never answered.
     Leaves no process behind.
     """
+    try:
+        return _run_at(_free_port(), task, processes, control, timeout_s, report)
+    except StatsNetError as error:
+        if not _says(error, _TAKEN):
+            raise
+        return _run_at(_free_port(), task, processes, control, timeout_s, report)
+
+
+def _run_at(port: int, task: Task[R], processes: int, control: Control, timeout_s: float, report: Report) -> R:
+    """Whose first process listens at a port that was free a moment ago."""
     said: queue.SimpleQueue[Progress | _Ended[R]] = queue.SimpleQueue()
-    port = _free_port()
     with contextlib.ExitStack() as stack:
         for rank in range(processes):
             variables = _variables(rank, processes, port, control)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from contextlib import nullcontext
 
 import pytest
 from group_tasks import Ranks
@@ -67,3 +68,23 @@ def test_a_lost_connection_is_no_timeout(processes: int, monkeypatch: pytest.Mon
     with pytest.raises(WorkloadError, match=f"rank 0 of {processes}: a step failed") as raised:
         outcome(monkeypatch, _Ended(0, error=LOST), processes=processes)
     assert raised.value.cause == LOST.cause
+
+
+TAKEN = "The server socket has failed to listen. port: 29500, name: EADDRINUSE, message: address already in use"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_it_begins_once_more_where_its_port_was_taken_meanwhile(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports: list[int] = []
+
+    def run_at(port: int, *_: object) -> str:
+        ports.append(port)
+        if len(ports) <= times:
+            raise WorkloadError("rank 0 of 2: a step failed", cause=TAKEN)
+        return "measured"
+
+    monkeypatch.setattr(several_processes, "_run_at", run_at)
+    expected = nullcontext() if times == 1 else pytest.raises(WorkloadError, match="rank 0 of 2")
+    with expected:
+        assert run_in_group(Ranks(), 2) == "measured"
+    assert len(ports) == 2
