@@ -28,6 +28,10 @@ _WITHOUT_WORK = frozenset(
 )  # fmt: skip
 
 
+_WORKS = ("gloo:", "mpi:", "ucc:")
+"""How the names of works begin that a process group does on the CPU."""
+
+
 @dataclass(slots=True, eq=False)
 class Event:
     """A range on the CPU, in nanoseconds of the profiler's clock. `children` are the ranges directly inside it, by
@@ -48,7 +52,8 @@ class Event:
 @dataclass(slots=True, kw_only=True)
 class StepEvents:
     """The profiler's events of one step, each list sorted by start: on the CPU all events `inside` it and the outermost
-    ones (`roots`), and what ran on the device. `works` began in the step and ended in another thread, as gloo's do."""
+    ones (`roots`), and what ran on the device. `works` are of collectives: they
+    began in the step and ended in another thread, as gloo's do."""
 
     step: Event
     inside: list[Event]
@@ -155,7 +160,8 @@ def _cpu_events(records: list[Any]) -> tuple[dict[int, list[Event]], dict[int, E
             continue
         thread = record.start_thread_id()
         if record.is_async() or record.end_thread_id() != thread:
-            works.append((thread, Event(name, record.start_ns(), record.end_ns(), [])))
+            if name.startswith(_WORKS):  # NCCL's works end with their launch; any other range is of somebody's own
+                works.append((thread, Event(name, record.start_ns(), record.end_ns(), [])))
             continue
         event = Event(name, record.start_ns(), record.end_ns(), record.shapes())
         if operator := record.linked_correlation_id():

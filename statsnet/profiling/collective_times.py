@@ -16,7 +16,17 @@ from statistics import median
 from statsnet.measure.device_kernels import Kernel, Span, union
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.signatures.categories import base_name, namespace
-from statsnet.signatures.collectives import is_collective
+from statsnet.signatures.collectives import is_collective, kind_of
+
+
+_DONE_BY = {
+    "all_reduce": ("all_reduce", "reduce_scatter"),  # which gloo makes of it
+    "sparse_all_reduce": ("all_reduce",),
+    "recv": ("receive", "send_receive"),
+    "recvAnySource": ("receive", "send_receive"),
+    "send": ("send", "send_receive"),
+} | {name: (name,) for name in ("all_gather", "all_to_all", "barrier", "broadcast", "gather", "reduce", "scatter")}
+"""Whose calls a work does, by its name behind the backend's; a name that is not here may be of any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +122,17 @@ def _moves_data(event: Event) -> bool:
 
 
 def _with_works(collectives: Mapping[int, Event], works: Sequence[Event]) -> dict[int, Span]:
-    """Of each call, from it to the end of its work. Works begin in the order of the calls, once a thread is free."""
+    """Of each call, from it to the end of its work. Works of one operation begin in the order of its calls, once a
+    thread is free."""
     waiting = sorted(collectives.items(), key=lambda item: item[1].start_ns)
     spans = {i: (event.start_ns, event.end_ns) for i, event in waiting}
     for work in works:
-        if waiting and waiting[0][1].start_ns <= work.start_ns:
-            i, event = waiting.pop(0)
-            spans[i] = (event.start_ns, max(event.end_ns, work.end_ns))
+        does = _DONE_BY.get(work.name.partition(":")[2])
+        for place, (i, event) in enumerate(waiting):
+            if event.start_ns <= work.start_ns and (does is None or kind_of(_operator(event)) in does):
+                spans[i] = (event.start_ns, max(event.end_ns, work.end_ns))
+                del waiting[place]
+                break
     return spans
 
 

@@ -21,6 +21,10 @@ def work(start: float, end: float, *inside: Record) -> Record:
     return event("gloo:all_reduce", start, end, *inside, thread=2, asynchronous=True)
 
 
+def other(name: str, start: float, end: float) -> Record:
+    return event(name, start, end, thread=2, asynchronous=True)
+
+
 def timeline(ops: list[str], *events: Record, device: str = "cpu", rest: tuple[Record, ...] = ()) -> Timeline:
     records = [*flat(event(STEP_LABEL, 0, 100, *events)), *flat(*rest)]
     return read_step(StepEvents.of(records), [call(op) for op in ops], device=device)
@@ -78,6 +82,22 @@ def test_work_goes_to_calls_in_their_order_though_it_begins_later() -> None:
     events = (event("c10d::allreduce_", 1, 2), event("c10d::allreduce_", 3, 4), event("aten::mm", 10, 99))
     line = timeline([REDUCE, REDUCE, MM], *events, rest=(work(5, 40), work(6, 60)))
     assert [w[0] for w in waits(line)] == [39, 57]
+
+
+def test_work_goes_to_calls_of_its_operation() -> None:
+    """gloo has several threads, and begins a later call's work first if another operation's waits for its own."""
+    events = (event("c10d::allreduce_", 1, 2), event("c10d::broadcast_", 3, 4), event("aten::mm", 10, 99))
+    line = timeline(
+        [REDUCE, "c10d.broadcast_.default", MM], *events, rest=(other("gloo:broadcast", 5, 40), work(6, 60))
+    )
+    assert [w[0] for w in waits(line)] == [59, 37]
+
+
+@pytest.mark.parametrize("name", ["my_range", "nccl:all_reduce", "gloo:broadcast"])
+def test_what_ends_in_another_thread_need_not_be_a_collective_s_work(name: str) -> None:
+    events = (event("c10d::allreduce_", 10, 12), event("aten::mm", 20, 60))
+    line = timeline([REDUCE, MM], *events, rest=(other(name, 11, 90), work(13, 50)))
+    assert waits(line) == [(40, 0, 0)]
 
 
 def test_on_a_gpu_other_kernels_hide_those_of_nccl() -> None:
