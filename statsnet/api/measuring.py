@@ -12,8 +12,9 @@ from pathlib import Path
 from statsnet.api.checks import check_choice, check_positive, warn
 from statsnet.api.reading import FilePath, MixLike, mix_text
 from statsnet.deadline import Deadline
+from statsnet.environment.launch import launched_together
 from statsnet.errors import UsageError
-from statsnet.measure.at_hand import check_counters, require_device
+from statsnet.measure.at_hand import check_counters, check_together, require_device
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.sandbox import sandboxed, show
@@ -61,6 +62,7 @@ def profile_workload(
     check_choice("counters", counters, COUNTING)
     check_positive(batch=batch, min_time_s=min_time_s, processes=processes)
     check_counters(counters, device)
+    check_together(processes, device, counters, sandboxed=sandbox)
     require_device(device, meta=True)
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
@@ -82,13 +84,7 @@ def profile_workload(
         task = replace(task, min_time_s=min_time_s)
     control = Control(setting=BASELINE if setting is None else setting_of_profile(setting, device))
     # One of several processes cannot make a step alone, which is what counting takes.
-    counting = counters if processes == 1 else "off"
-    if sandbox and processes > 1:
-        raise UsageError(
-            "sandbox=True was given for several processes",
-            cause="those in a sandbox have no network, through which several find each other",
-            hint="leave out one of them",
-        )
+    counting = "off" if processes > 1 or launched_together() else counters
     PATIENCE.restart()
     with sandboxed(sandbox), LOCKS.command(), beside_reference(task) as task:
         show(Path(workload.rpartition(":")[0]).parent)

@@ -12,7 +12,8 @@ from statsnet.cli import fleet, json_option, options, output, trace
 from statsnet.cli.profile_many import Wanted, are_many, profile_many, profile_mix
 from statsnet.environment.launch import launched_together
 from statsnet.errors import UsageError
-from statsnet.measure.at_hand import check_counters
+from statsnet.measure import sandbox
+from statsnet.measure.at_hand import check_counters, check_together
 from statsnet.signatures.limits import MOST_PROCESSES
 
 if TYPE_CHECKING:
@@ -134,9 +135,12 @@ def profile(
         "--check": check,
         "--trace": trace_path is not None,
     }
-    _check_processes(processes, device, counters, refused)
-    _check_alone(processes)
-    _check_counting(counters, device)
+    if processes is not None:
+        _check_one_workload(refused)
+    check_counters(counters, device)
+    check_together(processes or 1, device, counters, sandboxed=sandbox.is_on())
+    if group_timeout_s is not None:
+        _check_group(processes, device)
     if mix is not None or many:
         wanted = Wanted(
             mode=mode, folder=path or "", device=device, counters=counters, level=level, seed=seed,
@@ -154,8 +158,6 @@ def profile(
 
         get(workload)  # so a mistyped name is reported before a process is started
     else:
-        from statsnet.measure import sandbox
-
         sandbox.show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model
@@ -231,18 +233,7 @@ def _check_arguments(workloads: tuple[str, ...], mix: str | None) -> None:
         )
 
 
-def _check_processes(processes: int | None, device: str, counters: str, refused: dict[str, bool]) -> None:
-    if processes is None:
-        return
-    if launched_together():
-        raise UsageError(
-            "--nproc was given under torchrun", cause="torchrun has started the processes", hint="leave out --nproc"
-        )
-    refused = {
-        **refused,
-        f"--device {device}": device.startswith("cuda:"),
-        "--counters ncu": counters == "ncu",
-    }
+def _check_one_workload(refused: dict[str, bool]) -> None:
     if option := next((name for name, is_given in refused.items() if is_given), None):
         raise UsageError(
             f"--nproc and {option} were both given",
@@ -251,25 +242,13 @@ def _check_processes(processes: int | None, device: str, counters: str, refused:
         )
 
 
-def _check_alone(processes: int | None) -> None:
-    from statsnet.measure import sandbox
-
-    if sandbox.is_on() and (processes is not None or launched_together()):
+def _check_group(processes: int | None, device: str) -> None:
+    if device == "meta" or not (processes or launched_together()):
         raise UsageError(
-            f"--sandbox was given {'under torchrun' if processes is None else 'with --nproc'}",
-            cause="processes in a sandbox have no network, through which several find each other",
-            hint="run the command without it in a container",
+            f"--group-timeout was given for {'counting' if device == 'meta' else 'one process'}",
+            cause="it is how long one of several processes waits for another",
+            hint="leave it out" + ("" if processes else ", or give --nproc"),
         )
-
-
-def _check_counting(counters: str, device: str) -> None:
-    if counters == "ncu" and launched_together():
-        raise UsageError(
-            "hardware counters were asked for under torchrun",
-            cause="counting makes a step in one process alone, and this one's processes wait for each other",
-            hint="leave out --counters",
-        )
-    check_counters(counters, device)
 
 
 def _assignment(text: str) -> tuple[str, str]:

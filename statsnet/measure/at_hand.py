@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statsnet.environment.launch import launched_together
 from statsnet.errors import DeviceError, UsageError
 from statsnet.measure.device_lock import require_folder
 
@@ -41,3 +42,24 @@ def check_counters(counters: str, device: str) -> None:
             cause="Nsight Compute reads those of an NVIDIA GPU",
             hint="give --device cuda, or leave out --counters",
         )
+
+
+def check_together(processes: int, device: str, counters: str, *, sandboxed: bool) -> None:
+    """Raises UsageError for what only one process can do, where several make the step: `processes` that are to be
+    started, or those of torchrun. On "meta" none is started, and nothing needs more than the one that counts."""
+    if processes > 1 and launched_together():
+        raise UsageError(
+            "--nproc was given under torchrun", cause="torchrun has started the processes", hint="leave out --nproc"
+        )
+    if device == "meta" or not (processes > 1 or launched_together()):
+        return
+    refused = (
+        (device.startswith("cuda:"), f"--device {device}", "each takes a GPU of its own", "give --device cuda"),
+        (counters == "ncu", "--counters ncu", "counting makes a step in one process, and they wait for each other",
+         "leave out --counters"),
+        (sandboxed, "--sandbox", "those in a sandbox have no network, through which several find each other",
+         "run the command without it in a container"),
+    )  # fmt: skip
+    for is_given, option, cause, hint in refused:
+        if is_given:
+            raise UsageError(f"{option} was given for several processes", cause=cause, hint=hint)

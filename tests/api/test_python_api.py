@@ -256,6 +256,14 @@ def test_profile_workload(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "options", [{"device": "cuda:1"}, {"device": "cuda", "counters": "ncu"}, {"sandbox": True}], ids=str
+)
+def test_what_several_processes_cannot_do_is_refused_as_by_the_command(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="was given for several processes"):
+        statsnet.profile_workload("recsys/ncf", processes=2, **options)
+
+
+@pytest.mark.parametrize(
     ("options", "what"),
     [
         ({"workload": "resnet5"}, "resnet5"),

@@ -114,7 +114,7 @@ def test_processes_that_are_started_here(monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.mark.parametrize(
     "options",
-    [["--check"], ["--trace", "t.json"], ["--device", "cuda:1"], ["--mix", "recsys/ncf:1"]],
+    [["--check"], ["--trace", "t.json"], ["--mix", "recsys/ncf:1"]],
 )
 def test_several_processes_measure_one_workload_on_a_device_each(
     options: list[str], capsys: pytest.CaptureFixture[str]
@@ -122,6 +122,20 @@ def test_several_processes_measure_one_workload_on_a_device_each(
     target = [] if "--mix" in options else ["recsys/ncf"]
     assert main(["profile", *target, "--nproc", "2", "-o", "x", *options]) == 2
     assert f"--nproc and {options[0]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--nproc", "2", "--device", "cuda:1"], "--device cuda:1 was given for several processes"),
+        (["--nproc", "2", "--device", "cuda", "--counters", "ncu"], "--counters ncu was given for several processes"),
+        (["--group-timeout", "30s"], "--group-timeout was given for one process"),
+        (["--nproc", "2", "--device", "meta", "--group-timeout", "30s"], "--group-timeout was given for counting"),
+    ],
+)
+def test_what_several_processes_cannot_do(options: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "recsys/ncf", "-o", "x.json", *options]) == 2
+    assert what in capsys.readouterr().err
 
 
 def test_torchrun_has_started_the_processes(

@@ -110,7 +110,7 @@ def test_torchrun_needs_a_network(
 ) -> None:
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     assert main([*MEASURING["profile"], "--sandbox"]) == 2
-    assert "--sandbox was given under torchrun" in capsys.readouterr().err
+    assert "--sandbox was given for several processes" in capsys.readouterr().err
 
 
 def can_be_made() -> bool:
