@@ -18,7 +18,6 @@ from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.signatures.categories import base_name, namespace
 from statsnet.signatures.collectives import is_collective, kind_of
 
-
 _DONE_BY = {
     "all_reduce": ("all_reduce", "reduce_scatter"),  # which gloo makes of it
     "sparse_all_reduce": ("all_reduce",),

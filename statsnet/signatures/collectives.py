@@ -41,6 +41,16 @@ _FUNCTIONAL = {
     ("receive", 3): "irecv",
     ("send_receive", 4): "batch_p2p_ops",
 }
+_SYMMETRIC_MEMORY = {
+    ("all_reduce", 2): "one_shot_all_reduce one_shot_all_reduce_out two_shot_all_reduce_ two_shot_all_reduce_out "
+    "multimem_all_reduce_ multimem_one_shot_all_reduce multimem_one_shot_all_reduce_out",
+    ("all_reduce", 3): "one_shot_all_reduce_copy one_shot_all_reduce_copy_out",
+    ("all_gather", 1): "multimem_all_gather_out",
+    ("reduce_scatter", 1): "reduce_scatter_out",
+    ("all_to_all", 2): "nvshmem_all_to_all",
+    ("broadcast", 2): "nvshmem_broadcast",
+}
+"""Others of this library compute, too, or move what a single device asks for."""
 
 
 def _table(rows: Mapping[tuple[str, int], str]) -> dict[str, tuple[str, int]]:
@@ -50,6 +60,7 @@ def _table(rows: Mapping[tuple[str, int], str]) -> dict[str, tuple[str, int]]:
 _TABLES = {"c10d": _table(_C10D)} | dict.fromkeys(
     ("_c10d_functional", "_c10d_functional_autograd"), _table(_FUNCTIONAL)
 )
+_TABLES |= {"symm_mem": _table(_SYMMETRIC_MEMORY)}
 """By library and operator: what it does, and which of its arguments is the group."""
 
 

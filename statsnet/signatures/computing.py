@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from statsnet.signatures.categories import COLLECTIVE
+from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.model import Measurement, Motif, Signature
 from statsnet.signatures.target import Target, TargetMember, target_of_members
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def computing(target: Target) -> Target:
     """The same target without collectives and without the time that a process spends waiting for them."""
-    if not any(c.category == COLLECTIVE for c in target.clusters):
+    if not any(is_collective(c.op) for c in target.clusters):
         return target
     share = computing_share(target)
     return target_of_members(tuple(_computing(member, share) for member in target.members))
@@ -45,7 +45,7 @@ def exposed_s(signature: Signature, measurement: Measurement) -> float:
     if measurement.collectives is not None:
         return min(measurement.collectives.exposed_time_s, measurement.latency_s)
     pairs = zip(signature.clusters, measurement.cluster_time_s, strict=True)
-    in_collectives_s = math.fsum(t or 0.0 for c, t in pairs if c.category == COLLECTIVE)
+    in_collectives_s = math.fsum(t or 0.0 for c, t in pairs if is_collective(c.op))
     others_s = (measurement.framework_time_s or 0.0) + (measurement.idle_time_s or 0.0)
     beside_s = max(measurement.operator_time_s + others_s - measurement.latency_s, 0.0)
     return min(max(in_collectives_s - beside_s, 0.0), measurement.latency_s)
@@ -54,13 +54,13 @@ def exposed_s(signature: Signature, measurement: Measurement) -> float:
 def _computing(member: TargetMember, of_target: float) -> TargetMember:
     """A member without its collectives, with its part of what the whole target computes as its weight."""
     signature, measurement = member.signature, member.measurement
-    kept = [i for i, c in enumerate(signature.clusters) if c.category != COLLECTIVE]
+    kept = [i for i, c in enumerate(signature.clusters) if not is_collective(c.op)]
     share = _share(member)
     weight = member.weight * share / of_target
     if len(kept) == len(signature.clusters):
         return replace(member, weight=weight)
     place = {old: new for new, old in enumerate(kept)}
-    calls = math.fsum(c.calls for c in signature.clusters if c.category == COLLECTIVE)
+    calls = math.fsum(c.calls for c in signature.clusters if is_collective(c.op))
     alone = replace(
         measurement,
         step_latency_s=tuple(share * t for t in measurement.step_latency_s),

@@ -13,8 +13,9 @@ from profiling_helpers import captured
 from torch import nn
 
 from statsnet.measure.several_processes import run_in_group
+from statsnet.profiling.encode import GROUPS
 from statsnet.reporting.collectives import collectives_report
-from statsnet.signatures.collectives import group_size, is_collective, kind_of, message_bytes
+from statsnet.signatures.collectives import _TABLES, group_size, is_collective, kind_of, message_bytes
 from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 
@@ -148,3 +149,13 @@ def test_operators_after_the_last_node_of_autograd_are_backward_ones() -> None:
         handle.remove()
 
     assert [c.phase for c in captured(step) if c.op == "aten.neg.default"] == ["backward"]
+
+
+def test_each_collective_has_its_group_where_the_table_says() -> None:
+    schemas = {s.name.replace("::", "."): s for s in torch._C._jit_get_all_schemas() if not s.overload_name}
+    for library, rows in _TABLES.items():
+        for name, (_, place) in rows.items():
+            if schema := schemas.get(f"{library}.{name}"):
+                assert schema.arguments[place].name in GROUPS, schema
+    assert is_collective("symm_mem.two_shot_all_reduce_.default")
+    assert not is_collective("symm_mem._async_input_mm.default"), "it computes, too"

@@ -32,7 +32,7 @@ from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.collectives import Collectives, CollectiveTime
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.model import Cluster, Motif, Signature
-from statsnet.signatures.target import Target, target_of, target_of_mix
+from statsnet.signatures.target import Target, target_of, target_of_members, target_of_mix
 from statsnet.synthesis.collectives import (
     CALLS_ERROR,
     AskedCollective,
@@ -224,3 +224,16 @@ def test_processes_in_a_sandbox_are_not_waited_for(tmp_path: Path, monkeypatch: 
     with sandbox.sandboxed():
         assert LiveBench(setup).measure_together("", 2) is None
     assert notes == ["2 processes in a sandbox cannot find each other: how long they wait was not measured"]
+
+
+def test_what_computes_beside_moving_stays_in_the_target() -> None:
+    """One predicate says what is asked of a proxy as a collective and what is left out of its target."""
+    whole = distributed()
+    member = whole.members[0]
+    clusters = [
+        replace(c, op="symm_mem._async_input_mm.default") if c.op.startswith("c10d.") else c
+        for c in member.signature.clusters
+    ]
+    target = target_of_members((replace(member, signature=replace(member.signature, clusters=tuple(clusters))),))
+    assert not asked_collectives(target)
+    assert computing(target) == target
