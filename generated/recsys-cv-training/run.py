@@ -554,6 +554,10 @@ def main(
         if ranks.rank == 0:
             _report(result, options.json)
         ranks.leave()
+        if ranks.count > 1:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)  # a thread of gloo that still runs aborts an interpreter that ends
     except (AssertionError, OSError, RuntimeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

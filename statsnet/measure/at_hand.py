@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from statsnet.environment.launch import launched_together
+from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import DeviceError, UsageError
 from statsnet.measure.device_lock import require_folder
+
+PROCESS_BYTES = 300_000_000
+"""What a process takes once it has imported torch."""
 
 
 def require_device(name: str, *, meta: bool = False) -> None:
@@ -53,6 +57,13 @@ def check_together(processes: int, device: str, counters: str, *, sandboxed: boo
         )
     if device == "meta" or not (processes > 1 or launched_together()):
         return
+    room = memory_at_hand_bytes() // PROCESS_BYTES
+    if processes > room:
+        raise UsageError(
+            f"--nproc {processes} asks for more processes than this machine has memory for",
+            cause=f"torch alone takes {PROCESS_BYTES / 1e9:.1f} GB in each: {room} fit",
+            hint="--device meta counts one of them without the others",
+        )
     refused = (
         (device.startswith("cuda:"), f"--device {device}", "each takes a GPU of its own", "give --device cuda"),
         (counters == "ncu", "--counters ncu", "counting makes a step in one process, and they wait for each other",

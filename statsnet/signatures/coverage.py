@@ -59,7 +59,9 @@ def coverage_warning(fit: Fit) -> str | None:
     named = ", ".join(f"{c.kernel_class} ({c.share:.1%})" for c in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     enough_s = _enough_s(missing, covered)
-    longer = f" --budget {format_duration(enough_s).replace(' ', '')} has room for enough of them." if enough_s else ""
+    longer = ""
+    if enough_s and enough_s > (fit.summary.budget_s or 0.0):  # else they had room, and were not worth it
+        longer = f" --budget {format_duration(enough_s).replace(' ', '')} has room for enough of them."
     return (
         f"The proxy covers {covered:.1%} of its target's operator time. It has no operator of these kernel classes: "
         f"{named}{more}.{longer}"

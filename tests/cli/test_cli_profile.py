@@ -128,6 +128,7 @@ def test_several_processes_measure_one_workload_on_a_device_each(
     ("options", "what"),
     [
         (["--nproc", "2", "--device", "cuda:1"], "--device cuda:1 was given for several processes"),
+        (["--nproc", "100000"], "--nproc 100000 asks for more processes than this machine has memory for"),
         (["--nproc", "2", "--device", "cuda", "--counters", "ncu"], "--counters ncu was given for several processes"),
         (["--group-timeout", "30s"], "--group-timeout was given for one process"),
         (["--nproc", "2", "--device", "meta", "--group-timeout", "30s"], "--group-timeout was given for counting"),
