@@ -88,7 +88,7 @@ def test_what_is_read_is_not_written(failing: Callable[..., str], files: Path, a
         (["show", "--json"], 2, "Missing argument 'FILE'"),
         (["compare", "--json", "a.json"], 2, "Missing argument 'RESULT'"),
         (["synthesize", "--json", "out.json"], 2, "Missing option '--mix'"),
-        (["run", "p", "--json", "out"], 2, "try: --json=FILE takes any name"),
+        (["show", "s.json", "--json", "out"], 2, "try: --json=FILE takes any name"),
         (["show", "s.json", "--json=p"], 2, "'p' is a folder"),
         (["show", "s.json", "--json", "s.json/out.json"], 2, "'s.json' is not a folder"),
     ],
