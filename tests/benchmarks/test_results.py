@@ -18,6 +18,7 @@ from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
 from benchmarks.membership import FleetRow
+from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.profile_references import SecondProfile
 from benchmarks.reidentification import TrialRow
@@ -33,6 +34,7 @@ ROWS = {
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "membership.py": FleetRow,
+    "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "profile_references.py": SecondProfile,
     "reidentification.py": TrialRow,
