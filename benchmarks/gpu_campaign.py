@@ -97,19 +97,8 @@ def plan(folder: Path, device: str) -> list[Step]:
     compiled = [_fidelity(folder, device, name, COMPILED, f"{name}, compiled") for name in MIXES]
     pieces = [_piece(folder, device, setting) for setting in PIECES]
     others = [step for step in inference if step not in first]
-    return [
-        *first,
-        *two_domains,
-        shipped,
-        *pieces,
-        *others,
-        *training,
-        *six_domains,
-        *counted,
-        record,
-        *lower,
-        *compiled,
-    ]
+    early = [*first, *two_domains, shipped, *pieces, *others, *training]
+    return [*early, *six_domains, *counted, record, *lower, *compiled]
 
 
 def _piece(folder: Path, device: str, setting: str) -> Step:

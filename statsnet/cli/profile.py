@@ -110,8 +110,8 @@ def profile(
     _check_arguments(workloads, mix)
     fleet.check(engine, environment)
     many = mix is None and are_many(workloads, engine)
-    folder_is_missing = (many or mix is not None) and path is None and json_path is None
-    if not (check or trace_path or folder_is_missing) or path is not None or json_path is not None:
+    may_lack_output = check or trace_path or many or mix is not None  # a missing folder is refused with those of many
+    if not may_lack_output or path is not None or json_path is not None:
         output.check_signature_output(path, json_path)
     if trace_path is not None and device == "meta":
         raise UsageError(
