@@ -29,6 +29,9 @@ OWN_STUDY = "statsnet"
 
 _IDENTITY = "search"
 _BEATS, _BUDGET_S = "beats", "budget_s"
+_RETRIES = 20
+"""So often another design is drawn in place of one that was tried before: there are few, and each takes minutes."""
+
 _BEGINNING_S = 5.0
 """So long after its study appears, whoever began it has surely said what it is of."""
 
@@ -158,7 +161,7 @@ class Study:
         """
         return self._patiently(lambda: self._claimed(most))
 
-    def _claimed(self, most: int | None) -> Claim | None:
+    def _claimed(self, most: int | None, retries: int = _RETRIES) -> Claim | None:
         self._lose(self._silent())
         if most is not None and len(self._alive()) >= most:
             return None
@@ -170,6 +173,9 @@ class Study:
                 return None
             usual = not any(may_be_usual(t.params) for t in before)
             params = set_usual(self._storage, trial._trial_id) if usual else propose(trial)
+            if retries and any(t.params == params for t in before):
+                self._lose([trial])
+                return self._claimed(most, retries - 1)
             design, share = design_of(params, self._seed)
         except BaseException:  # a second attempt asks for another trial
             with contextlib.suppress(Exception):  # the first failure is what counts

@@ -69,6 +69,20 @@ def test_a_number_of_designs_is_that_of_all_workers(shop: Shop) -> None:
     assert (one.tried_here, two.tried_here) == (2, 1)
 
 
+def test_no_design_is_tried_twice(tmp_path: Path) -> None:
+    """Of few designs, TPE likes to propose the best one again."""
+    tried = set()
+    storage = OwnJournal(path=tmp_path / "j")
+    with storage.held():
+        alone = Study(storage, identity(), heartbeat=HEART)
+        for number in range(40):
+            claim = alone.claim(None)
+            assert claim is not None and claim.position == number
+            tried.add((claim.design, claim.share))
+            assert alone.finish(claim, (abs(claim.design.size - 1.0) + claim.design.order, claim.share), 0.01)
+    assert len(tried) == 40
+
+
 def test_who_asks_when_the_last_is_taken_between_gets_none(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both saw one place left, and both asked for a trial."""
     one, two = shop.worker(), shop.worker()
