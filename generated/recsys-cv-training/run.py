@@ -34,13 +34,16 @@ ALLOCATOR_VARIABLES = (
     "MALLOC_PERTURB_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_",
 )
 # Environment variables that change speed; only those that are set enter a record.
-SETTINGS = (
+CPU_SETTINGS = (
     "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DYNAMIC",
     "ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC",
     "OMP_SCHEDULE", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "KMP_AFFINITY", "KMP_BLOCKTIME",
-    "TORCH_MKLDNN_ENABLED", "TORCH_MKLDNN_MATMUL_MIN_DIM", "LRU_CACHE_CAPACITY", "CUBLAS_WORKSPACE_CONFIG",
-    "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NVIDIA_TF32_OVERRIDE",
+    "TORCH_MKLDNN_ENABLED", "TORCH_MKLDNN_MATMUL_MIN_DIM", "LRU_CACHE_CAPACITY",
+)
+# Those that matter to a GPU alone. Libraries of models set some when they are imported.
+GPU_SETTINGS = (
+    "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NVIDIA_TF32_OVERRIDE",
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )
@@ -92,7 +95,10 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         "onednn": versions.get("MKL-DNN") or versions.get("oneDNN"),
     }
     record["settings"] |= {k: v for k, v in switches.items() if v != TORCH_SETTINGS[k]}
-    return record | _gpu(int(index or 0)) if kind == "cuda" else record
+    if kind != "cuda":
+        return record
+    record["settings"] |= _variables(GPU_SETTINGS)
+    return record | _gpu(int(index or 0))
 
 
 def public_torch_version(version: str) -> str | None:
@@ -116,7 +122,6 @@ def describe_machine() -> dict[str, Any]:
     for library in ALLOCATOR_LIBRARIES:
         if library in os.environ.get("LD_PRELOAD", ""):
             allocator["library"] = library
-    settings = {k: v if is_known_value(v) else "other" for k, v in variables if v and k in SETTINGS}
     return {
         "device": "cpu",
         "device_name": name,
@@ -129,8 +134,14 @@ def describe_machine() -> dict[str, Any]:
         "cuda": None,
         "driver": None,
         "allocator": allocator,
-        "settings": settings,
+        "settings": _variables(CPU_SETTINGS),
     }
+
+
+def _variables(names: tuple[str, ...]) -> dict[str, str]:
+    """Those of the environment that are set, without values that could say anything."""
+    found = {k: v for k, v in sorted(os.environ.items()) if v and k in names}
+    return {k: v if is_known_value(v) else "other" for k, v in found.items()}
 
 
 def is_known_value(text: str) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from statsnet.blocks.base import BlockKind, Config
 from statsnet.blocks.operator_call import operands_of
 from statsnet.blocks.operator_reading import call_of
-from statsnet.blocks.operator_sizes import narrowed, resized
+from statsnet.blocks.operator_sizes import narrowed, resized, surely_runs
 from statsnet.blocks.operator_source import arguments_source, helpers_used
 from statsnet.blocks.operator_spelling import NAMESPACE, spelled
 from statsnet.blocks.operator_values import MADE_BY
@@ -72,6 +72,11 @@ class OperatorKind(BlockKind):
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         return resized(config, 1 / divisor)
+
+    def resized(self, config: Config, factor: float) -> Config | None:
+        """None also if it is not sure that it runs: a block in another size is not measured alone."""
+        other = resized(config, factor)
+        return other if other is not None and surely_runs(other) else None
 
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         return narrowed(config, divisor)

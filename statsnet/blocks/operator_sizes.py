@@ -44,7 +44,13 @@ WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 """Arguments without a batch axis."""
 
 LARGEST_TRIED = 50_000
-"""Operators on more elements are not run to see whether they can be."""
+"""Operators on more elements are not run to see whether they can be: the process that measures them finds out."""
+
+LARGEST_SURE = 20_000_000
+"""But up to so many elements, where nobody measures them before they stand in a network."""
+
+SAFE_BACKWARD = frozenset({"select_backward", "slice_backward", "diagonal_backward", "unfold_backward"})
+"""Operators of autograd that check what they are given, but not without values."""
 
 SIZES = ("size", "sizes", "shape", "N", "C", "HxW", "num_weights", "normalized_shape", "output_size", "input_size",
          "input_sizes", "split_sizes", "rows", "end")  # fmt: skip
@@ -120,13 +126,13 @@ def _changed(config: Config, place: Place, length: int) -> Config | None:
     old = operands[place[0]].shape[place[1]]
     before = _result_shapes(_key(config))
     for places in _hypotheses(config, operands, place):
-        changed = [_with(config, operands, places, old, length, numbers) for numbers in (True, False)]
-        for tried in changed if changed[0] != changed[1] else changed[:1]:
+        changed = [_with(config, operands, places, old, length, numbers) for numbers in ("front", "back", "")]
+        for tried in {str(c): c for c in changed}.values():
             if [o.layout for o in operands_of(tried)] != [o.layout for o in operands]:
                 continue
             after = _result_shapes(_key(tried))
             fits = before is None or (after is not None and [len(s) for s in after] == [len(s) for s in before])
-            if fits and _runs(tried):
+            if fits and _may_run(tried):
                 return tried
     return None
 
@@ -158,15 +164,26 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
 
 def _is_lax(base: str) -> bool:
     """Whether an operator may trust its caller, as those of autograd do, and read past the end of what does not fit."""
+    if base in SAFE_BACKWARD:
+        return False
     return "_backward" in base or base.startswith("_") or base.startswith(("mkldnn", "embedding"))
 
 
-def _runs(config: Config) -> bool:
-    """Whether an operator runs with values. True for large operands, and for what might crash: that is for the process
-    to find out that measures it."""
+def surely_runs(config: Config) -> bool:
+    """Whether it was tried with values. False for what might crash, or is too large."""
     count = sum(o.numel for o in operands_of(config))
-    if count > LARGEST_TRIED or _is_lax(base_name(name_of(config))):
-        return True
+    return count <= LARGEST_SURE and not _is_lax(base_name(name_of(config))) and _runs(config)
+
+
+def _may_run(config: Config) -> bool:
+    """False for what was tried with values, and does not run. True for large operands, and for what might crash: that
+    is for the process to find out that measures it."""
+    count, base = sum(o.numel for o in operands_of(config)), base_name(name_of(config))
+    is_large = count > (LARGEST_SURE if base in SAFE_BACKWARD else LARGEST_TRIED)
+    return is_large or _is_lax(base) or _runs(config)
+
+
+def _runs(config: Config) -> bool:
     names = {**NAMESPACE, **MADE_BY}
     try:
         operands = [eval(text, names) for text in operand_sources(config)]  # of checked words and numbers
@@ -179,9 +196,10 @@ def _runs(config: Config) -> bool:
 
 
 def _with(
-    config: Config, operands: list[Operand], places: frozenset[Place], old: int, new: int, numbers: bool
+    config: Config, operands: list[Operand], places: frozenset[Place], old: int, new: int, numbers: str
 ) -> Config:
-    """The configuration with these axes `new` / `old` times as long; with `numbers`, also lengths among arguments."""
+    """The configuration with these axes `new` / `old` times as long; with `numbers`, also lengths among arguments:
+    those of axes that are counted from the "front", or from the "back"."""
     entries = []
     for number, operand in enumerate(operands):
         shape = list(operand.shape)
@@ -197,7 +215,8 @@ def _with(
     arguments = config["arguments"]
     if numbers:
         schema = overload(name_of(config))._schema.arguments
-        axes = {axis for number, axis in places if number == 0}
+        rank = len(operands[0].shape) if numbers == "back" else 0
+        axes = {axis - rank for number, axis in places if number == 0}
         arguments = tuple(_lengths(a.name, e, axes, old, new) for a, e in zip(schema, arguments, strict=True))
     return {**config, "operands": tuple(entries), "arguments": arguments}
 
@@ -210,7 +229,7 @@ def _lengths(name: str, entry: tuple[Any, ...], axes: set[int], old: int, new: i
         return "number", new
     if entry[0] == "numbers":
         kept = entry[1]
-        at_axes = [a for a in axes if a < len(kept) and kept[a] == old]
+        at_axes = [a % len(kept) for a in axes if -len(kept) <= a < len(kept) and kept[a] == old]
         return "numbers", tuple(new if i in at_axes else v for i, v in enumerate(kept))
     return entry
 

@@ -15,8 +15,9 @@ from statsnet.environment.record import (
     ALLOCATOR_ENV,
     ALLOCATOR_LIBRARIES,
     ALLOCATOR_VARIABLES,
+    CPU_SETTINGS,
+    GPU_SETTINGS,
     ISA_FLAGS,
-    SETTINGS,
     TORCH_SETTINGS,
     file_text,
     quota_env,
@@ -41,6 +42,9 @@ __all__ = [
     "select",
     "slug",
 ]
+
+SETTINGS = (*CPU_SETTINGS, *GPU_SETTINGS)
+"""Environment variables that change speed."""
 
 STEP_SETTINGS = ("mkldnn", "dtype", "layout", "precision", "compile", "graphs")
 """Changes to how a step is run that `--setting` makes inside a process."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -75,6 +75,8 @@ class BlockCosts:
     """By key."""
     resized: Mapping[str, Resized]
     """By identity."""
+    unsound: frozenset[str] = frozenset()
+    """Identities of resized blocks that no network may hold again."""
     overheads: Overheads
     in_place: Mapping[str, tuple[tuple[OperatorGroup, ...], ...]] = field(default_factory=dict)
     """By identity, of each measured network."""
@@ -146,6 +148,8 @@ class BlockCosts:
                 if config is None:
                     continue
                 resized = replace(block, config=config)
+                if _identity(resized) in self.unsound:
+                    continue
                 ratio = elements_read(resized) / elements_read(block)
                 if not RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 or ratio == 1:
                     continue
@@ -162,6 +166,20 @@ class BlockCosts:
                 others[resized.key] = resized
         costs = replace(self, known=known, optimizer_loads=optimizers, resized=origins)
         return costs, list(others.values())
+
+    def without_untried(self, counts: Counts) -> tuple[BlockCosts, Counts]:
+        """For a network that does not run: the same network, with the blocks that were measured alone in the place of
+        those in other sizes that never ran, and costs that offer these no more."""
+        measured = {(_identity(p), p.optimizer): key for key, p in self.known.items()}
+        untried, others = set(), Counter[str]()
+        for key, count in counts.items():
+            identity = _identity(self.known[key])
+            if identity in self.resized and identity not in self.in_place:
+                untried.add(identity)
+                while identity not in self.block_loads:
+                    identity = self.resized[identity].origin
+            others[measured[identity, self.known[key].optimizer]] += count
+        return replace(self, unsound=self.unsound | untried), dict(others)
 
     def learn(self, towers: Sequence[Tower], blocks: Blocks) -> BlockCosts:
         """With the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from statsnet.errors import StatsNetError
+from statsnet.errors import ProcessError, StatsNetError
 from statsnet.progress import Progress
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
@@ -232,7 +232,8 @@ def _counts(vector: np.ndarray, blocks: list[Placed]) -> Counts:
 def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, processes: int) -> Knowledge:
     """Build a network of the chosen blocks and measure it in so many processes; returns what is known afterwards.
 
-    Raises StatsNetError if there are no blocks.
+    If it does not run, blocks in other sizes may be the cause: they were never tried. It is built once more without
+    them. Raises StatsNetError if there are no blocks, ProcessError if the network does not run.
     """
     if not choice.counts:
         raise _too_short(problem.budget_s)
@@ -241,7 +242,14 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     towers = _towers(blocks, costs, problem)
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
-    measurement = problem.bench.measure_network(source, range(processes), problem.speed)
+    try:
+        measurement = problem.bench.measure_network(source, range(processes), problem.speed)
+    except ProcessError as error:
+        costs, counts = costs.without_untried(choice.counts)
+        if counts == choice.counts:
+            raise
+        setup.note(f"a network was built once more, without blocks that had never run: {error.cause or error.message}")
+        return build_and_measure(problem, replace(choice, counts=counts, costs=costs), known, processes=processes)
     for blocks_in_place in measurement.blocks:
         costs = costs.learn(towers, blocks_in_place)
     trial = Trial(counts=choice.counts, towers=towers, source=source, measurement=measurement, solution=choice.solution)

@@ -82,6 +82,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+def test_what_only_a_gpu_reads_says_nothing_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """monai, for one, sets it when it is imported: amid a measurement."""
+    before = record.describe()
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    assert record.describe() == before
+
+
 @pytest.mark.usefixtures("gpu")
 class TestOnAGpu:
     @pytest.mark.parametrize("device", ["cuda", "cuda:0"])

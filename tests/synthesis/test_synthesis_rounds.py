@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, small_problem
 
-from statsnet.errors import StatsNetError
+from statsnet.errors import ProcessError, StatsNetError
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -67,6 +68,36 @@ def test_a_budget_that_nothing_fits_is_an_error_that_says_so(monkeypatch: pytest
     monkeypatch.setattr("statsnet.synthesis.rounds.relaxation_starts", none)
     with pytest.raises(StatsNetError, match="no network fits"):
         solve_in_rounds(small_problem())
+
+
+class PickyBench(SimulatedBench):
+    """Ends in an error where a block is of another size than those that were measured alone; or wherever it `never`
+    runs."""
+
+    def __init__(self, *, never: bool = False) -> None:
+        super().__init__()
+        self.never = never
+
+    def measure_network(self, source: str, runs: range, speed: Any) -> Any:
+        rows = {int(n) for n in re.findall(r"rows=(\d+)", source)}
+        assert rows
+        if self.never or rows - {40, 130, 400, 1300}:
+            raise ProcessError("a measuring process failed", cause="shapes do not match")
+        return super().measure_network(source, runs, speed)
+
+
+def test_blocks_that_never_ran_may_not_cost_the_proxy() -> None:
+    bench = PickyBench()
+    best, history = solve_in_rounds(small_problem(bench))
+    assert best.source in bench.sources and len(history) >= 2
+    assert bench.notes and all("shapes do not match" in note for note in bench.notes)
+
+
+def test_a_network_of_tried_blocks_that_does_not_run_is_an_error() -> None:
+    bench = PickyBench(never=True)
+    with pytest.raises(ProcessError, match="failed"):
+        solve_in_rounds(small_problem(bench))
+    assert not bench.sources and len(bench.notes) <= 1
 
 
 def reachable(bench: SimulatedBench) -> Problem:
