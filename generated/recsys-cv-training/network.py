@@ -750,10 +750,12 @@ class Pointwise(Block):
     maps = True
 
     def __init__(
-        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False
+        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
+        concatenated_axis: int = -1,
     ) -> None:
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
+        self.concatenated_axis = concatenated_axis
         self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -830,9 +832,10 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
 
 def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
     """The gradients of towers' outputs; that of a concatenated output becomes a slice of a wider one."""
-    wide = [getattr(tower[-1], "output_is_concatenated", False) for tower in proxy.towers]
-    pairs = zip(wide, gradients, strict=True)
-    return [torch.cat([g, g], -1)[..., : g.shape[-1]] if w else g for w, g in pairs]
+    ends = [tower[-1] for tower in proxy.towers]
+    axes = [getattr(e, "concatenated_axis", -1) if getattr(e, "output_is_concatenated", False) else None for e in ends]
+    pairs = zip(axes, gradients, strict=True)
+    return [g if a is None else torch.cat([g, g], a).narrow(a, 0, g.shape[a]) for a, g in pairs]
 
 
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:

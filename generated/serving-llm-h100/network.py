@@ -567,10 +567,12 @@ class Pointwise(Block):
     maps = True
 
     def __init__(
-        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False
+        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
+        concatenated_axis: int = -1,
     ) -> None:
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
+        self.concatenated_axis = concatenated_axis
         self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:

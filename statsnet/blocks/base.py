@@ -112,9 +112,9 @@ class BlockKind(ABC):
         may only be next to each other or to blocks that mix, and a tower has only a few of them."""
         return True
 
-    def with_concatenated_output(self, config: Config) -> Config | None:
-        """The same block with an output that is concatenated with other branches, so that its gradient is a slice of a
-        wider one (a strided tensor); None if no such block is needed."""
+    def with_concatenated_output(self, config: Config, axis: int) -> Config | None:
+        """The same block with an output that is concatenated with other branches along an axis, counted from the back,
+        so that its gradient is a slice of a wider one (a strided tensor); None if no such block is needed."""
         return None
 
     def index_range(self, config: Config) -> tuple[int, int] | None:

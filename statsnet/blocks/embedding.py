@@ -103,7 +103,7 @@ class EmbeddingKind(BlockKind):
         rows, scaled = divided(config["rows"], 1 / factor), self.scaled(config, 1 / factor)
         return None if rows is None or scaled is None else {**scaled, "rows": rows}
 
-    def with_concatenated_output(self, config: Config) -> Config | None:
+    def with_concatenated_output(self, config: Config, axis: int) -> Config | None:
         return {**config, "output_is_concatenated": True}
 
     def index_range(self, config: Config) -> tuple[int, int] | None:
@@ -131,7 +131,7 @@ class EmbeddingBagKind(EmbeddingKind):
             "sparse": first.args[5] is True,
         }
 
-    def with_concatenated_output(self, config: Config) -> Config | None:
+    def with_concatenated_output(self, config: Config, axis: int) -> Config | None:
         return None
 
     def scaled(self, config: Config, divisor: float) -> Config | None:

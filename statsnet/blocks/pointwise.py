@@ -65,10 +65,12 @@ class Pointwise(Block):
     maps = True
 
     def __init__(
-        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False
-    ) -> None:
+        self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
+        concatenated_axis: int = -1,
+    ) -> None:  # fmt: skip
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
+        self.concatenated_axis = concatenated_axis
         self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -132,8 +134,9 @@ class PointwiseKind(BlockKind):
         config: Config = {"shape": tuple(first["shape"]), "functions": tuple(functions)}
         return {**config, "operand": operand} if operand else config
 
-    def with_concatenated_output(self, config: Config) -> Config | None:
-        return {**config, "output_is_concatenated": True}
+    def with_concatenated_output(self, config: Config, axis: int) -> Config | None:
+        along = {"concatenated_axis": axis} if -len(config["shape"]) <= axis < -1 else {}
+        return {**config, "output_is_concatenated": True, **along}
 
     def steady(self, config: Config) -> bool:
         steady = True
@@ -145,7 +148,9 @@ class PointwiseKind(BlockKind):
         return steady and "neg" not in config["functions"]
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        shape = divide_leading(config["shape"], divisor)
+        # A slice along another axis than the last is strided only if it has several rows.
+        least = min(2, config["shape"][0]) if "concatenated_axis" in config else 1
+        shape = divide_leading(config["shape"], divisor, least=least)
         if shape is None:
             return None
         scaled = {**config, "shape": shape}
@@ -176,8 +181,11 @@ def _operand(cluster: Cluster) -> tuple[int, ...]:
     return (stored or (1,)) if fits else shape
 
 
-def divide_leading(shape: tuple[int, ...], divisor: float, keep: int | None = None) -> tuple[int, ...] | None:
-    """Divide the number of elements by dividing the first axis, then the next; never the axis `keep`."""
+def divide_leading(
+    shape: tuple[int, ...], divisor: float, keep: int | None = None, least: int = 1
+) -> tuple[int, ...] | None:
+    """Divide the number of elements by dividing the first axis, down to `least`, then the next; never the axis
+    `keep`."""
     out = list(shape)
     if divisor < 1:
         first = next((a for a in range(len(out)) if a != keep), None)
@@ -191,7 +199,8 @@ def divide_leading(shape: tuple[int, ...], divisor: float, keep: int | None = No
             break
         if axis == keep:
             continue
-        part = min(divisor, out[axis])
-        out[axis] = max(1, round(out[axis] / part))
+        fewest = least if axis == 0 else 1
+        part = max(min(divisor, out[axis] // fewest), 1)
+        out[axis] = max(fewest, round(out[axis] / part))
         divisor = -(-divisor // part)
     return tuple(out) if divisor <= 1 else None

@@ -249,9 +249,10 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
 SLICED_GRADIENTS = Template('''\
 def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
     """The gradients of towers' outputs; that of a concatenated output becomes a slice of a wider one."""
-    wide = [getattr(tower[-1], "output_is_concatenated", False) for tower in $towers]
-    pairs = zip(wide, gradients, strict=True)
-    return [torch.cat([g, g], -1)[..., : g.shape[-1]] if w else g for w, g in pairs]
+    ends = [tower[-1] for tower in $towers]
+    axes = [getattr(e, "concatenated_axis", -1) if getattr(e, "output_is_concatenated", False) else None for e in ends]
+    pairs = zip(axes, gradients, strict=True)
+    return [g if a is None else torch.cat([g, g], a).narrow(a, 0, g.shape[a]) for a, g in pairs]
 ''')
 
 WITHOUT_OPERATORS = '''\

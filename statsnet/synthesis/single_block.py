@@ -50,7 +50,8 @@ class SingleBlock:
             return
         self.grad = torch.randn_like(y) / y.numel() ** 0.5
         if getattr(self.module, "output_is_concatenated", False):
-            self.grad = torch.cat([self.grad, self.grad], -1)[..., : y.shape[-1]]
+            axis = getattr(self.module, "concatenated_axis", -1)
+            self.grad = torch.cat([self.grad, self.grad], axis).narrow(axis, 0, y.shape[axis])
         stepped = [p for name, p in self.module.named_parameters() if name not in SIDE_INPUTS]
         if stepped and placed.optimizer:
             self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from statsnet.blocks.parameters import ParametersKind
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class
+from statsnet.signatures.strides import view_of
 from statsnet.signatures.target import Target, TargetCluster
 from statsnet.workloads.optimizers import SETTINGS
 
@@ -54,8 +55,8 @@ def _motifs(target: Target) -> list[Source]:
         for run in _splits(clusters):
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
             for kind, config in readings(run):  # type: ignore[arg-type]
-                is_sliced = (motif.member, _output_shape(run[-1])) in strided
-                concatenated = KINDS[kind].with_concatenated_output(config) if is_sliced else None
+                axis = strided.get((motif.member, _output_shape(run[-1])))
+                concatenated = None if axis is None else KINDS[kind].with_concatenated_output(config, axis)
                 for variant in filter(None, (config, concatenated)):
                     key = json.dumps([kind, variant, optimizer], sort_keys=True)
                     source = by_key.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
@@ -109,16 +110,26 @@ def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
     return rows_read
 
 
-def _strided_gradients(target: Target) -> set[tuple[str, tuple[int, ...]]]:
-    """(member, shape) of gradients that are slices of wider ones, as after a concatenation."""
-    strided = set()
+def _strided_gradients(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
+    """(member, shape) of gradients that are slices of wider ones, as after a concatenation, and the axis along which
+    most of their time is spent on slices, counted from the back."""
+    strided: dict[tuple[str, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
     for cluster in target.clusters:
         first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
         if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
             continue  # a stride of 0 is an expanded gradient, as of a sum
         if first.layout == "strided":
-            strided.add((cluster.member, first.shape))
-    return strided
+            strided[cluster.member, first.shape][_cut_axis(first)] += cluster.time_share
+    return {key: max(axes, key=lambda axis: (axes[axis], axis)) for key, axes in strided.items()}
+
+
+def _cut_axis(tensor: TensorSpec) -> int:
+    """The innermost axis along which a strided tensor is a part of a longer one, counted from the back. How far apart
+    its rows are, and so whether a kernel runs along it in vectors, depends on that."""
+    assert tensor.strides is not None
+    view, rank = view_of(tensor.shape, tensor.strides), len(tensor.shape)
+    cut = [] if view is None else [a for a in range(rank) if view.base[view.order[a]] > tensor.shape[a]]
+    return max(cut, default=rank - 1) - rank
 
 
 def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
@@ -148,7 +159,7 @@ def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
 
 def _family(source: Source) -> str:
     what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function",
-            "output_is_concatenated", "weight_first_axis_in", "transposed")  # fmt: skip
+            "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,

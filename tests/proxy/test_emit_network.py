@@ -215,7 +215,17 @@ def test_the_gradient_of_a_concatenated_output_is_a_slice_of_a_wider_one(
 ) -> None:
     config = {"rows": 50, "width": 4, "indices": 16, "output_is_concatenated": concatenated}
     towers = build_towers([(Placed(kind="embedding", config=config, optimizer="adam"), 1)])
-    network = load(write_source("training", towers))
+    assert gradient_strides(load(write_source("training", towers))) == [strides]
+
+
+def test_it_is_cut_along_the_axis_that_the_block_names(write_source: Callable[..., str], load: Any) -> None:
+    config = {"shape": (4, 3, 5, 6), "functions": ("mish",), "output_is_concatenated": True, "concatenated_axis": -3}
+    network = load(write_source("training", build_towers([(Placed(kind="pointwise", config=config), 1)])))
+    assert gradient_strides(network) == [(180, 30, 6, 1)]
+
+
+def gradient_strides(network: Any) -> list[tuple[int, ...]]:
+    """Of what its first block's output gets in a step."""
     proxy = network.build()
     seen: list[tuple[int, ...]] = []
 
@@ -225,7 +235,7 @@ def test_the_gradient_of_a_concatenated_output_is_a_slice_of_a_wider_one(
     step = network.make_step(proxy)
     with noted(blocks_of(proxy)[0], watch):
         step()
-    assert seen == [strides]
+    return seen
 
 
 SHAPE = (16, 32)

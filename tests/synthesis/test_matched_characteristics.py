@@ -336,6 +336,20 @@ def test_gradients_that_arrive_strided_make_joined_candidates(strides: list[int]
     assert any(c.kind == "pointwise" and "output_is_concatenated" not in c.config for c in blocks)
 
 
+def test_a_gradient_is_cut_along_the_axis_along_which_the_model_cuts_it() -> None:
+    """Maps that were concatenated by channels. In every size several samples are left, else the slice is contiguous."""
+    maps, cut = tensor(8, 16, 12, 12), tensor(8, 16, 12, 12, strides=[4608, 144, 12, 1])
+    relu = replace(RELU, args=(maps,), outputs=(maps,))
+    backward = replace(
+        RELU, op="aten.threshold_backward.default", phase="backward", args=(cut, maps, 0), outputs=(maps,)
+    )
+    measurement = measured((GEMM_S, RELU_S, RELU_S), (*CLASSES, "activation|aten|strided"))
+    signature = small_signature(mode="training", clusters=(GEMM, relu, backward), measurements=(measurement,))
+    cut_blocks = [c for c in candidates(target_of(signature), budget_s=0.02) if "output_is_concatenated" in c.config]
+    assert {c.config["concatenated_axis"] for c in cut_blocks} == {-3}
+    assert len(cut_blocks) > 1 and all(c.config["shape"][0] > 1 for c in cut_blocks)
+
+
 def test_nothing_can_stand_for_unknown_operators() -> None:
     opaque = replace(RELU, op="custom.opaque.default", category="other")
     signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
