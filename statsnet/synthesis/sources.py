@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,7 +113,7 @@ def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
 def _strided_gradients(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
     """(member, shape) of gradients that are slices of wider ones, as after a concatenation, and the axis along which
     most of their time is spent on slices, counted from the back."""
-    strided: dict[tuple[str, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
+    strided: dict[tuple[str, tuple[int, ...]], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for cluster in target.clusters:
         first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
         if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
