@@ -58,6 +58,10 @@ class Design:
     seed: int = 0
 
 
+LOOK_AGAIN_S = 5.0
+"""What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRequest:
     """What the user asks for. A step should take `budget_s`; or the suite's time ÷ `compression`, but at least
@@ -106,8 +110,22 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     """Measure the mix's members here if needed or time them again, then choose candidates and measure them.
 
     If the cache ignores older entries, members are profiled again if their models are at hand, and blocks are timed
-    again. Raises StatsNetError if no block stands for any operator, MeasurementError if measuring fails.
+    again. If the machine was disturbed when its speed was measured, all is brought to the speed that it shows
+    afterwards. Raises StatsNetError if no block stands for any operator, MeasurementError if measuring fails.
     """
+    clock = bench.setup.stages.clock
+    begin_s = clock()
+    problem = _prepared(mix, bench, request, design)
+    if clock() - begin_s < LOOK_AGAIN_S:
+        return problem
+    with bench.setup.stages.stage(BLOCKS):
+        later = bench.machine_speed()
+    if later.reference_latency_s == problem.speed.reference_latency_s:
+        return problem
+    return _prepared(mix, bench, request, design)  # what was measured is kept
+
+
+def _prepared(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Problem:
     setup, stages = bench.setup, bench.setup.stages
     title, before = mix.title, {m.name: m.signature for m in mix.members}
     foreign = {m.name for m in mix.members if m.signature.measurement_for(fingerprint(setup.environment)) is None}
@@ -120,13 +138,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
     )
     with stages.stage(PROFILING):
         speed = bench.machine_speed()
-        measured, replayed = bench.measure_members(mix, speed)
-        if replayed or measured != mix:  # minutes later: was the machine disturbed when its speed was measured?
-            later = bench.machine_speed()
-            if later.reference_latency_s < speed.reference_latency_s:
-                speed = later
-                measured, replayed = bench.measure_members(mix, speed)  # kept, and brought to this speed
-        mix = measured
+        mix, replayed = bench.measure_members(mix, speed)
     profiled = {m.name for m in mix.members if m.signature is not before[m.name]}
     together = {m.name for m in mix.members if m.measurement and m.measurement.collectives}  # not in one process
     due = before.keys() - replayed.keys() - profiled - together if request.retime else ()
