@@ -10,6 +10,7 @@ from statsnet.analysis.database import NamedSignature
 from statsnet.analysis.sizes import memory_by_size
 from statsnet.reporting.characteristics import characteristics_report
 from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_gpu import power_picture
 from statsnet.reporting.html.pictures import Picture, Series, bars, cloud
 from statsnet.reporting.tables import Report, environment_line, percent, table
 from statsnet.signatures.mix import Mix
@@ -23,7 +24,9 @@ def profiles_section(title: str, measured: Sequence[NamedSignature], mode: str, 
     steps = [characteristics_of(named) for named in measured]
     where = environment_line(measured[0].signature.measurements[0].environment)
     tables: Report = characteristics_report(steps, measured, memory_by_size(measured), where, mode)
-    return Section(title=title, pictures=pictures_of(steps, where), tables=tables, command=command)
+    power = power_picture(measured, where)
+    pictures = [*pictures_of(steps, where), *([power] if power else [])]
+    return Section(title=title, pictures=pictures, tables=tables, command=command)
 
 
 def mix_section(title: str, mix: Mix, mode: str, command: str = "") -> Section:
