@@ -21,6 +21,7 @@ from statsnet.measure.at_hand import require_device
     "--rounds", type=click.IntRange(1, 1000), metavar="N", default=2, show_default=True,
     help="How often everything is measured, in turn: two or more show the noise.",
 )  # fmt: skip
+@options.models
 @options.profiles
 @options.device()
 @options.min_time("2s, for the proxy 1s")
@@ -30,6 +31,7 @@ def explain(
     proxy: str,
     settings: str,
     rounds: int,
+    models: tuple[str, ...],
     profiles: str | None,
     device: str,
     min_time_s: float | None,
@@ -41,11 +43,12 @@ def explain(
     The workloads and the proxy are profiled without and with each setting. A kernel class adds to the error
     if it has another share of the proxy's step than of the workloads', or if it follows the setting by another
     factor. Each large part comes with its likely cause, and with what to do. A member whose model is not at
-    hand is replayed from its signature.
+    hand is replayed from its signature; --model names the file of a model of your own.
 
     Example: statsnet explain my-proxy --settings threads=1,dtype=bfloat16
     """
     from statsnet.evaluation.explain import ExplainOptions, explain_proxy
+    from statsnet.evaluation.own_models import parse_model
     from statsnet.proxy.folder import open_proxy
     from statsnet.workloads.settings import parse_settings
 
@@ -57,6 +60,7 @@ def explain(
         device=device,
         trust=trust,
         min_time_s=min_time_s,
+        models=tuple(map(parse_model, models)),
     )
     note = open_proxy(proxy, trust=trust).note
     output.print_notes([note] if note else [])

@@ -114,6 +114,13 @@ max_time = click.option(
 )
 
 
+models = click.option(
+    "--model", "models", multiple=True, metavar="MEMBER=FILE.py:factory",
+    help="Run this model for a member that is not registered; MEMBER is its name, or the file of its signature. Its "
+    "operators are checked against the signature's. May be repeated.",
+)  # fmt: skip
+
+
 def was_given(name: str) -> bool:
     """Whether this option of the running command stands on the command line; otherwise it has its default."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -28,6 +28,8 @@ def print_report(report: Report) -> None:
     """Tables to stdout, with an empty line between two of them."""
     from rich.console import Console
 
+    from statsnet.reporting.narrow import fitted
+
     live = sys.stdout.isatty()
     width = None if live else PIPE_WIDTH
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
@@ -35,7 +37,7 @@ def print_report(report: Report) -> None:
         for number, part in enumerate(report):
             if number:
                 console.print()
-            console.print(part)
+            console.print(fitted(part, console.width))
     lines = capture.get().splitlines()
     sys.stdout.write("\n".join(lines if live else [text.rstrip() for text in lines]) + "\n")
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     help="Keep the times under settings in FILE, round by round; what it holds already is not measured again.",
 )  # fmt: skip
 @click.option("--fit", is_flag=True, help="Measure the fit too, where --settings is given.")
+@options.models
 @options.profiles
 @options.device()
 @options.min_time("1s, under settings 5s, of a scenario 60s")
@@ -50,6 +51,7 @@ def validate(
     settings: str | None,
     log_path: str | None,
     fit: bool,
+    models: tuple[str, ...],
     profiles: str | None,
     device: str,
     min_time_s: float | None,
@@ -63,7 +65,7 @@ def validate(
     Without --settings every characteristic is measured again: what was asked for, what the proxy does, and
     how much two rounds of the suite differ among themselves. With --settings only times are taken: the
     suite's factor under each setting against the proxy's. A member whose model is not at hand is replayed
-    from its signature.
+    from its signature; --model names the file of a model of your own.
 
     With --scenario, MLPerf's load generator asks the workloads, each its share of the queries, and the proxy: does
     its p99 change by the suite's factor?
@@ -71,6 +73,7 @@ def validate(
     Example: statsnet validate my-proxy --settings threads=1,onednn=sse41
     """
     scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
+    from statsnet.evaluation.own_models import parse_model
     from statsnet.evaluation.validate import ValidateOptions, validate_proxy
     from statsnet.measure.timing_tasks import Limits
     from statsnet.proxy.folder import open_proxy
@@ -94,6 +97,7 @@ def validate(
             profiles=profiles,
             device=device,
             trust=trust,
+            models=tuple(map(parse_model, models)),
             **options.given(qps=qps, min_time_s=min_time_s, rounds=rounds),
         )
         _validate_scenario(proxy, asked, json_path)
@@ -107,6 +111,7 @@ def validate(
         trust=trust,
         limits=Limits(min_time_s=min_time_s, max_time_s=max_time_s),
         log_path=Path(log_path) if log_path is not None else None,
+        models=tuple(map(parse_model, models)),
     )
     note = open_proxy(proxy, trust=trust).note
     output.print_notes([note] if note else [])

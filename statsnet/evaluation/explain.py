@@ -28,8 +28,9 @@ from statsnet.evaluation.explained import (
     explained_blocks,
 )
 from statsnet.evaluation.factors import factors, suite_noise
+from statsnet.evaluation.own_models import OwnModel
 from statsnet.evaluation.run_proxy import common_environment
-from statsnet.evaluation.suite import SuiteMember, replay_notes, require_measured, suite_of
+from statsnet.evaluation.suite import SuiteMember, check_own_models, replay_notes, require_measured, suite_of
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.rounds import run_in_rounds
 from statsnet.profiling.replay_task import Replayed
@@ -63,7 +64,8 @@ Outcome = Profile | Replayed | NetworkTrace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainOptions:
-    """`rounds` is how often everything is measured; two or more show the noise."""
+    """`rounds` is how often everything is measured; two or more show the noise. `models` run members that are not
+    registered."""
 
     settings: Sequence[Setting]
     rounds: int = 2
@@ -71,6 +73,7 @@ class ExplainOptions:
     device: str = "cpu"
     trust: bool = False
     min_time_s: float | None = None
+    models: Sequence[OwnModel] = ()
 
 
 def explain_proxy(folder: str | Path, options: ExplainOptions, *, report: Report = silent) -> Explained:
@@ -87,11 +90,13 @@ def explain_proxy(folder: str | Path, options: ExplainOptions, *, report: Report
     opened = open_proxy(folder, trust=options.trust)
     require_measured(opened.spec)
     with runnable(opened) as proxy:
-        members = suite_of(proxy.spec, options.profiles)
+        members = suite_of(proxy.spec, options.profiles, options.models)
         for member in members:
             for setting in options.settings:
                 member.require_to_follow(setting)
-        return _Measured(proxy, members, options, _measured(proxy, members, options, report)).explained()
+        unchecked = check_own_models(members, proxy.spec, options.device, report=report)
+        found = _Measured(proxy, members, options, _measured(proxy, members, options, report)).explained()
+        return replace(found, notes=(*unchecked, *found.notes))
 
 
 def _require_operators(setting: Setting) -> None:

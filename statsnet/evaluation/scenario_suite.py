@@ -10,6 +10,7 @@ from statsnet import workloads
 from statsnet.environment import differences
 from statsnet.environment.memory import memory_at_hand_bytes
 from statsnet.errors import DeviceError, UsageError
+from statsnet.evaluation.own_models import OwnModel, example, targets_of
 from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE, check_rate, check_server_options
 from statsnet.evaluation.scenarios import (
     MIN_TIME_S,
@@ -19,7 +20,7 @@ from statsnet.evaluation.scenarios import (
     environment_of,
     query_job,
 )
-from statsnet.evaluation.suite import SuiteMember, require_measured, suite_of
+from statsnet.evaluation.suite import SuiteMember, check_own_models, require_measured, suite_of
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.loadgen import Load, check_library
 from statsnet.measure.scenario_tasks import Answered, AnswerQueries
@@ -46,7 +47,7 @@ LOAD = 0.3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteScenarioOptions:
     """What is measured. `qps` is the suite's rate in the server scenario; the proxy is asked as much more often as its
-    step is shorter. `min_queries` are those of each run."""
+    step is shorter. `min_queries` are those of each run. `models` run members that are not registered."""
 
     scenario: ScenarioName
     settings: Sequence[Setting] = ()
@@ -57,6 +58,7 @@ class SuiteScenarioOptions:
     profiles: str | Path | None = None
     device: str = "cpu"
     trust: bool = False
+    models: Sequence[OwnModel] = ()
 
 
 def validate_scenario(folder: str | Path, options: SuiteScenarioOptions, *, report: Report = silent) -> ScenarioResult:
@@ -72,23 +74,24 @@ def validate_scenario(folder: str | Path, options: SuiteScenarioOptions, *, repo
     check_inference(proxy.spec.mode)
     check_library()
     check_server_options(options.scenario, options.min_time_s, qps=options.qps)
-    at_hand, absent = _at_hand(proxy.spec)
-    members = suite_of(replace(proxy.spec, mix=at_hand), options.profiles)
+    at_hand, absent = _at_hand(proxy.spec, options.models)
+    members = suite_of(replace(proxy.spec, mix=at_hand), options.profiles, options.models)
     if options.device == "cpu":
         _check_memory(members, memory_at_hand_bytes())
+    unchecked = check_own_models(members, proxy.spec, options.device, report=report)
     with runnable(proxy) as ready:
-        return _measured(ready, members, absent, options, report)
+        return _measured(ready, members, [*unchecked, *_notes(proxy, absent)], options, report)
 
 
-def _at_hand(spec: ProxySpec) -> tuple[tuple[SpecMember, ...], list[SpecMember]]:
-    known = {*workloads.names()}
-    at_hand = tuple(member for member in spec.mix if member.name.partition("@")[0] in known)
+def _at_hand(spec: ProxySpec, models: Sequence[OwnModel]) -> tuple[tuple[SpecMember, ...], list[SpecMember]]:
+    known, own = {*workloads.names()}, targets_of(spec, models)
+    at_hand = tuple(m for m in spec.mix if m.name in own or m.name.partition("@")[0] in known)
     absent = [member for member in spec.mix if member not in at_hand]
     if not at_hand:
         raise UsageError(
             "the suite can not be run in a scenario",
             cause="the model of none of its members is at hand, and a replay of operators answers no queries",
-            hint="install their models, or register them as workloads; statsnet run --scenario runs the proxy alone",
+            hint=f"name their models with {example()}, or install them; statsnet run --scenario runs the proxy alone",
         )
     return at_hand, absent
 
@@ -127,7 +130,7 @@ def suite_job(
 def _measured(
     proxy: ProxyFolder,
     members: Sequence[SuiteMember],
-    absent: Sequence[SpecMember],
+    notes: Sequence[str],
     options: SuiteScenarioOptions,
     report: Report,
 ) -> ScenarioResult:
@@ -174,7 +177,7 @@ def _measured(
                 )
                 for each in options.settings
             ),
-            notes=tuple(_notes(proxy, absent)),
+            notes=tuple(notes),
         ),
     )
 

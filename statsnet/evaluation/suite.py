@@ -9,11 +9,15 @@ from typing import Any
 
 from statsnet import workloads
 from statsnet.errors import UsageError
+from statsnet.evaluation.own_models import OwnModel, example, require_same_work, signature_files, targets_of
 from statsnet.evaluation.run_proxy import common_environment
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
+from statsnet.measure.process import run_job
+from statsnet.measure.sandbox import show
 from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.progress import Report, silent
 from statsnet.signatures.database import default_profiles_dir, find_signatures
 from statsnet.signatures.documents import (
     Evidence,
@@ -37,7 +41,8 @@ NO_LIMITS = Limits()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteMember:
     """A member of a mix. It runs as a model if `target` names one, else as a replay of its `signature`. The signature
-    is None if it was not found: one that was measured while the proxy was made is in no file."""
+    is None if it was not found: one that was measured while the proxy was made is in no file. The user named an `own`
+    model for it."""
 
     name: str
     weight: float
@@ -48,6 +53,7 @@ class SuiteMember:
     peak_bytes: int | None
     target: str | None
     signature: Signature | None
+    own: bool = False
 
     @property
     def evidence(self) -> Evidence:
@@ -89,7 +95,7 @@ class SuiteMember:
             raise UsageError(
                 f"'{self.name}' can not be measured under '{setting.name}'",
                 cause=f"its model is not at hand, and a replay does not follow '{changed[0]}'",
-                hint="leave that setting out, or register the model as a workload",
+                hint=f"name its model with {example(self.name)}, or leave that setting out",
             )
 
     def _replay(self, device: str) -> ReplayOperators:
@@ -102,7 +108,7 @@ class SuiteMember:
         return Model(
             target=self.target,
             mode=spec.mode,
-            preset=self.preset or None,
+            preset=None if self.own else self.preset or None,
             batch=self.batch,
             dtype=spec.dtype,
             optimizer=self.optimizer if self.optimizer != "custom" else None,
@@ -119,17 +125,47 @@ def require_measured(spec: ProxySpec) -> None:
         )
 
 
-def suite_of(spec: ProxySpec, profiles: str | Path | None = None) -> list[SuiteMember]:
+def suite_of(spec: ProxySpec, profiles: str | Path | None = None, models: Sequence[OwnModel] = ()) -> list[SuiteMember]:
     """The members that a proxy's spec pins, in its order.
 
-    A member whose workload is registered runs as a model. Any other member is replayed: its signature is searched for
-    in `profiles` and among the signatures that ship. Raises UsageError if a member has neither.
+    A member with one of the `models`, or whose workload is registered, runs as a model. Any other member is replayed:
+    its signature is searched for in `profiles` and among the signatures that ship. Raises UsageError if a member has
+    neither, and for a model of no member.
     """
+    targets = targets_of(spec, models)
+    for target in targets.values():
+        show(Path(target.rpartition(":")[0]).parent)  # a sandbox may read what lies beside the factory
     folders = [Path(profiles)] if profiles else []
     if folders and not folders[0].exists():
         raise UsageError(f"there is no folder '{profiles}'", hint="give the folder that holds the signatures")
-    signatures = find_signatures({m.signature for m in spec.mix}, [*folders, default_profiles_dir()])
-    return [_member(entry, signatures.get(entry.signature)) for entry in spec.mix]
+    signatures = find_signatures(
+        {m.signature for m in spec.mix}, [*signature_files(models), *folders, default_profiles_dir()]
+    )
+    return [_member(entry, signatures.get(entry.signature), targets.get(entry.name)) for entry in spec.mix]
+
+
+def check_own_models(
+    members: Sequence[SuiteMember], spec: ProxySpec, device: str, *, report: Report = silent
+) -> list[str]:
+    """Profile the models that the user named, each for a few steps; returns notes on what could not be checked.
+
+    Raises UsageError for one that does other work than its member's signature says, WorkloadError if it fails.
+    """
+    notes = []
+    for member in members:
+        if not member.own:
+            continue
+        if member.signature is None:
+            notes.append(
+                f"whether the model given for '{member.name}' is that member's was not checked: its signature was not "
+                "found (--profiles)"
+            )
+            continue
+        task = ProfileWorkload(model=member.model(spec), device=device, min_time_s=0.0, repeats=1)
+        control = Control(label=f"counting {member.name}", timeout_s=JOB_LIMIT_S)
+        profile = run_job(Job(task, control), report=report)
+        require_same_work(member.name, task.model.target, member.signature, profile.signature)
+    return notes
 
 
 def replay_notes(members: Sequence[SuiteMember]) -> list[str]:
@@ -142,14 +178,15 @@ def replay_notes(members: Sequence[SuiteMember]) -> list[str]:
     return [f"{share:.0%} of the suite is a replay of operators, weaker evidence than its models: {names}"]
 
 
-def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
+def _member(entry: SpecMember, signature: Signature | None, own: str | None) -> SuiteMember:
     name = entry.name.partition("@")[0]
-    target = name if name in workloads.names() else None
+    target = own or (name if name in workloads.names() else None)
     if target is None and signature is None:
         raise UsageError(
             f"the member '{entry.name}' can not be measured",
             cause=f"no such workload is registered, and no profile has the id {entry.signature[:19]}...",
-            hint="name the folder of its signature and its key (FILE.key) with --profiles, or install its model",
+            hint="name the folder of its signature and its key (FILE.key) with --profiles, its model with "
+            f"{example(entry.name)}, or install that",
         )
     # A spec may lack these two.
     optimizer = entry.optimizer or (signature.optimizer if signature else None)
@@ -164,6 +201,7 @@ def _member(entry: SpecMember, signature: Signature | None) -> SuiteMember:
         peak_bytes=peak_bytes,
         target=target,
         signature=signature,
+        own=own is not None,
     )
 
 

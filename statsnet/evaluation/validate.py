@@ -11,7 +11,16 @@ from typing import Any
 from statsnet.environment import differences, fingerprint
 from statsnet.errors import UsageError
 from statsnet.evaluation.factors import Rounds, measure_fidelity, moved_row
-from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, replay_notes, require_measured, suite_of, suite_result
+from statsnet.evaluation.own_models import OwnModel
+from statsnet.evaluation.suite import (
+    NO_LIMITS,
+    SuiteMember,
+    check_own_models,
+    replay_notes,
+    require_measured,
+    suite_of,
+    suite_result,
+)
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import run_in_rounds
@@ -43,7 +52,8 @@ from statsnet.workloads.settings import RUNTIME, Setting
 class ValidateOptions:
     """What is validated, and how. The fit is measured if there are no `settings`, or if `fit` is true. `rounds` is by
     default 2; under settings, 2 to 8, until every factor is known well. `limits` bound a single measurement. With
-    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again."""
+    `log_path`, times under settings are kept in that file, and those that it already holds are not measured again.
+    `models` run members that are not registered."""
 
     rounds: int | None = None
     settings: Sequence[Setting] = ()
@@ -53,6 +63,7 @@ class ValidateOptions:
     trust: bool = False
     limits: Limits = NO_LIMITS
     log_path: Path | None = None
+    models: Sequence[OwnModel] = ()
 
 
 def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Report = silent) -> Result:
@@ -72,9 +83,13 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
 
 
 def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> Result:
-    members = suite_of(proxy.spec, options.profiles)
+    members = suite_of(proxy.spec, options.profiles, options.models)
     log = RoundsLog(options.log_path, here=fingerprint(measuring_environment(options.device)))
-    notes = [*([proxy.note] if proxy.note else []), *replay_notes(members)]
+    for member in members:
+        for setting in options.settings:
+            member.require_to_follow(setting)
+    unchecked = check_own_models(members, proxy.spec, options.device, report=report)
+    notes = [*([proxy.note] if proxy.note else []), *replay_notes(members), *unchecked]
     fit, fidelity, moved = None, None, None
     if options.fit or not options.settings:
         result, fit, fit_notes = _measure_fit(proxy, members, options, report)

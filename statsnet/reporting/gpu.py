@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from rich.table import Table
 
@@ -23,11 +22,10 @@ def gpu_report(signature: Signature, measurement: Measurement) -> Report:
     gpu = measurement.gpu
     if gpu is None:
         return []
-    report: Report = [pairs("On the device", _figures(gpu, measurement.latency_s)), _families(gpu)]
+    report: Report = [pairs("On the device", _figures(gpu, measurement.latency_s)), families_table(gpu)]
     if gpu.counters.clusters:
-        report.append(_counters(signature, measurement))
-    missing = {**gpu.power.missing, **gpu.counters.missing}
-    return report + notes("not known of the device:", _reasons(missing))
+        report.append(counters_table(counters_by_part(signature, measurement)))
+    return report + notes("not known of the device:", reasons(gpu))
 
 
 def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
@@ -66,7 +64,7 @@ def _middle(histogram: Histogram) -> str:
     return MISSING
 
 
-def _families(gpu: GpuActivity) -> Table:
+def families_table(gpu: GpuActivity) -> Table:
     of_family: dict[str, list[GpuKernel]] = defaultdict(list)
     for kernel in gpu.kernels:
         of_family[kernel.family].append(kernel)
@@ -104,19 +102,27 @@ def _usual(counted: list[tuple[int | None, float]]) -> str:
     return MISSING
 
 
-def _counters(signature: Signature, measurement: Measurement) -> Table:
-    """Over the whole step, and over each category."""
+def counters_by_part(signature: Signature, measurement: Measurement) -> dict[str, Mapping[str, float]]:
+    """Hardware counters by name: over the whole `step`, then over each of the categories that take the most time."""
     target = target_of(signature, measurement)
     by_category: dict[str, list[TargetCluster]] = defaultdict(list)
     for cluster in target.clusters:
         by_category[cluster.category].append(cluster)
     shown = sorted(target.category_shares, key=lambda name: -target.category_shares[name])[:SHOWN_CATEGORIES]
-    step, parts = target.counters, [counters_over(by_category[name]) for name in shown]
-    rows = [(name, *(_shown(name, values.get(name)) for values in (step, *parts))) for name in COUNTERS if name in step]
-    return table("Hardware counters", ("counter", "step", *shown), rows)
+    return {"step": target.counters, **{name: counters_over(by_category[name]) for name in shown}}
 
 
-def _shown(name: str, value: float | None) -> str:
+def counters_table(parts: Mapping[str, Mapping[str, float]]) -> Table:
+    rows = [
+        (name, *(counter_text(name, values.get(name)) for values in parts.values()))
+        for name in COUNTERS
+        if name in parts["step"]
+    ]
+    return table("Hardware counters", ("counter", *parts), rows)
+
+
+def counter_text(name: str, value: float | None) -> str:
+    """A counter's value with its unit."""
     if value is None:
         return MISSING
     if name in SUM_COUNTERS:
@@ -135,10 +141,10 @@ _REASONS = {
 }
 
 
-def _reasons(missing: Mapping[Any, str]) -> list[str]:
-    """One line for each reason, not for each counter."""
+def reasons(gpu: GpuActivity) -> list[str]:
+    """What is not known, and why: one line for each reason, not for each counter."""
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for name, why in missing.items():
+    for name, why in {**gpu.power.missing, **gpu.counters.missing}.items():
         by_reason[why].append(name)
     return [
         f"{'all counters' if len(names) >= len(COUNTERS) else ', '.join(names)}: {_REASONS[why]}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from statsnet.evaluation.scenario_compare import Headline, ScenarioStanding, ScenarioStandings, headline, is_search
-from statsnet.evaluation.scenario_factors import scenario_factors
+from statsnet.evaluation.scenario_factors import scenario_factors, tail_notes
 from statsnet.evaluation.scenario_rules import (
     PERCENTILES,
     Verdict,
@@ -180,8 +180,9 @@ def _beside(result: ScenarioResult, beside: SuiteBeside) -> Report:
         ]
         columns = ("setting", "figure", "suite's factor", "proxy's factor", "error", "95 % interval")
         report.append(table("Does the proxy follow its suite in this scenario?", columns, shown, left=2))
+    said = [*beside.notes, *missing, *tail_notes(result)]
     changed = [f"{under.name}: {text}" for under in beside.settings for text in under.differences]
-    return [*report, *notes("the environments differ in:", changed), *notes("notes:", [*beside.notes, *missing])]
+    return [*report, *notes("the environments differ in:", changed), *notes("notes:", said)]
 
 
 def scenario_standings_report(found: ScenarioStandings) -> Report:

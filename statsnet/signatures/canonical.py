@@ -28,6 +28,9 @@ LINE_WIDTH = 110
 MAX_DEPTH = 32
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 
+OTHER_KIND = "signatures, results and the parts of a proxy's folder are text, and their names end in .json"
+"""A hint for whoever names a file of another kind."""
+
 
 def canonical_json(data: Any) -> str:
     """Text of plain data: sorted keys, numbers with nine significant digits, ASCII, a final newline.
@@ -191,7 +194,9 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTE
         raise FileFormatError(
             f"'{path}' {problem}",
             cause=f"line {error.lineno}, column {error.colno}: {error.msg}",
-            hint="write the file again, or copy it again from where it came",
+            hint=OTHER_KIND
+            if Path(path).suffix != ".json" and problem == "is not valid JSON"
+            else "write the file again, or copy it again from where it came",
         ) from error
     except (ValueError, RecursionError) as error:
         cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -229,7 +234,8 @@ def read_text(path: Path, max_bytes: int) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"'{path}' is not a text file", cause=f"byte {error.start} is not UTF-8") from error
+        cause = f"byte {error.start} is not UTF-8"
+        raise FileFormatError(f"'{path}' is not a text file", cause=cause, hint=OTHER_KIND) from error
 
 
 def _no_constant(name: str) -> float:

@@ -151,3 +151,7 @@ def test_a_weakness_of_one_result_is_said_once() -> None:
     said = capture.get()
     assert [said.count(f"{name}: 2 of 2 processes were not stable") for name in "abc"] == [1, 1, 1]
     assert said.count("were not stable") == 3
+
+
+def test_one_process_with_the_same_time_is_neither_faster_nor_slower() -> None:
+    assert verdict(Interval(value=1.0004, low=None, high=None)).startswith("no difference seen, but ")

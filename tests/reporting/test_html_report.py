@@ -8,20 +8,25 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cli_support import GOLDEN, member, write_proxy, write_result
 
+from statsnet.analysis.database import NamedSignature
 from statsnet.cli import main
 from statsnet.errors import StatsNetError, UsageError
-from statsnet.reporting.html import document, pictures
+from statsnet.reporting.html import document, inputs, pictures
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.inputs import read_inputs
+from statsnet.reporting.html.of_profiles import profiles_section
+from statsnet.reporting.html.of_signature import signature_section
 from statsnet.reporting.html.pictures import Series, bars, thinned
 from statsnet.reporting.tables import table
 from statsnet.signatures import database
 from statsnet.signatures.documents import ProxySpec
+from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity, GpuKernel, Power
+from statsnet.signatures.model import Environment
 from statsnet.signatures.storage import load_signature, load_spec, save_document
 
 ROOT = Path(__file__).parents[2]
@@ -209,3 +214,68 @@ def test_signatures_of_an_environment_are_found_where_they_are_packed(tmp_path: 
     database.pack(tmp_path / "here" / "cv")
     for place in (tmp_path / "here", tmp_path / "here" / "cv" / "w.inference.json"):
         assert len(read_inputs([str(place)]).sections) == 1
+
+
+def test_many_loose_signatures_are_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signature = replace(load_signature(GOLDEN), workload=None)
+    for number, each in enumerate([signature, signature, replace(signature, measurements=())]):
+        data = {key: value for key, value in each.to_dict().items() if key != "id"}
+        save_document(tmp_path / f"own{number}.json", data)
+    assert len(read_inputs([str(tmp_path)]).sections) == 3
+    monkeypatch.setattr(inputs, "MOST_ALONE", 2)
+    measured, counted = read_inputs([str(tmp_path)]).sections
+    assert measured.title.endswith(f"{signature.mode}: 2 workloads")
+    assert counted.title == f"counted, {signature.mode}: 1 workload"
+    assert [picture.title for picture in counted.pictures] == ["Work of a step", "Memory by kind"]
+
+
+def on_gpu(power: Power, counters: Counters) -> Section:
+    signature = load_signature(GOLDEN)
+    (measurement, *_) = signature.measurements
+    kernels = tuple(
+        GpuKernel(cluster=0, family=family, grid=None, block=None, launches=3, time_s=time_s)
+        for family, time_s in (("a", 3e-3), ("b", 1e-3))
+    )
+    activity = GpuActivity(
+        busy_time_s=0.5 * measurement.latency_s, streams=1, kernels=kernels, duration_log2_us=((2, 3.0), (5, 1.0)),
+        gap_log2_us=((3, 2.0),), power=power, counters=counters,
+    )  # fmt: skip
+    environment = {**measurement.environment, "gpu": {"power_limit_w": 700, "sm_clock_max_mhz": 2000}}
+    shown = replace(measurement, gpu=activity, environment=cast(Environment, environment))
+    return signature_section("x", replace(signature, measurements=(shown,)))
+
+
+def test_what_a_gpu_did_is_drawn() -> None:
+    count = len(load_signature(GOLDEN).clusters)
+    power = Power(power_w=350.0, energy_j_per_step=2.0, sm_clock_mhz=1000.0, throttled=("power_cap",), missing={})
+    counters = Counters(tool="ncu", clusters={"l2_hit_rate": (0.25,) * count, "ipc": (2.0,) * count}, missing={})
+    drawn = {picture.title: picture for picture in on_gpu(power, counters).pictures}
+    (levels,) = drawn["Power and clocks"].traces
+    assert levels["x"] == pytest.approx([50, 50, 50])
+    assert "Slowed down: power_cap." in drawn["Power and clocks"].note
+    assert "350 W, 50% of 700 W" in levels["customdata"][1]
+    step, *categories = drawn["Hardware counters"].traces
+    assert (step["name"], step["x"]) == ("step", pytest.approx([25.0]))
+    assert categories
+    assert len(drawn["Hardware counters"].table.rows) == 2
+    assert drawn["Time by kernel family"].traces[0]["x"] == pytest.approx([75.0, 25.0])
+    kernels, pauses = drawn["Launches and gaps"].traces
+    assert (kernels["x"], pauses["x"]) == ([3.0, 0.0, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0])
+
+
+def test_what_is_not_known_of_a_gpu_is_said() -> None:
+    power = Power(missing={"nvml": "not_installed"})
+    counters = Counters(tool=None, clusters={}, missing=dict.fromkeys(COUNTERS, "off"))
+    drawn = {picture.title: picture for picture in on_gpu(power, counters).pictures}
+    note = drawn["Power and clocks"].note
+    assert "Not in this file: all counters: not asked for." in note
+    assert "nvml: its tool is not installed" in note
+    assert "Hardware counters" not in drawn
+
+
+def test_profiles_of_a_gpu_show_their_power() -> None:
+    entries = [e for e in database.ProfilesDB().entries if e.environment.startswith("cuda-nvidia-h200")]
+    named = [NamedSignature(name=each.name, signature=each.load()) for each in entries]
+    (*_, power) = profiles_section("x", named, "inference").pictures
+    assert power.title == "Power"
+    assert all(0 < watts <= 1000 for watts in power.traces[0]["x"])

@@ -14,16 +14,19 @@ from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standin
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.reporting.front import load_search
 from statsnet.reporting.html.document import Section
-from statsnet.reporting.html.of_profiles import mix_section, profiles_section
+from statsnet.reporting.html.of_profiles import counted_section, mix_section, profiles_section
 from statsnet.reporting.html.of_proxy import proxy_section
 from statsnet.reporting.html.of_result import comparison_section, result_section
 from statsnet.reporting.html.of_scenario import scenario_comparison_section, scenario_section
 from statsnet.reporting.html.of_signature import signature_section
+from statsnet.reporting.tables import environment_line
 from statsnet.signatures import packed, storage
 from statsnet.signatures.database import ProfileEntry, ProfilesDB
 from statsnet.signatures.kinds import SEARCH_FILES
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.mix_file import is_mix_file, load_mix_file
+from statsnet.signatures.model import Signature
+from statsnet.units import plural
 
 MOST_ALONE = 12
 """More signatures of one folder are shown side by side, and no longer each by itself."""
@@ -114,16 +117,18 @@ def _proxy(spec: Path, name: str, command: str) -> Section:
 
 
 def _of_folder(folder: Path) -> _Folder:
-    """Profiles side by side, then every other file that is there."""
+    """Profiles side by side, then every other file that is there; signatures last."""
     read = _Folder(sections=[], paths=[], notes=[], results=[])
+    signatures: list[tuple[Path, Signature]] = []
     _add_profiles(folder, read)
     others = [path for path in sorted(_files(folder)) if path not in set(read.paths)]
     for path in others:
         if path.name in ("fit.json", *SEARCH_FILES) and (path.parent / "spec.json").is_file():
             continue
         try:
-            if not is_mix_file(str(path)):
-                storage.kind_of(path)
+            if not is_mix_file(str(path)) and storage.kind_of(path) == "statsnet.signature":
+                signatures.append((path, storage.load_signature(path)))
+                continue
             section, result = _of_file(path.parent if path.name == "spec.json" else path)
         except OtherFileError:
             continue
@@ -133,18 +138,41 @@ def _of_folder(folder: Path) -> _Folder:
         read.sections.append(section)
         read.paths.append(path)
         read.results.extend([result] if result else [])
+    _add_signatures(signatures, read)
     if not read.sections:
         raise UsageError(
             f"there is nothing to show in '{folder}'",
-            cause="; ".join(read.notes[:2]) or "it holds no file of StatsNet",
+            cause="; ".join(read.notes[:2]) or "it holds no file that a report shows",
             hint="name files, a proxy's folder or a folder of profiles",
         )
     return read
 
 
+def _add_signatures(found: Sequence[tuple[Path, Signature]], read: _Folder) -> None:
+    """Each alone; if there are many, side by side, those that one machine measured in one mode."""
+    read.paths.extend(path for path, _ in found)
+    if len(found) <= MOST_ALONE:
+        read.sections.extend(_of_file(path)[0] for path, _ in found)
+        return
+    groups: dict[tuple[str, str], list[NamedSignature]] = {}
+    for path, signature in found:
+        measured = next((m for m in signature.measurements if m.step_latency_s), None)
+        where = environment_line(measured.environment) if measured else ""
+        named = NamedSignature(name=signature.name or path.stem, signature=signature)
+        groups.setdefault((where, signature.mode), []).append(named)
+    for (where, mode), members in groups.items():
+        size = plural(len(members), "workload")
+        read.sections.append(
+            profiles_section(f"{where}, {mode}: {size}", members, mode)
+            if where
+            else counted_section(f"counted, {mode}: {size}", members)
+        )
+
+
 def _add_profiles(folder: Path, read: _Folder) -> None:
     """A section for each environment and mode; each signature alone, too, if there are few."""
-    entries = ProfilesDB(folder).entries
+    database = ProfilesDB(folder)
+    entries = (*database.entries, *database.counts)
     alone = len(entries) <= MOST_ALONE
     groups: dict[tuple[str, str], list[ProfileEntry]] = {}
     for entry in entries:
@@ -162,8 +190,12 @@ def _add_profiles(folder: Path, read: _Folder) -> None:
         ]
         words = ["statsnet", "characterize", "--profiles", str(folder), "--environment", environment, "--mode", mode]
         if measured:
-            title = f"{environment}, {mode}: {len(measured)} workloads"
+            title = f"{environment}, {mode}: {plural(len(measured), 'workload')}"
             read.sections.append(profiles_section(title, measured, mode, shlex.join(words)))
+        counted = [each for each in named if each not in measured]
+        if counted and not alone:
+            title = f"{environment}, counted, {mode}: {plural(len(counted), 'workload')}"
+            read.sections.append(counted_section(title, counted))
         if alone:
             read.sections.extend(signature_section(each.name, each.signature) for each in named)
 

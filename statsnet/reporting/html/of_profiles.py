@@ -10,6 +10,7 @@ from statsnet.analysis.database import NamedSignature
 from statsnet.analysis.sizes import memory_by_size
 from statsnet.reporting.characteristics import characteristics_report
 from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_gpu import power_picture
 from statsnet.reporting.html.pictures import Picture, Series, bars, cloud
 from statsnet.reporting.tables import Report, environment_line, percent, table
 from statsnet.signatures.mix import Mix
@@ -23,7 +24,15 @@ def profiles_section(title: str, measured: Sequence[NamedSignature], mode: str, 
     steps = [characteristics_of(named) for named in measured]
     where = environment_line(measured[0].signature.measurements[0].environment)
     tables: Report = characteristics_report(steps, measured, memory_by_size(measured), where, mode)
-    return Section(title=title, pictures=pictures_of(steps, where), tables=tables, command=command)
+    power = power_picture(measured, where)
+    drawn = [_categories(steps, where), _rates(steps, where), _memory(measured), power]
+    pictures = [picture for picture in drawn if picture is not None]
+    return Section(title=title, pictures=pictures, tables=tables, command=command)
+
+
+def counted_section(title: str, counted: Sequence[NamedSignature]) -> Section:
+    """Signatures that were measured nowhere: their work and memory."""
+    return Section(title=title, pictures=[_work(counted), _memory(counted)], tables=[])
 
 
 def mix_section(title: str, mix: Mix, mode: str, command: str = "") -> Section:
@@ -38,11 +47,6 @@ def mix_section(title: str, mix: Mix, mode: str, command: str = "") -> Section:
         pictures += section.pictures
         tables = section.tables
     return Section(title=title, pictures=pictures, tables=tables, command=command)
-
-
-def pictures_of(steps: Sequence[Characteristics], where: str) -> list[Picture]:
-    """Time by category, rates against intensity, and work against memory."""
-    return [_categories(steps, where), _rates(steps, where), _memory(steps, where)]
 
 
 def _weights(weights: Mapping[str, float]) -> Picture:
@@ -124,22 +128,50 @@ def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     return cloud("Rates against intensity", note, clouds, made, x="FLOP per byte", y="FLOP/s")
 
 
-def _memory(steps: Sequence[Characteristics], where: str) -> Picture:
+def _work(counted: Sequence[NamedSignature]) -> Picture:
+    """FLOPs of a step against its intensity. A step without FLOPs or bytes is in the table alone."""
+    work = [(each.name, each.signature.flops_per_step, each.signature.bytes_per_step) for each in counted]
+    by_domain: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+    for step in work:
+        if step[1] and step[2]:
+            by_domain[step[0].partition("/")[0]].append(step)
+    clouds = [
+        Series(
+            name=domain,
+            x=[flops / moved for _, flops, moved in steps],
+            y=[flops for _, flops, _ in steps],
+            sizes=[11] * len(steps),
+            shown=[
+                f"{name}: {format_quantity(flops, 'FLOP')}, {format_bytes(moved)} a step (counted)"
+                for name, flops, moved in steps
+            ],
+        )
+        for domain, steps in by_domain.items()
+    ]
+    rows = [(name, format_quantity(flops, "FLOP"), format_bytes(moved)) for name, flops, moved in work]
+    return cloud(
+        "Work of a step", "A point is a workload's step. Counted, on no device.", clouds,
+        table("", ("workload", "FLOPs", "bytes"), rows), x="FLOP per byte", y="FLOP",
+    )  # fmt: skip
+
+
+def _memory(named: Sequence[NamedSignature]) -> Picture:
+    held = [each.signature.memory for each in named]
     kinds = {
-        "parameters": [s.parameter_bytes for s in steps],
-        "comes and goes in a step": [s.activation_bytes for s in steps],
-        "inputs": [s.input_bytes for s in steps],
+        "parameters": [memory.parameter_bytes for memory in held],
+        "comes and goes in a step": [memory.activation_bytes for memory in held],
+        "inputs": [memory.input_bytes for memory in held],
     }
     series = [
         Series(
-            name=name,
+            name=kind,
             x=[None if size is None else size / 2**20 for size in sizes],
-            shown=[f"{s.name}: {format_bytes(size)} {name} (counted)" for s, size in zip(steps, sizes, strict=True)],
+            shown=[f"{n.name}: {format_bytes(size)} {kind} (counted)" for n, size in zip(named, sizes, strict=True)],
         )
-        for name, sizes in kinds.items()
+        for kind, sizes in kinds.items()
     ]
-    rows = [(s.name, *(format_bytes(sizes[n]) for sizes in kinds.values())) for n, s in enumerate(steps)]
+    rows = [(each.name, *(format_bytes(sizes[n]) for sizes in kinds.values())) for n, each in enumerate(named)]
     return bars(
-        "Memory by kind", "Counted, on no device.", [s.name for s in steps], series,
+        "Memory by kind", "Counted, on no device.", [each.name for each in named], series,
         table("", ("workload", *kinds), rows), axis="MiB", stacked=True,
     )  # fmt: skip

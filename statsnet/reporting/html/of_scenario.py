@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statsnet.evaluation.scenario_compare import ScenarioStandings
-from statsnet.evaluation.scenario_factors import ScenarioFactors, scenario_factors
+from statsnet.evaluation.scenario_factors import ScenarioFactors, scenario_factors, tail_notes
 from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile_name, rate_text, samples_per_s
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_result import distribution
@@ -28,7 +28,7 @@ def scenario_section(name: str, result: ScenarioResult, command: str = "") -> Se
     else:
         pictures = [distribution([Timing(latency_s=trial.latency_s) for trial in result.trials], where)]
     rows, _ = scenario_factors(result)
-    pictures += [_factors(rows, where)] if rows else []
+    pictures += [_factors(rows, where, tail_notes(result))] if rows else []
     title = f"{name}: the {result.scenario} scenario"
     return Section(title=title, pictures=pictures, tables=scenario_report(result), command=command, is_open=True)
 
@@ -85,7 +85,7 @@ def _throughput(result: ScenarioResult, where: str) -> Picture:
     )
 
 
-def _factors(rows: Sequence[ScenarioFactors], where: str) -> Picture:
+def _factors(rows: Sequence[ScenarioFactors], where: str, tails: Sequence[str]) -> Picture:
     """Under each setting: the suite's factor of a percentile, and the proxy's."""
     names = [f"{row.setting}, {row.figure}" for row in rows]
     sides: list[tuple[str, list[Interval]]] = [
@@ -111,7 +111,12 @@ def _factors(rows: Sequence[ScenarioFactors], where: str) -> Picture:
     ]
     return intervals(
         "Does the proxy follow its suite in this scenario?",
-        f"Latency under a setting over that of the baseline, with 95 % intervals. {where}.",
+        " ".join(
+            [
+                f"Latency under a setting over that of the baseline, with 95 % intervals. {where}.",
+                *(f"{text[:1].upper()}{text[1:]}." for text in tails),
+            ]
+        ),
         names,
         series,
         table("", ("setting", "figure", "suite's factor", "proxy's factor", "error"), cells, left=2),

@@ -10,6 +10,7 @@ from itertools import islice
 
 from statsnet.exports.lowering import products_of
 from statsnet.reporting.html.document import Section
+from statsnet.reporting.html.of_gpu import gpu_pictures
 from statsnet.reporting.html.of_timeline import signature_timeline
 from statsnet.reporting.html.pictures import MOST_POINTS, SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
 from statsnet.reporting.signature import signature_report
@@ -52,6 +53,7 @@ def signature_section(name: str, signature: Signature, command: str = "") -> Sec
             signature_timeline(signature, measurement, where),
             _products(timed, where),
             _convolutions(timed, where),
+            *gpu_pictures(signature, measurement, where),
         ]
     pictures.append(_memory(signature))
     return Section(

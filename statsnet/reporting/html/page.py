@@ -38,7 +38,8 @@ details summary { cursor: pointer; color: var(--link); font-size: .9rem; }
   background: var(--card); border: 1px solid var(--edge); border-radius: 6px; font-size: .85rem; }
 button { font: inherit; font-size: .85rem; padding: .3rem .7rem; color: var(--text); background: var(--card);
   border: 1px solid var(--edge); border-radius: 6px; cursor: pointer; }
-@media (max-width: 600px) { body { padding: .6rem; font-size: 14px; } .pairs td:first-child { white-space: normal; }
+@media (max-width: 600px) { body { padding: .6rem; font-size: 14px; }
+  .pairs td:first-child { white-space: normal; overflow-wrap: normal; }
   figure { padding: .4rem; } }
 @media print { :root { color-scheme: light; --page: #ffffff; --card: #ffffff; --edge: #bbbbbb; --text: #000000;
   --grey: #444444; --link: #000000; } body { max-width: none; } button, nav, summary { display: none; }
