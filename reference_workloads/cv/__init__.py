@@ -19,6 +19,7 @@ add(
 
 add(
     "vgg16",
+    built_by="vgg:vgg16",
     title="VGG-16 (configuration D)",
     source="Simonyan and Zisserman, Very deep convolutional networks, arXiv 1409.1556",
     parameters=138_357_544,
@@ -44,6 +45,7 @@ add(
 
 add(
     "resnet50",
+    built_by="resnets:resnet50",
     title="ResNet-50 v1.5 (stride in the 3x3 convolution)",
     source="He et al., Deep residual learning for image recognition, arXiv 1512.03385; MLPerf's v1.5",
     parameters=25_557_032,
@@ -64,7 +66,7 @@ add(
         "residual",
         "transformers",
         "2015",
-    ),  # fmt: skip
+    ),
 )
 
 add(
@@ -82,6 +84,7 @@ add(
 
 add(
     "resnet152",
+    built_by="resnets:resnet152",
     title="ResNet-152 v1.5 (stride in the 3x3 convolution)",
     source="He et al., Deep residual learning for image recognition, arXiv 1512.03385; stride as in MLPerf's v1.5",
     parameters=60_192_808,  # published: 60,192,808 (torchvision)
@@ -143,6 +146,7 @@ add(
 
 add(
     "vgg11",
+    built_by="vgg:vgg11",
     title="VGG-11 (configuration A)",
     source="Simonyan and Zisserman, Very deep convolutional networks, arXiv 1409.1556",
     parameters=132_863_336,  # published: 132,863,336 (torchvision; the paper, table 2: 133 M)
@@ -240,6 +244,7 @@ add(
 
 add(
     "rgbd_resnet50",
+    built_by="resnets:rgbd_resnet50",
     title="ResNet-50 v1.5 on colour and depth, 253 faces",
     source="Xiong et al., Improving RGB-D face recognition via transfer learning from a pretrained 2D "
     "network, Bench 2019; AIBench's 3D face recognition",

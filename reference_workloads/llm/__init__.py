@@ -24,6 +24,7 @@ add(
 
 add(
     "llama2_70b_prefill",
+    built_by="llama:llama2_70b_prefill",
     title="Llama 2 70B, prompt processing (`small`: 1 of 80 layers)",
     source="Touvron et al., Llama 2: open foundation and fine-tuned chat models, arXiv 2307.09288; prompts "
     "of OpenOrca up to 1024 tokens as in MLPerf inference v4.0",
@@ -40,6 +41,7 @@ add(
 
 add(
     "llama3_8b_prefill",
+    built_by="llama:llama3_8b_prefill",
     title="Llama 3 8B, prompt processing (`small`: 2 of 32 layers)",
     source="Grattafiori et al., The Llama 3 herd of models, arXiv 2407.21783; sizes as in "
     "meta-llama/Meta-Llama-3-8B; the model of MLPerf's llama3.1_8b without its scaled positions",
@@ -56,6 +58,7 @@ add(
 
 add(
     "llama3_8b_decode",
+    built_by="llama:llama3_8b_decode",
     title="Llama 3 8B, one decoding step (`small`: 2 of 32 layers)",
     source="Grattafiori et al., The Llama 3 herd of models, arXiv 2407.21783; sizes as in "
     "meta-llama/Meta-Llama-3-8B; the model of MLPerf's llama3.1_8b without its scaled positions",

@@ -6,6 +6,7 @@ add = shipped("micro")
 
 add(
     "deepbench_gemm",
+    built_by="deepbench:gemm",
     title="DeepBench, matrix products",
     source="baidu-research/DeepBench: its training set, and its inference sets for servers and devices",
     parameters=7_033_136_192,  # single operators: none published
@@ -21,6 +22,7 @@ add(
 
 add(
     "deepbench_conv",
+    built_by="deepbench:conv",
     title="DeepBench, convolutions",
     source="baidu-research/DeepBench: its training set, and its inference sets for servers and devices",
     parameters=116_150_944,  # single operators: none published
@@ -32,6 +34,7 @@ add(
 
 add(
     "deepbench_rnn",
+    built_by="deepbench:rnn",
     title="DeepBench, recurrent layers",
     source="baidu-research/DeepBench: its training set, and its inference sets for servers and devices",
     parameters=3_131_523_008,  # single operators: none published
@@ -65,6 +68,7 @@ add(
 
 add(
     "ai_matrix_layers",
+    built_by="ai_matrix:layers",
     title="AI Matrix, layers of CNNs",
     source="alibaba/ai-matrix, layer-based benchmark: layers of AlexNet, GoogLeNet, VGG, ResNet and DenseNet",
     parameters=213_728_104,  # single operators: none published
@@ -76,6 +80,7 @@ add(
 
 add(
     "ai_matrix_gemm",
+    built_by="ai_matrix:gemm",
     title="AI Matrix, matrix products",
     source="alibaba/ai-matrix, micro benchmark: m = n up to 21504, k up to 17408, and its stress cubes",
     parameters=3_246_653_440,  # single operators: none published
@@ -91,6 +96,7 @@ add(
 
 add(
     "ai_matrix_rnn",
+    built_by="ai_matrix:rnn",
     title="AI Matrix, recurrent layers",
     source="alibaba/ai-matrix, layer-based benchmark: LSTM, GRU and vanilla cells, 256 to 2560 wide",
     parameters=837_140_480,  # single operators: none published

@@ -6,6 +6,7 @@ add = shipped("nlp")
 
 add(
     "bert_base",
+    built_by="bert:base",
     title="BERT base, encoder and pooler",
     source="Devlin et al., BERT, arXiv 1810.04805; FLOPs from TinyBERT, arXiv 1909.10351, table 1",
     parameters=109_482_240,
@@ -108,7 +109,7 @@ add(
         "attention",
         "sparse gradients",
         "2014",
-    ),  # fmt: skip
+    ),
 )
 
 add(
@@ -208,6 +209,7 @@ add(
 
 add(
     "bert_large",
+    built_by="bert:large",
     title="BERT large with SQuAD's head",
     source="Devlin et al., BERT, arXiv 1810.04805; sequences of 384 as in MLPerf inference and AI Matrix",
     parameters=334_094_338,  # published: 340 M (paper), with the pooler that this head does without
