@@ -1,13 +1,7 @@
-"""Members that a runtime cannot load are left out on both sides; exported graphs are counted by node."""
+"""Members that a runtime cannot load are left out on both sides."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from benchmarks.diagnostics.exported_graphs import NodeType, node_types
-from benchmarks.diagnostics.exported_nodes import table
 from benchmarks.ways.comparisons import Comparison
 from benchmarks.ways.loadable import plans
 from statsnet.measure.rounds_log import Logged, RoundsLog, Subject
@@ -64,28 +58,3 @@ def test_another_setting_that_fails_or_a_suite_without_any_member_stays_whole() 
         raise AssertionError("nothing is left to compare")
 
     assert [len(plan.comparison.suite) for plan in plans(log, comparison(*names), settings, remake)] == [2, 2]
-
-
-def test_nodes_of_loops_count_as_often_as_they_run(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    helper, kind = onnx.helper, onnx.TensorProto
-    body = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("Identity", ["go"], ["on"])],
-        "body",
-        [helper.make_tensor_value_info("i", kind.INT64, []), helper.make_tensor_value_info("go", kind.BOOL, [])],
-        [helper.make_tensor_value_info("on", kind.BOOL, []), helper.make_tensor_value_info("y", kind.FLOAT, [4, 8])],
-    )
-    graph = helper.make_graph(
-        [helper.make_node("Loop", ["trips", "go"], ["ys"], body=body), helper.make_node("Relu", ["ys"], ["z"])],
-        "whole",
-        [helper.make_tensor_value_info("x", kind.FLOAT, [4, 8])],
-        [helper.make_tensor_value_info("z", kind.FLOAT, [5, 4, 8])],
-        [helper.make_tensor("trips", kind.INT64, [], [5]), helper.make_tensor("go", kind.BOOL, [], [True])],
-    )
-    onnx.save(helper.make_model(graph), str(tmp_path / "m.onnx"))
-    counted = node_types(tmp_path / "m.onnx")
-    assert counted["Loop"].count == 1
-    assert counted["Add"] == NodeType(count=5, bytes_written=5 * 4 * 8 * 4)
-    assert counted["Relu"] == NodeType(count=1, bytes_written=5 * 4 * 8 * 4)
-    text = table({"Add": [10.0, 40.0]}, {"Add": [5.0, 80.0], "Slice": [7.0, 1.0]}, most=5)
-    assert "| Slice | 0 | 7 | – |" in text and "| Add | 10 | 5 | 0.50 |" in text
