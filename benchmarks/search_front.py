@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, report, start
-from benchmarks.markdown import markdown_table
+from benchmarks.console import markdown_table, parser, report, start
 from benchmarks.suites import MIXES
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.progress import Progress

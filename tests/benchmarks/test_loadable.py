@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.ways.comparisons import Comparison
-from benchmarks.ways.loadable import plans
+from benchmarks.ways.comparisons import Comparison, plans
 from statsnet.measure.rounds_log import Logged, RoundsLog, Subject
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import Setting, parse_settings

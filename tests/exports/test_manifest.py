@@ -13,8 +13,8 @@ from exporting import addmm, cluster, mix_of, mm, relu, signature, small_manifes
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.build_manifest import MEASURED, ROOFLINE, manifest_of_mix, manifest_of_signature
+from statsnet.exports.manifest import manifest_json
 from statsnet.exports.manifest_files import ManifestFiles
-from statsnet.exports.manifest_json import manifest_json
 from statsnet.exports.registry import export
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix

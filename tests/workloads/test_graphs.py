@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from statsnet.errors import DeviceError
-from statsnet.workloads.graphs import WARM_UPS, graphed
-from statsnet.workloads.settings import GRAPHS, parse_setting, wrap_step
+from statsnet.workloads.settings import GRAPHS, WARM_UPS, graphed, parse_setting, wrap_step
 
 
 class PlayedGraph:
