@@ -6,6 +6,7 @@ add = shipped("rl")
 
 add(
     "dqn",
+    built_by="atari:dqn",
     title="Deep Q network with its target network, Atari Breakout",
     source="Mnih et al., Human-level control through deep reinforcement learning, Nature 518, 2015 (arXiv "
     "1312.5602 has a smaller network); sizes as in Fathom",
@@ -18,6 +19,7 @@ add(
 
 add(
     "a3c",
+    built_by="atari:a3c",
     title="A3C with an LSTM, Atari Breakout",
     source="Mnih et al., Asynchronous methods for deep reinforcement learning, arXiv 1602.01783 (TBD: "
     "without the LSTM)",

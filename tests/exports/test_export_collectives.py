@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import mm, signature
+from clusters import mm, signature
 from synthesis_builders import mix_of, small_signature
 
 from statsnet.blocks.collective import OPERATORS

@@ -9,7 +9,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from exporting import addmm, cluster, mix_of, mm, relu, signature, small_manifest, small_signature, tensor
+from clusters import addmm, cluster, mm, relu, signature, tensor
+from exporting import mix_of, small_manifest, small_signature
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.build_manifest import MEASURED, ROOFLINE, manifest_of_mix, manifest_of_signature

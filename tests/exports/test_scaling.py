@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from exporting import addmm, convolution, mm, relu, signature, tensor
+from clusters import addmm, convolution, mm, relu, signature, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

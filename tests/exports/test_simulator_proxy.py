@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exporting import addmm, convolution, mix_of, mm, relu, signature, tensor
+from clusters import addmm, convolution, mm, relu, signature, tensor
+from exporting import mix_of
 from torch.utils.flop_counter import FlopCounterMode
 
 from statsnet.analysis.audit_files import audit_path
