@@ -4,8 +4,8 @@
                                       [--sample N --seed S | --limit N]
     python benchmarks/breadth.py --kept FILE
 
-Takes each base model class of transformers from its default configuration at a small size, models of diffusers, torch's
-own modules and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
+Takes each model class of transformers and of diffusers at a small size (as `drawn/` makes them), torch's own modules
+and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
 FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
 not run by itself). What FILE holds is not run again, so that an interrupted run continues. --kept prints a summary.
@@ -16,28 +16,54 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import breadth_models, csv_tables
-from benchmarks.breadth_task import ProfileAndCheck
 from benchmarks.console import parser, start
+from benchmarks.drawn import diffusers_models, transformers_models
 from benchmarks.drawn.by_name import DOES_NOT_RUN
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError, WorkloadError
 from statsnet.measure.control import Control
 from statsnet.measure.process import run
+from statsnet.measure.task import Context, Task
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling.check import Check
+from statsnet.profiling.check import Check, CheckWorkload
+from statsnet.profiling.tasks import Profile, ProfileWorkload
 
 TIMEOUT_S = 240.0
 
-FAMILIES: dict[str, tuple[str, Callable[[], list[str]]]] = {
-    "transformers": ("transformers_model", breadth_models.transformers_names),
-    "diffusers": ("diffusers_model", lambda: sorted(breadth_models.DIFFUSERS)),
-    "modules": ("torch_module", breadth_models.module_names),
-    "operators": ("torch_operator", breadth_models.operator_names),
+TINY = {"seed": "breadth", "batch": 2, "tiny": True}
+"""What the factories of libraries' classes take beside a name."""
+
+FAMILIES: dict[str, tuple[str, Mapping[str, object], Callable[[], list[str]]]] = {
+    "transformers": ("drawn.transformers_models:build", TINY, transformers_models.names),
+    "diffusers": ("drawn.diffusers_models:build", TINY, diffusers_models.names),
+    "modules": ("breadth_models:torch_module", {}, breadth_models.module_names),
+    "operators": ("breadth_models:torch_operator", {}, breadth_models.operator_names),
 }
+"""The factory in this folder, what it takes beside a name, and the names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Both:
+    """A profile, and its check."""
+
+    profile: Profile
+    check: Check
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileAndCheck(Task[Both]):
+    """Both in one process: importing a library takes longer than either."""
+
+    model: Model
+
+    def run(self, context: Context) -> Both:
+        check = CheckWorkload(model=self.model).run(context)
+        profile = ProfileWorkload(model=self.model, min_time_s=0.1, repeats=2).run(context)
+        return Both(profile=profile, check=check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +84,14 @@ class Row:
 
 def cases(families: Sequence[str]) -> list[tuple[str, str]]:
     """(family, name) of each case."""
-    return [(family, name) for family in families for name in FAMILIES[family][1]()]
+    return [(family, name) for family in families for name in FAMILIES[family][2]()]
 
 
 def measured(family: str, name: str, mode: str) -> Row:
     """Profile and check one case in a process of its own."""
     begin = time.monotonic()
-    target = f"benchmarks.breadth_models:{FAMILIES[family][0]}"
-    model = Model(target=target, mode=mode, overrides={"name": name})
+    factory, settings, _ = FAMILIES[family]
+    model = Model(target=f"benchmarks.{factory}", mode=mode, overrides={"name": name, **settings})
 
     def row(outcome: str, **fields: object) -> Row:
         time_s = round(time.monotonic() - begin, 1)
@@ -145,4 +171,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    from benchmarks.breadth import main  # processes load tasks by the name of their module
+
     start(main)

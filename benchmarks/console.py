@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from statsnet.errors import StatsNetError
 from statsnet.measure.device_lock import LOCKS
@@ -31,3 +31,8 @@ def start(main: Callable[[], int | None]) -> None:
         print(error, file=sys.stderr)
         code = error.exit_code
     sys.exit(code)
+
+
+def markdown_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A line for each of `lines`, whose cells stand below the header's."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))

@@ -32,8 +32,7 @@ from benchmarks.console import parser, report, start
 from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdown
 from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
 from benchmarks.ways.ablations import ABLATIONS
-from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons
-from benchmarks.ways.loadable import plans
+from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons, plans
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known

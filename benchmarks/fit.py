@@ -17,8 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, report, start
-from benchmarks.markdown import markdown_table
+from benchmarks.console import markdown_table, parser, report, start
 from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.measure.cache import MeasurementCache

@@ -27,9 +27,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.console import parser, start
+from benchmarks.console import markdown_table, parser, start
 from benchmarks.fuzzing.limits import Failure, Watch
-from benchmarks.markdown import markdown_table
 from statsnet.errors import UsageError
 
 PROGRAM = Path(__file__)

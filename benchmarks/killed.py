@@ -21,8 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.console import parser, start
-from benchmarks.markdown import markdown_table
+from benchmarks.console import markdown_table, parser, start
 from statsnet.environment.temporary import PREFIX, SETTLED_S
 from statsnet.errors import StatsNetError
 from statsnet.proxy.folder import open_proxy

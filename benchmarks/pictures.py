@@ -19,14 +19,12 @@ import argparse
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.across.figures import AcrossRow
-from benchmarks.across.picture import across_svg
+from benchmarks.across.figures import AcrossRow, across_svg
 from benchmarks.console import parser, start
 from benchmarks.factor_pictures import factors_svg, hero_svg
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.flow_picture import flow_svg
-from benchmarks.presilicon import PresiliconRow
-from benchmarks.presilicon_picture import presilicon_svg
+from benchmarks.presilicon import PresiliconRow, presilicon_svg
 from benchmarks.suites import MACHINES, MIXES, mix_text
 from statsnet.analysis.database import measured_signatures
 from statsnet.analysis.similarity import similarity

@@ -25,8 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, start
-from benchmarks.markdown import markdown_table
+from benchmarks.console import markdown_table, parser, start
 from benchmarks.simulators import GENZ_SYSTEMS, ZIGZAG_HARDWARE, genz_times, scalesim_cycles, zigzag_cycles
 from benchmarks.suites import MIXES, mix_name, mix_text, spelled_out
 from benchmarks.ways.small_layers import Layers, halved, layers_of, most_expensive, randomly_chosen, ranking
@@ -39,6 +38,7 @@ from statsnet.exports.sampling import sampled
 from statsnet.exports.scalesim import ScaleSim, rows_of
 from statsnet.exports.scaling import scaled, usual_macs
 from statsnet.exports.systolic import DATAFLOWS, Design, cycles
+from statsnet.reporting.pictures import COLOURS, GREY, figure
 from statsnet.signatures.database import MODES, ProfilesDB
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.units import format_quantity, parse_count
@@ -198,6 +198,31 @@ def table(rows: Sequence[PresiliconRow]) -> str:
             f"{r.misordered} of {r.pairs}", f"{100 * r.relative_error:.2g} %", f"{r.factor:.2f} times", simulated,
         ))  # fmt: skip
     return markdown_table(head, lines)
+
+
+WAYS = ("scaled", "scaled, signed", "every dim halved", "random layers", "most expensive layers")
+WIDTH = 0.16
+
+
+def presilicon_svg(rows: Sequence[PresiliconRow]) -> str:
+    """Bars on a logarithmic axis, inference alone. Distinct layers are exact and have none."""
+    shown = [r for r in rows if r.mode == "inference" and r.model == ARRAYS]
+    mixes = list(dict.fromkeys(r.mix for r in shown))
+    with figure(7.6, 3.6) as (made, text):
+        axes = made.add_subplot()
+        for number, way in enumerate(WAYS):
+            error = {r.mix: 100 * r.relative_error for r in shown if r.way == way}
+            places = [place + (number - 2) * WIDTH for place in range(len(mixes))]
+            axes.bar(places, [error[mix] for mix in mixes], WIDTH, color=COLOURS[number], label=way)
+        axes.axhline(10.0, color=GREY, linewidth=0.8, linestyle="--")
+        axes.set(yscale="log", ylim=(1.0, 2000.0), ylabel="largest error of a relative speed")
+        axes.yaxis.set_ticks([1, 10, 100, 1000])
+        axes.yaxis.set_ticks([], minor=True)
+        axes.yaxis.set_major_formatter("{x:g} %")
+        axes.set_xticks(range(len(mixes)), [mix.replace(" + ", " +\n") for mix in mixes], fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(loc="upper left", frameon=False, fontsize=8, ncols=3, handletextpad=0.4, columnspacing=1.0)
+    return text.getvalue()
 
 
 if __name__ == "__main__":

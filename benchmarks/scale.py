@@ -23,9 +23,8 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, start
+from benchmarks.console import markdown_table, parser, start
 from benchmarks.fleet_simulation import Fleet, Run, Task, simulate
-from benchmarks.markdown import markdown_table
 from benchmarks.timing.table import SynthesisRow
 from statsnet.environment.temporary import temporary_folder
 from statsnet.evaluation.run_proxy import RunOptions

@@ -29,8 +29,7 @@ from pathlib import Path
 
 from benchmarks import csv_tables
 from benchmarks.console import parser, report, start
-from benchmarks.drawn.counting import Counted, CountStep
-from benchmarks.drawn.draw import Workload, draw_workload, mixes_of, mode_of
+from benchmarks.drawn.draw import Counted, CountStep, Workload, draw_workload, mixes_of, mode_of
 from benchmarks.drawn.making import OTHERS, DrawnMix, comparisons_of, make_network, profile
 from benchmarks.drawn.recipe import ClassesHere, ListClasses, Names, classes_here
 from benchmarks.drawn.table import UnseenRow, add, latest, markdown, read, unseen_row

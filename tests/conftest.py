@@ -33,7 +33,7 @@ atexit.register(shutil.rmtree, os.environ["STATSNET_CACHE"], ignore_errors=True)
 if _traps_at_amx():
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
-pytest_plugins = ["measuring", "networks"]
+pytest_plugins = ["benchmark_programs", "measuring", "networks"]
 
 
 def _forget_the_test() -> None:

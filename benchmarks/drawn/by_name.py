@@ -41,17 +41,16 @@ def first_that_runs(
     name: str,
     models: Iterable[Callable[[], nn.Module]],
     inputs: Callable[[nn.Module], Iterable[Mapping[str, Any]]],
-    most_parameters: int = MOST_PARAMETERS,
 ) -> Made:
     """The first of the models, with the first inputs that it runs on.
 
-    A model with more parameters is passed over before it takes memory. Raises WorkloadError with all reasons.
+    A model with more than MOST_PARAMETERS is passed over before it takes memory. Raises WorkloadError with all reasons.
     """
     reasons: list[str] = []
     for make in models:
         why: BaseException = ValueError("no inputs are known")
         try:
-            model = _small_enough(make, most_parameters)
+            model = _small_enough(make)
             for given in inputs(model):
                 try:
                     with torch.no_grad():
@@ -65,15 +64,15 @@ def first_that_runs(
     raise does_not_run(name, "; ".join(dict.fromkeys(reasons)))
 
 
-def _small_enough(make: Callable[[], nn.Module], most_parameters: int) -> nn.Module:
+def _small_enough(make: Callable[[], nn.Module]) -> nn.Module:
     try:
         with torch.device("meta"):
             count = sum(p.numel() for p in make().parameters())
     except Exception:
         count = 0  # it reads values while it is built
-    if count > most_parameters:
+    if count > MOST_PARAMETERS:
         raise WorkloadError(f"it has {count / 1e6:.0f} million parameters")
     model = make().eval()
-    if not isinstance(model, nn.Module) or sum(p.numel() for p in model.parameters()) > most_parameters:
+    if not isinstance(model, nn.Module) or sum(p.numel() for p in model.parameters()) > MOST_PARAMETERS:
         raise WorkloadError("it is no model, or too large")
     return model

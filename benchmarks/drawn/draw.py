@@ -11,13 +11,17 @@ from random import Random
 
 import msgspec
 
-from benchmarks.drawn.counting import Counted, CountStep
 from benchmarks.drawn.recipe import Names, Recipe, draw_recipe
 from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.measure.task import Context, Task
 from statsnet.measure.timing_tasks import Model
+from statsnet.profiling.capture import capture_step
+from statsnet.profiling.representatives import Work
 from statsnet.progress import Progress, Report
 from statsnet.signatures.canonical import write_text_atomically
+from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.database import MODES
+from statsnet.workloads import make_step
 
 WORKLOADS = 6
 SHORTEST_S, LONGEST_S = 20e-3, 300e-3
@@ -30,8 +34,6 @@ MOST_TRIES = 60
 
 SIZES_OF_MIXES = ((2, 2, 2), (1, 2, 3))
 WEIGHTS = (0.2, 0.3, 0.5, 0.7, 1.0)
-
-Count = Callable[[CountStep], Counted]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +145,36 @@ def _sized(model: Model, wanted_s: float, count: Count, tiny: bool) -> tuple[int
             "its step is too short or too long", cause=f"{counted.estimate_s * 1e3:.0f} ms with a batch of {batch}"
         )
     return batch, counted
+
+
+FLOPS_PER_S, BYTES_PER_S, CALL_S = 8e10, 8e9, 5e-6
+"""Rates of two cores, roughly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """A step's work, and about how long it takes from counts alone, so that a draw is the same on every machine."""
+
+    flops: float
+    bytes_moved: float
+    calls: int
+
+    @property
+    def estimate_s(self) -> float:
+        return self.flops / FLOPS_PER_S + self.bytes_moved / BYTES_PER_S + self.calls * CALL_S
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountStep(Task[Counted]):
+    """Builds a model and runs one step. Raises what `build` and the step raise."""
+
+    model: Model
+
+    def run(self, context: Context) -> Counted:
+        step = make_step(self.model.build("cpu"))
+        calls = [call for call in capture_step(step, device="cpu") if not is_metadata(call.op)]
+        work = Work.of(calls)
+        return Counted(flops=work.flops, bytes_moved=work.moved, calls=len(calls))
+
+
+Count = Callable[[CountStep], Counted]

@@ -82,17 +82,15 @@ def _few_clusters(data: dict[str, Any]) -> dict[str, Any]:
             kernels = tuple(replace(k, cluster=places[k.cluster]) for k in gpu.kernels if k.cluster in places)
             counters = replace(gpu.counters, clusters={n: kept(v) for n, v in gpu.counters.clusters.items()})
             gpu = replace(gpu, kernels=kernels[:FEW], counters=counters)
-        lists = {name: kept(getattr(m, name)) for name in ("cluster_time_s", "kernels", "kernel_class")}
+        of_clusters = {name: kept(getattr(m, name)) for name in ("cluster_time_s", "kernels", "kernel_class")}
         samples = {
-            name: getattr(m, name)[:FEW] for name in ("step_latency_s", "warmup_latency_s", "profiled_latency_s")
+            f"{kind}_latency_s": getattr(m, f"{kind}_latency_s")[:FEW] for kind in ("step", "warmup", "profiled")
         }
-        measurements.append(replace(m, gpu=gpu, **lists, **samples))
+        measurements.append(replace(m, gpu=gpu, **of_clusters, **samples))
     motifs = [m for m in signature.motifs if places.keys() >= {*m.clusters}]
     motifs = [replace(m, clusters=tuple(places[i] for i in m.clusters)) for m in motifs]
-    few = replace(
-        signature, clusters=kept(signature.clusters), motifs=tuple(motifs[:FEW]), measurements=tuple(measurements)
-    )
-    return few.to_dict()
+    lists = {"clusters": kept(signature.clusters), "motifs": tuple(motifs[:FEW]), "measurements": tuple(measurements)}
+    return replace(signature, **lists).to_dict()
 
 
 def specs() -> list[bytes]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.markdown import markdown_table
+from benchmarks.console import markdown_table
 from benchmarks.timing.sides import HERE
 from benchmarks.timing.watched_command import Watched
 from statsnet.signatures.intervals import geometric_mean

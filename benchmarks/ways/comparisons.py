@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,14 +17,14 @@ from statsnet.evaluation.factors import subjects_of
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.control import Control, Job
-from statsnet.measure.rounds_log import Subject
+from statsnet.measure.rounds_log import RoundsLog, Subject
 from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
 from statsnet.progress import Progress, Report
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.mix import mix_slug
 from statsnet.synthesis.problem import Problem, ProxyRequest
-from statsnet.workloads.settings import Setting
+from statsnet.workloads.settings import RUNTIME, Setting
 
 PROXY = "statsnet"
 LIMITS = Limits(min_time_s=10.0, max_time_s=10.0)
@@ -131,3 +132,45 @@ def network_subject(folder: Path, label: str) -> Subject:
         return Job(task, Control(setting=setting, label=f"{label} ({setting.name})"))
 
     return Subject(identity=digest, label=label, job=job)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A comparison, and the settings that it is for."""
+
+    comparison: Comparison
+    settings: tuple[Setting, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(setting.name for setting in self.settings)
+
+
+def plans(
+    log: RoundsLog,
+    comparison: Comparison,
+    settings: Sequence[Setting],
+    remake: Callable[[str, Comparison], Comparison],
+) -> Iterator[Plan]:
+    """The comparison for the settings in which every member runs, and smaller ones for runtimes in which some do not.
+
+    `remake` makes one for the text of a smaller mix; its name says who is missing. Where nothing is left, the
+    comparison stays whole, and has failed.
+    """
+    by_members: dict[frozenset[str], list[Setting]] = defaultdict(list)
+    for setting in settings:
+        by_members[failing(log, comparison, setting) if RUNTIME in setting.in_process else frozenset()].append(setting)
+    for names, those in by_members.items():
+        left = [(weight, subject) for weight, subject in comparison.suite if subject.label not in names]
+        if not names or not left:
+            yield Plan(comparison=comparison, settings=tuple(those))
+            continue
+        total = sum(weight for weight, _ in left)
+        mix = ",".join(f"{subject.label}:{weight / total!r}" for weight, subject in left)
+        named = f"{comparison.mix} without {','.join(sorted(names))}"
+        yield Plan(comparison=replace(remake(mix, comparison), mix=named), settings=tuple(those))
+
+
+def failing(log: RoundsLog, comparison: Comparison, setting: Setting) -> frozenset[str]:
+    """Members of the suite that do not run in a setting."""
+    return frozenset(subject.label for _, subject in comparison.suite if log.failed(subject, setting) is not None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from reference_workloads.cv.vgg16 import STAGES as VGG_STAGES
+from reference_workloads.cv.vgg import STAGES_16 as VGG_STAGES
 
 Norm = Callable[[int], nn.Module]
 

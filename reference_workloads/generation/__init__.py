@@ -1,11 +1,11 @@
 """Images, video and volumes that are made: adversarial networks, autoencoders, diffusion."""
 
-from statsnet.workloads.registry import register
+from reference_workloads.shipped import shipped
 
-register(
-    "reference_workloads.generation.wgan:build",
-    name="wgan",
-    domain="generation",
+add = shipped("generation")
+
+add(
+    "wgan",
     title="Wasserstein GAN, two networks of 4 linear layers of 512",
     source="Arjovsky et al., Wasserstein GAN, arXiv 1701.07875; layers as in martinarjovsky/WassersteinGAN "
     "with --mlp_G --mlp_D and widths of 512, data shaped as LSUN",
@@ -20,10 +20,8 @@ register(
     tags=("AIBench", "TBD", "adversarial", "linear", "2017"),
 )
 
-register(
-    "reference_workloads.generation.cyclegan:build",
-    name="cyclegan",
-    domain="generation",
+add(
+    "cyclegan",
     title="CycleGAN, two generators of 9 residual blocks and two 70x70 PatchGANs",
     source="Zhu et al., Unpaired image-to-image translation using cycle-consistent adversarial networks, "
     "arXiv 1703.10593; layers as in junyanz/pytorch-CycleGAN-and-pix2pix",
@@ -40,10 +38,8 @@ register(
     tags=("AIBench", "adversarial", "convolution", "transposed convolution", "instance norm", "2017"),
 )
 
-register(
-    "reference_workloads.generation.image_captioning:build",
-    name="image_captioning",
-    domain="generation",
+add(
+    "image_captioning",
     title="Neural image caption, GoogLeNet and an LSTM of 512",
     source="Vinyals et al., Show and tell, arXiv 1411.4555; sizes as in im2txt of tensorflow/models",
     parameters=20_899_600,  # nobody published one
@@ -57,28 +53,20 @@ register(
     tags=("AIBench", "convolution", "recurrent", "embedding", "2014"),
 )
 
-register(
-    "reference_workloads.generation.image_compression:build",
-    name="image_compression",
-    domain="generation",
+add(
+    "image_compression",
     title="Recurrent image compression, 16 iterations, with its entropy coder",
     source="Toderici et al., Full resolution image compression with recurrent neural networks, arXiv "
     "1608.05148; layers as in 1zb/pytorch-image-comp-rnn, the entropy coder's as in tensorflow/models",
     parameters=40_408_096,  # nobody published one
     sample={"batch": 1},
-    presets={
-        "standard": {"batch": 32},
-        "small": {"batch": 2},
-        "tiny": {"batch": 2, "iterations": 2, "shrink": 16},
-    },
+    presets={"standard": {"batch": 32}, "small": {"batch": 2}, "tiny": {"batch": 2, "iterations": 2, "shrink": 16}},
     optimizer="adam",
     tags=("AIBench", "convolution", "recurrent", "2016"),
 )
 
-register(
-    "reference_workloads.generation.video_prediction:build",
-    name="video_prediction",
-    domain="generation",
+add(
+    "video_prediction",
     title="CDNA video prediction, 7 convolutional LSTMs and 10 kernels, robot pushing",
     source="Finn et al., Unsupervised learning for physical interaction through video prediction, arXiv "
     "1605.07157; layers as in video_prediction of tensorflow/models",
@@ -93,10 +81,8 @@ register(
     tags=("AIBench", "convolution", "recurrent", "transposed convolution", "2016"),
 )
 
-register(
-    "reference_workloads.generation.object_reconstruction:build",
-    name="object_reconstruction",
-    domain="generation",
+add(
+    "object_reconstruction",
     title="Perspective transformer net, volumes of 32x32x32 and their silhouettes from 24 sides",
     source="Yan et al., Perspective transformer nets, arXiv 1612.00814; layers as in xcyan/nips16_PTN",
     parameters=37_955_297,  # nobody published one
@@ -110,10 +96,8 @@ register(
     tags=("AIBench", "convolution", "transposed 3D convolution", "grid sampling", "2016"),
 )
 
-register(
-    "reference_workloads.generation.vae:build",
-    name="vae",
-    domain="generation",
+add(
+    "vae",
     title="Variational autoencoder, 784 pixels and 200 latent numbers",
     source="Kingma and Welling, Auto-encoding variational Bayes, arXiv 1312.6114; as in rdadolf/fathom",
     parameters=471_584,  # nobody published one
@@ -127,10 +111,8 @@ register(
     tags=("Fathom", "linear", "2013"),
 )
 
-register(
-    "reference_workloads.generation.sdxl_unet:build",
-    name="sdxl_unet",
-    domain="generation",
+add(
+    "sdxl_unet",
     title="Stable Diffusion XL's UNet, one step of denoising (small: 2 of 10 transformer layers)",
     source="Podell et al., SDXL, arXiv 2307.01952; configuration of stabilityai/stable-diffusion-xl-base-1.0",
     parameters=2_567_463_684,  # published: 2567.46 M (diffusers' benchmarks), 2.6 B (the paper's table 1)
@@ -145,10 +127,8 @@ register(
     tags=("MLPerf", "diffusion", "convolution", "attention", "group norm", "diffusers", "2023"),
 )
 
-register(
-    "reference_workloads.generation.flux:build",
-    name="flux",
-    domain="generation",
+add(
+    "flux",
     title="FLUX.1 diffusion transformer, one step of denoising (small: 1 + 2 of its 19 + 38 blocks)",
     source="black-forest-labs/flux, schnell's configuration, as in MLPerf training v5.1; after Esser et al., "
     "Scaling rectified flow transformers, arXiv 2403.03206",

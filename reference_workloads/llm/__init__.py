@@ -1,13 +1,13 @@
 """Large language models in serving: reading prompts, and one token more; few layers where memory is small."""
 
-from statsnet.workloads.registry import register
+from reference_workloads.shipped import shipped
+
+add = shipped("llm")
 
 # Plain SGD where training is not what the suites measure: the state of Adam would not fit beside `small`.
 
-register(
-    "reference_workloads.llm.gptj:build",
-    name="gptj",
-    domain="llm",
+add(
+    "gptj",
     title="GPT-J 6B, prompt processing (`small`: 2 of 28 layers)",
     source="Wang and Komatsuzaki, GPT-J-6B, kingoflolz/mesh-transformer-jax, 2021; prompts of CNN/DailyMail "
     "up to 1919 tokens as in MLPerf inference v3.1",
@@ -22,10 +22,9 @@ register(
     tags=("MLPerf", "transformer", "causal attention", "prefill", "transformers", "2021"),
 )
 
-register(
-    "reference_workloads.llm.llama2_70b_prefill:build",
-    name="llama2_70b_prefill",
-    domain="llm",
+add(
+    "llama2_70b_prefill",
+    built_by="llama:llama2_70b_prefill",
     title="Llama 2 70B, prompt processing (`small`: 1 of 80 layers)",
     source="Touvron et al., Llama 2: open foundation and fine-tuned chat models, arXiv 2307.09288; prompts "
     "of OpenOrca up to 1024 tokens as in MLPerf inference v4.0",
@@ -40,10 +39,9 @@ register(
     tags=("MLPerf", "transformer", "grouped-query attention", "prefill", "transformers", "2023"),
 )
 
-register(
-    "reference_workloads.llm.llama3_8b_prefill:build",
-    name="llama3_8b_prefill",
-    domain="llm",
+add(
+    "llama3_8b_prefill",
+    built_by="llama:llama3_8b_prefill",
     title="Llama 3 8B, prompt processing (`small`: 2 of 32 layers)",
     source="Grattafiori et al., The Llama 3 herd of models, arXiv 2407.21783; sizes as in "
     "meta-llama/Meta-Llama-3-8B; the model of MLPerf's llama3.1_8b without its scaled positions",
@@ -58,10 +56,9 @@ register(
     tags=("MLPerf", "transformer", "grouped-query attention", "prefill", "transformers", "2024"),
 )
 
-register(
-    "reference_workloads.llm.llama3_8b_decode:build",
-    name="llama3_8b_decode",
-    domain="llm",
+add(
+    "llama3_8b_decode",
+    built_by="llama:llama3_8b_decode",
     title="Llama 3 8B, one decoding step (`small`: 2 of 32 layers)",
     source="Grattafiori et al., The Llama 3 herd of models, arXiv 2407.21783; sizes as in "
     "meta-llama/Meta-Llama-3-8B; the model of MLPerf's llama3.1_8b without its scaled positions",
@@ -76,10 +73,8 @@ register(
     tags=("MLPerf", "transformer", "grouped-query attention", "decode", "transformers", "2024"),
 )
 
-register(
-    "reference_workloads.llm.mixtral:build",
-    name="mixtral",
-    domain="llm",
+add(
+    "mixtral",
     title="Mixtral 8x7B, one decoding step (`small`: 1 of 32 layers)",
     source="Jiang et al., Mixtral of experts, arXiv 2401.04088; in MLPerf inference from v4.1",
     parameters=46_702_792_704,  # published: 47 B, of which a token uses 13 B (paper)
@@ -93,10 +88,8 @@ register(
     tags=("MLPerf", "transformer", "mixture of experts", "decode", "transformers", "2024"),
 )
 
-register(
-    "reference_workloads.llm.mamba:build",
-    name="mamba",
-    domain="llm",
+add(
+    "mamba",
     title="Mamba 130M, sequential scan",
     source="Gu and Dao, Mamba: linear-time sequence modeling with selective state spaces, arXiv 2312.00752; "
     "sizes as in state-spaces/mamba-130m",

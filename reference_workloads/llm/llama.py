@@ -1,8 +1,21 @@
-"""Llama 2 and 3 from transformers: what their sizes have in common."""
+"""Llama 2 70B (arXiv 2307.09288) and Llama 3 8B (arXiv 2407.21783) from transformers, reading a prompt or making one
+token a sequence after `history` cached ones.
+
+By default one of the 70B's 80 layers, two of the 8B's 32, in their published width, between the whole tables of words:
+what fits a small machine. Give `layers=80` or `layers=32` for the published model.
+"""
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from reference_workloads.llm.serving import Decode, Prefill
+from reference_workloads.synthetic import tokens
+
+GROUP = 4
+"""Query heads of Llama 3 8B that share a key and value head; of Llama 2 70B they are eight."""
 
 
 def llama(
@@ -23,3 +36,25 @@ def llama(
         attn_implementation="sdpa",
     )
     return LlamaForCausalLM(config)
+
+
+def llama2_70b_prefill(
+    batch: int = 1, sequence: int = 32, layers: int = 1, hidden: int = 8192, head: int = 128, vocabulary: int = 32_000
+) -> tuple[nn.Module, Tensor]:
+    model = llama(layers, hidden, head, 8, vocabulary, theta=10_000.0, context=4096)
+    return Prefill(model), tokens(vocabulary, batch, sequence)
+
+
+def llama3_8b_prefill(
+    batch: int = 1, sequence: int = 64, layers: int = 2, hidden: int = 4096, head: int = 128, vocabulary: int = 128_256
+) -> tuple[nn.Module, Tensor]:
+    model = llama(layers, hidden, head, GROUP, vocabulary, theta=500_000.0, context=8192)
+    return Prefill(model), tokens(vocabulary, batch, sequence)
+
+
+def llama3_8b_decode(
+    batch: int = 1, history: int = 512, layers: int = 2, hidden: int = 4096, head: int = 128, vocabulary: int = 128_256
+) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
+    model = llama(layers, hidden, head, GROUP, vocabulary, theta=500_000.0, context=8192)
+    cache = torch.randn(layers, 2, batch, hidden // head // GROUP, history, head)
+    return Decode(model), (tokens(vocabulary, batch, 1), cache)

@@ -1,11 +1,12 @@
 """Single operators in the sizes that benchmark suites list: a step runs every row of a table once."""
 
-from statsnet.workloads.registry import register
+from reference_workloads.shipped import shipped
 
-register(
-    "reference_workloads.micro.deepbench_gemm:build",
-    name="deepbench_gemm",
-    domain="micro",
+add = shipped("micro")
+
+add(
+    "deepbench_gemm",
+    built_by="deepbench:gemm",
     title="DeepBench, matrix products",
     source="baidu-research/DeepBench: its training set, and its inference sets for servers and devices",
     parameters=7_033_136_192,  # single operators: none published
@@ -19,10 +20,9 @@ register(
     tags=("DeepBench", "single operators", "matrix products", "2016"),
 )
 
-register(
-    "reference_workloads.micro.deepbench_conv:build",
-    name="deepbench_conv",
-    domain="micro",
+add(
+    "deepbench_conv",
+    built_by="deepbench:conv",
     title="DeepBench, convolutions",
     source="baidu-research/DeepBench: its training set, and its inference sets for servers and devices",
     parameters=116_150_944,  # single operators: none published
@@ -32,10 +32,9 @@ register(
     tags=("DeepBench", "single operators", "convolution", "2016"),
 )
 
-register(
-    "reference_workloads.micro.deepbench_rnn:build",
-    name="deepbench_rnn",
-    domain="micro",
+add(
+    "deepbench_rnn",
+    built_by="deepbench:rnn",
     title="DeepBench, recurrent layers",
     source="baidu-research/DeepBench: its training set, and its inference sets for servers and devices",
     parameters=3_131_523_008,  # single operators: none published
@@ -45,10 +44,8 @@ register(
     tags=("DeepBench", "single operators", "recurrent", "2016"),
 )
 
-register(
-    "reference_workloads.micro.deepbench_sparse:build",
-    name="deepbench_sparse",
-    domain="micro",
+add(
+    "deepbench_sparse",
     title="DeepBench, products of a pruned and a dense matrix",
     source="baidu-research/DeepBench: its inference sets for servers and devices",
     parameters=147_554_304,  # single operators: none published
@@ -58,10 +55,8 @@ register(
     tags=("DeepBench", "single operators", "sparse matrices", "2017"),
 )
 
-register(
-    "reference_workloads.micro.deepbench_all_reduce:build",
-    name="deepbench_all_reduce",
-    domain="micro",
+add(
+    "deepbench_all_reduce",
     title="DeepBench, all-reduces",
     source="baidu-research/DeepBench: its seven sizes, over the processes that torchrun started",
     parameters=1,  # single operators: none published
@@ -71,10 +66,9 @@ register(
     tags=("DeepBench", "single operators", "collective", "2016"),
 )
 
-register(
-    "reference_workloads.micro.ai_matrix_layers:build",
-    name="ai_matrix_layers",
-    domain="micro",
+add(
+    "ai_matrix_layers",
+    built_by="ai_matrix:layers",
     title="AI Matrix, layers of CNNs",
     source="alibaba/ai-matrix, layer-based benchmark: layers of AlexNet, GoogLeNet, VGG, ResNet and DenseNet",
     parameters=213_728_104,  # single operators: none published
@@ -84,10 +78,9 @@ register(
     tags=("AI Matrix", "single operators", "convolution", "pooling", "normalisation", "activation", "2018"),
 )
 
-register(
-    "reference_workloads.micro.ai_matrix_gemm:build",
-    name="ai_matrix_gemm",
-    domain="micro",
+add(
+    "ai_matrix_gemm",
+    built_by="ai_matrix:gemm",
     title="AI Matrix, matrix products",
     source="alibaba/ai-matrix, micro benchmark: m = n up to 21504, k up to 17408, and its stress cubes",
     parameters=3_246_653_440,  # single operators: none published
@@ -101,10 +94,9 @@ register(
     tags=("AI Matrix", "single operators", "matrix products", "2018"),
 )
 
-register(
-    "reference_workloads.micro.ai_matrix_rnn:build",
-    name="ai_matrix_rnn",
-    domain="micro",
+add(
+    "ai_matrix_rnn",
+    built_by="ai_matrix:rnn",
     title="AI Matrix, recurrent layers",
     source="alibaba/ai-matrix, layer-based benchmark: LSTM, GRU and vanilla cells, 256 to 2560 wide",
     parameters=837_140_480,  # single operators: none published
@@ -114,10 +106,8 @@ register(
     tags=("AI Matrix", "single operators", "recurrent", "2018"),
 )
 
-register(
-    "reference_workloads.micro.dnnmark:build",
-    name="dnnmark",
-    domain="micro",
+add(
+    "dnnmark",
     title="DNNMark, primitives",
     source="Dong and Kaeli, DNNMark, a deep neural network benchmark suite for GPUs, GPGPU-10, 2017; sizes "
     "of the example configurations in shidong-ai/DNNMark",

@@ -1,11 +1,12 @@
 """Language models."""
 
-from statsnet.workloads.registry import register
+from reference_workloads.shipped import shipped
 
-register(
-    "reference_workloads.nlp.bert_base:build",
-    name="bert_base",
-    domain="nlp",
+add = shipped("nlp")
+
+add(
+    "bert_base",
+    built_by="bert:base",
     title="BERT base, encoder and pooler",
     source="Devlin et al., BERT, arXiv 1810.04805; FLOPs from TinyBERT, arXiv 1909.10351, table 1",
     parameters=109_482_240,
@@ -20,10 +21,8 @@ register(
     tags=("AI Matrix", "transformer", "attention", "transformers", "2018"),
 )
 
-register(
-    "reference_workloads.nlp.gpt2:build",
-    name="gpt2",
-    domain="nlp",
+add(
+    "gpt2",
     title="GPT-2 small, prompt processing",
     source="Radford et al., Language models are unsupervised multitask learners, 2019; openai/gpt-2 "
     "(the paper's 117 M is a miscount, the repository says 124 M)",
@@ -38,10 +37,8 @@ register(
     tags=("transformer", "causal attention", "transformers", "2019"),
 )
 
-register(
-    "reference_workloads.nlp.gnmt:build",
-    name="gnmt",
-    domain="nlp",
+add(
+    "gnmt",
     title="GNMT, 4 + 4 LSTM layers of 1024",
     source="Wu et al., Google's neural machine translation system, arXiv 1609.08144; layers as in MLPerf "
     "training's rnn_translator, batch and length as in AI Matrix",
@@ -58,10 +55,8 @@ register(
     tags=("AI Matrix", "MLPerf", "translation", "recurrent", "attention", "2016"),
 )
 
-register(
-    "reference_workloads.nlp.transformer_base:build",
-    name="transformer_base",
-    domain="nlp",
+add(
+    "transformer_base",
     title="Transformer base, WMT English-German",
     source="Vaswani et al., Attention is all you need, arXiv 1706.03762; a batch is one GPU's share of the "
     "paper's 25,000 tokens",
@@ -76,10 +71,8 @@ register(
     tags=("AIBench", "MLPerf", "TBD", "translation", "transformer", "attention", "2017"),
 )
 
-register(
-    "reference_workloads.nlp.summarization:build",
-    name="summarization",
-    domain="nlp",
+add(
+    "summarization",
     title="Attentional GRU encoder-decoder for headlines, Gigaword",
     source="Nallapati et al., Abstractive text summarization using sequence-to-sequence RNNs and beyond, "
     "arXiv 1602.06023; sizes of its words-lvt2k",
@@ -88,23 +81,14 @@ register(
     presets={
         "standard": {"batch": 50, "sequence": 32},
         "small": {"batch": 16, "sequence": 32},
-        "tiny": {
-            "batch": 2,
-            "sequence": 12,
-            "embedding": 16,
-            "hidden": 24,
-            "max_words": 1000,
-            "candidates": 100,
-        },
+        "tiny": {"batch": 2, "sequence": 12, "embedding": 16, "hidden": 24, "max_words": 1000, "candidates": 100},
     },
     optimizer="adam",  # the paper's is Adadelta
     tags=("AIBench", "summarization", "recurrent", "attention", "2016"),
 )
 
-register(
-    "reference_workloads.nlp.seq2seq:build",
-    name="seq2seq",
-    domain="nlp",
+add(
+    "seq2seq",
     title="Attentional LSTM translation, 3 + 3 layers of 256",
     source="Adolf et al., Fathom, arXiv 1608.06581; sizes as in rdadolf/fathom, after Sutskever et al., "
     "Sequence to sequence learning with neural networks, arXiv 1409.3215",
@@ -128,10 +112,8 @@ register(
     ),
 )
 
-register(
-    "reference_workloads.nlp.memn2n:build",
-    name="memn2n",
-    domain="nlp",
+add(
+    "memn2n",
     title="End-to-end memory network, bAbI",
     source="Sukhbaatar et al., End-to-end memory networks, arXiv 1503.08895; the model trained on all tasks",
     parameters=45_400,  # published: none
@@ -145,10 +127,8 @@ register(
     tags=("Fathom", "question answering", "memory", "embedding", "2015"),
 )
 
-register(
-    "reference_workloads.nlp.rnn_lm:build",
-    name="rnn_lm",
-    domain="nlp",
+add(
+    "rnn_lm",
     title="LSTM language model, 2 x 650, tied, WikiText-2",
     source="pytorch/examples, word_language_model with --emsize 650 --nhid 650 --dropout 0.5 --tied, after "
     "Zaremba et al., Recurrent neural network regularization, arXiv 1409.2329",
@@ -163,10 +143,8 @@ register(
     tags=("HPC workload analysis", "language model", "recurrent", "2014"),
 )
 
-register(
-    "reference_workloads.nlp.aoa_reader:build",
-    name="aoa_reader",
-    domain="nlp",
+add(
+    "aoa_reader",
     title="Attention-over-attention reader, Children's Book Test",
     source="Cui et al., Attention-over-attention neural networks for reading comprehension, arXiv "
     "1607.04423; sizes for CBTest's named entities",
@@ -181,10 +159,8 @@ register(
     tags=("HPC workload analysis", "question answering", "recurrent", "attention", "2016"),
 )
 
-register(
-    "reference_workloads.nlp.bidaf:build",
-    name="bidaf",
-    domain="nlp",
+add(
+    "bidaf",
     title="Bidirectional attention flow, SQuAD",
     source="Seo et al., Bidirectional attention flow for machine comprehension, arXiv 1611.01603; layers and "
     "sizes as in allenai/bi-att-flow",
@@ -199,10 +175,8 @@ register(
     tags=("DAWNBench", "question answering", "recurrent", "attention", "convolution", "2016"),
 )
 
-register(
-    "reference_workloads.nlp.sentiment:build",
-    name="sentiment",
-    domain="nlp",
+add(
+    "sentiment",
     title="Convolutional sentiment classifier, IMDB",
     source="Johnson and Zhang, Effective use of word order for text categorization with convolutional neural "
     "networks, arXiv 1412.1058; layers and sizes as in MLPerf training v0.5",
@@ -217,10 +191,8 @@ register(
     tags=("MLPerf", "classification", "convolution", "embedding", "2014"),
 )
 
-register(
-    "reference_workloads.nlp.enas:build",
-    name="enas",
-    domain="nlp",
+add(
+    "enas",
     title="ENAS on Penn Treebank: shared recurrent cell and controller",
     source="Pham et al., Efficient neural architecture search via parameter sharing, arXiv 1802.03268; sizes "
     "as in the search script of melodyguan/enas, with one matrix a pair of nodes as in the paper",
@@ -235,10 +207,9 @@ register(
     tags=("AIBench", "architecture search", "language model", "recurrent", "two networks", "2018"),
 )
 
-register(
-    "reference_workloads.nlp.bert_large:build",
-    name="bert_large",
-    domain="nlp",
+add(
+    "bert_large",
+    built_by="bert:large",
     title="BERT large with SQuAD's head",
     source="Devlin et al., BERT, arXiv 1810.04805; sequences of 384 as in MLPerf inference and AI Matrix",
     parameters=334_094_338,  # published: 340 M (paper), with the pooler that this head does without

@@ -1,11 +1,11 @@
 """Recommendation: large embedding tables, small dense layers, skewed indices."""
 
-from statsnet.workloads.registry import register
+from reference_workloads.shipped import shipped
 
-register(
-    "reference_workloads.recsys.dlrm:build",
-    name="dlrm",
-    domain="recsys",
+add = shipped("recsys")
+
+add(
+    "dlrm",
     title="DLRM, Criteo Kaggle configuration",
     source="Naumov et al., Deep learning recommendation model, arXiv 1906.00091; table sizes of the Criteo "
     "Kaggle data set as in facebookresearch/dlrm",
@@ -16,10 +16,8 @@ register(
     tags=("MLPerf", "embedding", "sparse gradients", "2019"),
 )
 
-register(
-    "reference_workloads.recsys.ncf:build",
-    name="ncf",
-    domain="recsys",
+add(
+    "ncf",
     title="Neural matrix factorisation, MovieLens 20M",
     source="He et al., Neural collaborative filtering, arXiv 1708.05031; sizes as in MLPerf training v0.5",
     parameters=31_832_577,
@@ -29,10 +27,8 @@ register(
     tags=("AI Matrix", "AIBench", "MLPerf", "embedding", "2017"),
 )
 
-register(
-    "reference_workloads.recsys.din:build",
-    name="din",
-    domain="recsys",
+add(
+    "din",
     title="Deep interest network, Amazon Electronics",
     source="Zhou et al., Deep interest network for click-through rate prediction, arXiv 1706.06978; layers "
     "and sizes as in the authors' code, zhougr1993/DeepInterestNetwork",
@@ -47,10 +43,8 @@ register(
     tags=("AI Matrix", "embedding", "attention over a history", "sparse gradients", "2017"),
 )
 
-register(
-    "reference_workloads.recsys.dien:build",
-    name="dien",
-    domain="recsys",
+add(
+    "dien",
     title="Deep interest evolution network, Amazon Books",
     source="Zhou et al., Deep interest evolution network for click-through rate prediction, arXiv "
     "1809.03672; layers and sizes as in the authors' code, mouna99/dien, which AI Matrix runs",
@@ -65,10 +59,8 @@ register(
     tags=("AI Matrix", "embedding", "recurrent", "attention over a history", "2018"),
 )
 
-register(
-    "reference_workloads.recsys.wide_deep:build",
-    name="wide_deep",
-    domain="recsys",
+add(
+    "wide_deep",
     title="Wide & Deep, census",
     source="Cheng et al., Wide & deep learning for recommender systems, arXiv 1606.07792; columns and layers "
     "as in TensorFlow's official model for the census data, which AI Matrix runs",
@@ -79,10 +71,8 @@ register(
     tags=("AI Matrix", "embedding", "crossed features", "2016"),
 )
 
-register(
-    "reference_workloads.recsys.dlrm_dcnv2:build",
-    name="dlrm_dcnv2",
-    domain="recsys",
+add(
+    "dlrm_dcnv2",
     title="DLRM-DCNv2, multi-hot Criteo 1TB (tables of at most 100,000 rows in `small`)",
     source="Naumov et al., arXiv 1906.00091, and Wang et al., DCN V2, arXiv 2008.13535; sizes, and indices a "
     "feature, as in MLPerf training v3.0",
@@ -97,28 +87,20 @@ register(
     tags=("MLPerf", "embedding", "multi-hot", "sparse gradients", "cross layers", "2023"),
 )
 
-register(
-    "reference_workloads.recsys.ranking_distillation:build",
-    name="ranking_distillation",
-    domain="recsys",
+add(
+    "ranking_distillation",
     title="Ranking distillation of Caser, Gowalla",
     source="Tang and Wang, Ranking distillation, arXiv 1809.07428, and Personalized top-N sequential "
     "recommendation, arXiv 1809.07426; sizes as in graytowne/rank_distill",
     parameters=8_366_334,  # published: teacher 5.58 M, student 2.79 M (paper)
     sample={"batch": 1},
-    presets={
-        "standard": {"batch": 512},
-        "small": {"batch": 512},
-        "tiny": {"batch": 16, "max_rows": 200, "width": 8},
-    },
+    presets={"standard": {"batch": 512}, "small": {"batch": 512}, "tiny": {"batch": 16, "max_rows": 200, "width": 8}},
     optimizer="adam",
     tags=("AIBench", "embedding", "convolution", "distillation", "2018"),
 )
 
-register(
-    "reference_workloads.recsys.two_tower:build",
-    name="two_tower",
-    domain="recsys",
+add(
+    "two_tower",
     title="Two-tower retrieval with a softmax over the batch",
     source="Yi et al., Sampling-bias-corrected neural modeling for large corpus item recommendations, RecSys "
     "2019; tables as in torchrec's retrieval example",
@@ -133,10 +115,8 @@ register(
     tags=("embedding", "retrieval", "sparse gradients", "2019"),
 )
 
-register(
-    "reference_workloads.recsys.sasrec:build",
-    name="sasrec",
-    domain="recsys",
+add(
+    "sasrec",
     title="SASRec, MovieLens-1M",
     source="Kang and McAuley, Self-attentive sequential recommendation, arXiv 1808.09781; layers and sizes "
     "as in the authors' code, kang205/SASRec",

@@ -1,11 +1,11 @@
 """Speech recognition."""
 
-from statsnet.workloads.registry import register
+from reference_workloads.shipped import shipped
 
-register(
-    "reference_workloads.speech.deepspeech2:build",
-    name="deepspeech2",
-    domain="speech",
+add = shipped("speech")
+
+add(
+    "deepspeech2",
     title="DeepSpeech 2, 2 convolutions and 5 bidirectional GRUs of 800",
     source="Amodei et al., Deep Speech 2, arXiv 1512.02595; layers and sizes as in SeanNaren/deepspeech.pytorch",
     parameters=41_187_968,  # what the published sizes give
@@ -19,10 +19,8 @@ register(
     tags=("AIBench", "MLPerf", "TBD", "recurrent", "convolution", "2015"),
 )
 
-register(
-    "reference_workloads.speech.deepspeech1:build",
-    name="deepspeech1",
-    domain="speech",
+add(
+    "deepspeech1",
     title="Deep Speech, 5 layers of 2048, one of them bidirectional",
     source="Hannun et al., Deep Speech, arXiv 1412.5567; sizes as in Mozilla's DeepSpeech, which AI Matrix "
     "runs; the recurrent layer as in the paper and Fathom",
@@ -37,10 +35,8 @@ register(
     tags=("AI Matrix", "Fathom", "recurrent", "dense", "2014"),
 )
 
-register(
-    "reference_workloads.speech.rnnt:build",
-    name="rnnt",
-    domain="speech",
+add(
+    "rnnt",
     title="RNN transducer, LSTMs of 2 + 3 layers of 1024 and 2 of 320",
     source="He et al., Streaming end-to-end speech recognition for mobile devices, arXiv 1811.06621; sizes "
     "as in MLPerf inference",
@@ -55,10 +51,8 @@ register(
     tags=("MLPerf", "recurrent", "transducer", "2018"),
 )
 
-register(
-    "reference_workloads.speech.whisper_base:build",
-    name="whisper_base",
-    domain="speech",
+add(
+    "whisper_base",
     title="Whisper base, 30 s of audio and a given text",
     source="Radford et al., Robust speech recognition via large-scale weak supervision, arXiv 2212.04356; "
     "openai/whisper (MLPerf inference: large-v3)",
@@ -73,10 +67,8 @@ register(
     tags=("MLPerf", "transformer", "encoder and decoder", "transformers", "2022"),
 )
 
-register(
-    "reference_workloads.speech.wav2vec2_base:build",
-    name="wav2vec2_base",
-    domain="speech",
+add(
+    "wav2vec2_base",
     title="wav2vec 2.0 base with a layer of characters",
     source="Baevski et al., wav2vec 2.0, arXiv 2006.11477; sizes as in facebook/wav2vec2-base-960h",
     parameters=94_395_552,  # published: 95 M (paper)

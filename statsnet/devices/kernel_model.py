@@ -21,8 +21,7 @@ import numpy as np
 from statsnet.devices.fit_performance import fit_kind, is_enough
 from statsnet.devices.operator_mapping import table_operator
 from statsnet.devices.performance_model import Evidence, Kind, KindModel, kind_of, predict_rows
-from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.devices.tables.words import ATTENTIONS
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.profiling.costs import work_of_call

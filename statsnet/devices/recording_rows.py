@@ -10,9 +10,8 @@ from pathlib import Path
 from statsnet.devices.names import canonical_name, is_known
 from statsnet.devices.operator_mapping import table_operator
 from statsnet.devices.tables.checks import fault_of
-from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.provenance import RECORDING
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.kinds import kind_of
 from statsnet.signatures.categories import COLLECTIVE

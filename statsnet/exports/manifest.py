@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from statsnet.signatures.conversion import IF_KNOWN
+from statsnet.signatures.canonical import canonical_json
+from statsnet.signatures.conversion import IF_KNOWN, plain
 from statsnet.signatures.products import Product
 from statsnet.signatures.simulation import LeftOut, Prediction, Reference
 
@@ -209,3 +210,8 @@ def left_out_of(layers: Sequence[tuple[Layer, str]], totals: Totals) -> tuple[Le
         for layer, reason in layers
     ]  # fmt: skip
     return tuple(sorted(rows, key=lambda r: (-(r.macs_share or 0.0), -(r.time_share or 0.0), r.layer)))
+
+
+def manifest_json(manifest: Manifest) -> bytes:
+    """Canonical JSON, with the totals for whoever checks a sum."""
+    return canonical_json({**plain(manifest), "totals": plain(manifest.totals)}).encode("ascii")

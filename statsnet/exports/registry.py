@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from statsnet.errors import StatsNetError, UsageError, did_you_mean
-from statsnet.exports.manifest import Layer, Manifest, left_out_of
-from statsnet.exports.manifest_json import manifest_json
+from statsnet.exports.manifest import Layer, Manifest, left_out_of, manifest_json
 from statsnet.signatures.canonical import canonical_csv, write_bytes_atomically
 from statsnet.signatures.simulation import LeftOut
 

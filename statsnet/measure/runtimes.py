@@ -54,16 +54,6 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     return _exported_step(runtime, *_with_inputs(network, proxy, device))
 
 
-def captured_workload(built: BuiltWorkload) -> list[torch.export.ExportedProgram]:
-    """The graphs that a runtime is given of a workload's model: one for each set of shapes among its inputs."""
-    return _captured_each(built.model, built.inputs)
-
-
-def captured_proxy(network: ModuleType, proxy: nn.Module, device: str) -> list[torch.export.ExportedProgram]:
-    """As `captured_workload`, for a proxy's network."""
-    return _captured_each(*_with_inputs(network, proxy, device))
-
-
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
     """The graph as an ONNX model with its weights in another file, as protobuf takes no more than 2 GB."""
     made = torch.onnx.export(program, dynamo=True, verbose=False)
@@ -78,11 +68,6 @@ def _with_inputs(network: ModuleType, proxy: nn.Module, device: str) -> tuple[nn
     batches = network.batches(proxy, device)
     parts = _parts_read(proxy, batches[0])
     return _WithBranches(proxy), [((batch, kept, parts), {}) for batch in batches]
-
-
-def _captured_each(model: nn.Module, inputs: Inputs) -> list[torch.export.ExportedProgram]:
-    shapes = {shape_key((args, kwargs)): (args, kwargs) for args, kwargs in inputs}
-    return [_captured(model, args, kwargs) for args, kwargs in shapes.values()]
 
 
 def _captured(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.export.ExportedProgram:

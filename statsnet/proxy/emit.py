@@ -14,7 +14,7 @@ from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS, Block, Config
 from statsnet.blocks.collective import SOURCES
 from statsnet.blocks.zipf import zipf_indices
-from statsnet.proxy import communication, templates
+from statsnet.proxy import communication, step_templates, templates
 from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
@@ -93,43 +93,49 @@ def _ends_in_relu(tower: Tower) -> bool:
 
 def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config]) -> str:
     alone = _has_operators(placed)
-    handed = templates.HANDED_TO_OPERATORS if alone else templates.HANDED
-    parts = [_sample(placed), templates.BATCHES, templates.WORKING_DTYPE.substitute(handed=handed)]
+    handed = step_templates.HANDED_TO_OPERATORS if alone else step_templates.HANDED
+    parts = [_sample(placed), step_templates.BATCHES, step_templates.WORKING_DTYPE.substitute(handed=handed)]
     if collectives:
         parts.append(communication.COMMUNICATION)
     if mode == "training":
         parts += _training_step(placed, communicates=bool(collectives))
     else:
         also = ', communication(proxy, "forward")' if collectives else ""
-        parts.append(templates.INFERENCE_STEP.substitute(communicating=also))
+        parts.append(step_templates.INFERENCE_STEP.substitute(communicating=also))
     return "\n\n".join(parts).strip()
 
 
 def _sample(placed: list[Placed]) -> str:
     indices, alone = _reads_indices(placed), _has_operators(placed)
-    cases = (templates.SAMPLE_OF_OPERATOR if alone else "") + (templates.SAMPLE_OF_INDICES if indices else "")
+    cases = (step_templates.SAMPLE_OF_OPERATOR if alone else "") + (step_templates.SAMPLE_OF_INDICES if indices else "")
     others = ("; or its own" if alone else "") + ("; or `count` tensors of indices" if indices else "")
-    return templates.SAMPLE.substitute(head="nn.Module" if cases else "Block", others=others, cases=cases)
+    return step_templates.SAMPLE.substitute(head="nn.Module" if cases else "Block", others=others, cases=cases)
 
 
 def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
     alone, sliced = _has_operators(placed), _has_concatenated_output(placed)
-    how = templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else templates.WITHOUT_OPTIMIZERS
+    how = step_templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else step_templates.WITHOUT_OPTIMIZERS
     outputs = "without_operators(proxy, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
     gradients = f"gradients_like({outputs})"
-    batch = templates.BATCH_WITHOUT_OPERATORS if alone else templates.BATCH
-    forward, backward = templates.FORWARD, templates.BACKWARD_WITHOUT_OPERATORS if alone else templates.BACKWARD
+    batch = step_templates.BATCH_WITHOUT_OPERATORS if alone else step_templates.BATCH
+    forward, backward = (
+        step_templates.FORWARD,
+        step_templates.BACKWARD_WITHOUT_OPERATORS if alone else step_templates.BACKWARD,
+    )
     if communicates:
         forward = communication.communicating("forward", forward)
         backward = communication.communicating("backward", backward)
-    step = templates.TRAINING_STEP.substitute(
+    step = step_templates.TRAINING_STEP.substitute(
         how,
         gradients=f"sliced_gradients(proxy, {gradients})" if sliced else gradients,
         backward=batch + forward + backward,
     )
     towers = "without_operators(proxy, proxy.towers)" if alone else "proxy.towers"
-    parts = [templates.WITHOUT_OPERATORS] if alone else []
-    parts += [templates.GRADIENTS, *([templates.SLICED_GRADIENTS.substitute(towers=towers)] if sliced else [])]
+    parts = [step_templates.WITHOUT_OPERATORS] if alone else []
+    parts += [
+        step_templates.GRADIENTS,
+        *([step_templates.SLICED_GRADIENTS.substitute(towers=towers)] if sliced else []),
+    ]
     return [*parts, step]
 
 

@@ -65,24 +65,31 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
     if figures.proxy_coverage is not None:
         lines += ["", _coverage(fit)]
     for group, title in _TITLES.items():
-        lines += ["", f"## {title}", "", "| | asked | achieved |", "|---|---|---|"]
-        lines += [
-            f"| {row.name} | {row.target:.1%} | {row.achieved:.1%} |"
-            for row in fit.characteristics
-            if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
-        ]
+        lines += _shares_section(fit, group, title)
     if spec.collectives:
         lines += _communication_section(spec, fit)
+    return "\n".join(lines + _how_it_was_made(fit)) + "\n"
+
+
+def _shares_section(fit: Fit, group: str, title: str) -> list[str]:
+    return ["", f"## {title}", "", "| | asked | achieved |", "|---|---|---|"] + [
+        f"| {row.name} | {row.target:.1%} | {row.achieved:.1%} |"
+        for row in fit.characteristics
+        if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
+    ]
+
+
+def _how_it_was_made(fit: Fit) -> list[str]:
+    """What makes its times less certain."""
+    lines = []
     if fit.effort == "quick":
         lines += ["", "Made with `--effort quick`: networks were measured in one process each, this one not again."]
     if fit.replayed_members and not fit.recorded:
-        lines += [
-            "",
-            "Timed by replay of their operators, not by their models: " + ", ".join(fit.replayed_members),
-        ]
+        replayed = ", ".join(fit.replayed_members)
+        lines += ["", f"Timed by replay of their operators, not by their models: {replayed}"]
     if fit.stored_members:
         lines += ["", "These members keep the times of their signatures: " + ", ".join(fit.stored_members)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _communication_section(spec: ProxySpec, fit: Fit) -> list[str]:

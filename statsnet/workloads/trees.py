@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from statsnet.workloads.clones import clone
+
 if TYPE_CHECKING:
     import torch
 
@@ -32,7 +34,7 @@ def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) ->
 def copied(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
     """A copy that a step may change: of every container and object inside, and `tensor` of each tensor (default: a
     copy). Modules, functions, iterators and what cannot be copied stay the same objects."""
-    return _Copied(tensor or _clone)(value)
+    return _Copied(tensor or clone)(value)
 
 
 def state_of(value: Any, seen: set[int] | None = None) -> list[Any]:
@@ -126,42 +128,6 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor:
 def stored_bytes(tensor: torch.Tensor) -> int:
     """Bytes that a tensor's data takes, without the padding of a nested one or the zeros of a sparse one."""
     return sum(part.numel() * part.element_size() for part in parts_of(tensor))
-
-
-def _clone(tensor: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    plain = tensor.detach()
-    if plain.layout is torch.strided and 0 in plain.stride() and plain.numel():
-        stored = plain[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in plain.stride())]
-        clone = _clone_with_strides(stored).expand(plain.shape)
-    else:
-        clone = _clone_with_strides(plain)
-    return clone.requires_grad_() if tensor.requires_grad else clone
-
-
-def _clone_with_strides(plain: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides: a view into a larger tensor keeps its gaps, by which kernels are chosen."""
-    import torch
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    clone = plain.clone()
-    if plain.layout is not torch.strided or plain.is_quantized or is_traceable_wrapper_subclass(plain):
-        return clone
-    if clone.stride() == plain.stride() or not plain.numel() or _overlaps(plain):
-        return clone
-    return torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=plain.device).copy_(plain)
-
-
-def _overlaps(tensor: torch.Tensor) -> bool:
-    """Whether elements may share their memory, as those of windows do."""
-    axes = sorted((stride, n) for stride, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1)
-    reached = 1
-    for stride, n in axes:
-        if stride < reached:
-            return True
-        reached = stride * (n - 1) + reached
-    return False
 
 
 def _version(tensor: torch.Tensor) -> int:

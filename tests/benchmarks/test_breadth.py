@@ -8,7 +8,7 @@ import pytest
 from cli_support import GOLDEN
 
 from benchmarks import breadth
-from benchmarks.breadth_task import Both
+from benchmarks.breadth import Both
 from benchmarks.drawn.by_name import does_not_run
 from statsnet.errors import MeasurementError, ProcessError
 from statsnet.profiling.check import Check, OperatorCheck

@@ -5,41 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
-from torch.nn.functional import conv2d
 
 from benchmarks.diagnostics.block_size import BlockRow, families_of, print_motifs
-from benchmarks.diagnostics.forked_processes import ForkedRow, spread
-from benchmarks.diagnostics.forked_processes import summed_up as forked_against_fresh
-from benchmarks.diagnostics.onednn_primitives import primitives_s, step_times_s
 from benchmarks.diagnostics.repeatability import differences, summed_up
 from statsnet.measure.rounds_log import Logged, RoundsLog
 from statsnet.signatures.timing import Timing
-
-LOG = """onednn_verbose,v1,info,oneDNN v3.7.1 (commit 1)
-onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::a,,,16x64x3x3,0.25
-onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2,forward_inference,src:f32::a,,alg:direct,mb1,2.0
-said by the model, not by the library
-onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2,forward_inference,src:f32::a,,alg:direct,mb1,1.5
-onednn_verbose,v1,primitive,exec,cpu,reorder,simple:any,undef,src:f32::a,,,16x64x3x3,0.75
-"""
-
-
-def test_times_add_up_by_primitive_and_implementation() -> None:
-    times = primitives_s(LOG)
-    assert times.keys() == {"reorder", "convolution jit:avx2"}
-    assert times["reorder"] == (2, pytest.approx(1e-3))
-    assert times["convolution jit:avx2"] == (2, pytest.approx(3.5e-3))
-
-
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
-def test_a_convolution_is_found_in_the_log() -> None:
-    x, weight = torch.randn(4, 16, 32, 32), torch.randn(32, 16, 3, 3)
-    times = step_times_s(lambda: conv2d(x, weight), 3)
-    (name,) = (n for n in times if n.startswith("convolution "))
-    calls, seconds = times[name]
-    assert calls == 1.0
-    assert seconds > 0.0
 
 
 def log_of(seconds: list[float]) -> RoundsLog:
@@ -103,18 +73,3 @@ def test_the_dearest_motifs_come_first_with_candidates_of_other_sizes() -> None:
     assert len(families) == 3 and shares == sorted(shares, reverse=True)
     for _, (motif, *others) in families:
         assert others and all(b.kind == motif.kind and b.config != motif.config for b in others)
-
-
-def test_the_spread_of_processes_does_not_hold_what_slows_both() -> None:
-    assert spread([(1.0, 1.0), (2.0, 2.0)]) == 0.0
-    assert spread([(1.0, 1.02), (2.0, 2.04)]) == pytest.approx(0.02 / 2**0.5, rel=0.02)
-
-
-def test_forked_processes_against_fresh_ones() -> None:
-    rows = [
-        ForkedRow(network="x", fresh_s=s, fresh_again_s=s, forked_s=1.1 * s, forked_again_s=1.1 * s) for s in (1.0, 2.0)
-    ]
-    assert forked_against_fresh(rows) == (
-        "4 forked processes take 1.1000 of the time of as many fresh ones (1.1000 to 1.1000); "
-        "spread 0.00% forked, 0.00% fresh"
-    )

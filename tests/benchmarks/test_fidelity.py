@@ -1,4 +1,4 @@
-"""The fidelity program: its options, and the tables that it wrote before."""
+"""The fidelity program: its options, its mixes, and the tables that it wrote before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from test_fidelity_table import row
 from benchmarks.csv_tables import table_text
 from benchmarks.fidelity import _options, print_kept
 from benchmarks.fidelity_table import FidelityRow
-from benchmarks.suites import MIXES
+from benchmarks.suites import CORE, MIXES, mix_name, mix_text, spelled_out
+from statsnet import workloads
+from statsnet.signatures.mix import parse_mix
 
 
 def options(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
@@ -50,3 +52,19 @@ def test_a_newer_table_counts_and_some_mixes_and_settings_can_be_chosen(
     assert "90.0" not in shown
     with pytest.raises(SystemExit, match="nothing of these mixes and settings"):
         print_kept([now], ["c"], None)
+
+
+@pytest.mark.parametrize(("name", "mix"), MIXES.items())
+def test_every_mix_names_workloads_that_there_are(name: str, mix: str) -> None:
+    assert (mix_text(name), mix_name(mix)) == (mix, name)
+    parsed = {part.name: part.weight for part in parse_mix(spelled_out(mix))}
+    assert set(parsed) <= set(workloads.names())
+    assert sum(parsed.values()) == pytest.approx(1.0)
+
+
+def test_a_domain_s_weight_is_shared_by_its_core() -> None:
+    parsed = {part.name: part.weight for part in parse_mix(spelled_out("core.recsys:1,cv/resnet50:3"))}
+    assert parsed["cv/resnet50"] == pytest.approx(0.75)
+    assert [parsed[f"recsys/{name}"] for name in CORE["recsys"]] == pytest.approx([1 / 12] * 3)
+    assert spelled_out("cv:2") == "cv:1.0"
+    assert mix_text("cv:2") == mix_name("cv:2") == "cv:2"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from benchmark_programs import ROOT, Program
 
 from benchmarks.csv_tables import table_text
 from benchmarks.fidelity_table import FidelityRow
@@ -20,7 +19,6 @@ from benchmarks import pictures
 from benchmarks.factor_pictures import factors_svg, hero_svg
 from benchmarks.flow_picture import flow_svg
 
-ROOT = Path(__file__).parents[2]
 PICTURES = {"hero.svg", "factors.svg", "flow.svg", "workloads.svg", "across_gpus.svg", "presilicon.svg"}
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -83,8 +81,8 @@ def test_a_mix_is_found_by_its_name_if_its_times_are_known() -> None:
             pictures.of_one_mix(rows, mix, mode)
 
 
-def test_the_program_draws_all_of_them(tmp_path: Path) -> None:
-    done = drawn("-o", str(tmp_path))
+def test_the_program_draws_all_of_them(tmp_path: Path, run_program: Program) -> None:
+    done = run_program("pictures.py", "-o", tmp_path)
     assert done.returncode == 0, done.stderr
     assert (
         {path.name for path in tmp_path.iterdir()} == PICTURES == {p.name for p in (ROOT / "docs/pictures").iterdir()}
@@ -98,13 +96,8 @@ def test_the_program_draws_all_of_them(tmp_path: Path) -> None:
         assert texts((tmp_path / name).read_text()) == texts((ROOT / "docs/pictures" / name).read_text())
 
 
-def test_missing_results_are_named(tmp_path: Path) -> None:
-    done = drawn("--results", str(tmp_path), "-o", str(tmp_path / "pictures"))
+def test_missing_results_are_named(tmp_path: Path, run_program: Program) -> None:
+    done = run_program("pictures.py", "--results", tmp_path, "-o", tmp_path / "pictures")
     assert done.returncode == 1
     assert str(tmp_path / "fidelity_inference.csv") in done.stderr
     assert not (tmp_path / "pictures").exists()
-
-
-def drawn(*words: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, pictures.__file__, *words]
-    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)

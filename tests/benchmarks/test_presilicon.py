@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exporting import addmm, convolution, mix_of, mm, signature, tensor
+from clusters import addmm, convolution, mm, signature, tensor
+from exporting import mix_of
 
 from benchmarks.presilicon import DESIGNS, rows_of_mix, table
 from benchmarks.simulators import config_of

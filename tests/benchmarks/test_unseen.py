@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_programs import Program
 from measuring import member, write_proxy
 
-from benchmarks.drawn.counting import Counted, CountStep
 from benchmarks.drawn.draw import (
     FIRST_BATCH,
     LONGEST_S,
     MOST_TRIES,
     SHORTEST_S,
     WORKLOADS,
+    Counted,
+    CountStep,
     Member,
     Workload,
     draw_workload,
@@ -29,9 +29,8 @@ from benchmarks.drawn.draw import (
 from benchmarks.drawn.making import DrawnMix, comparisons_of, make_network, members_of, profile
 from benchmarks.drawn.recipe import GRAMMAR, LIBRARIES, Names, Recipe, draw_recipe
 from benchmarks.drawn.table import UnseenRow, add, markdown, read
-from benchmarks.unseen import main
 from benchmarks.ways.comparisons import PROXY
-from statsnet.errors import FileFormatError, MeasurementError, WorkloadError
+from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.control import Control
 from statsnet.measure.process import run
 from statsnet.measure.task import Context
@@ -43,7 +42,6 @@ from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.storage import save_signature
 from statsnet.workloads.settings import BASELINE
 
-PROGRAM = Path(__file__).parents[2] / "benchmarks" / "unseen.py"
 NAMES: Names = {"transformers": ["BertModel", "ViTModel"], "monai": ["UNet"]}
 CLASSES = {
     "transformers": "LlamaForCausalLM",
@@ -214,10 +212,9 @@ def test_floors_and_modes_stand_apart(tmp_path: Path) -> None:
     assert "statsnet, floor 20 ms, inference | 1 | 30.0 %" in text
 
 
-def test_the_program_prints_kept_tables(tmp_path: Path) -> None:
+def test_the_program_prints_kept_tables(tmp_path: Path, run_program: Program) -> None:
     add(tmp_path / "a.csv", [row(0, 0.02)])
-    command = [sys.executable, PROGRAM, "--kept", tmp_path / "a.csv"]
-    kept = subprocess.run(command, capture_output=True, text=True, check=False)
+    kept = run_program("unseen.py", "--kept", tmp_path / "a.csv")
     assert (kept.returncode, kept.stderr) == (0, "")
     assert "| statsnet, inference | 1 | 2.0 %" in kept.stdout
 
@@ -226,16 +223,11 @@ def test_the_program_prints_kept_tables(tmp_path: Path) -> None:
     ("option", "text", "cause"),
     [("--seed", "../x", "is no seed"), ("--floor", "20", "'20' is not a duration"), ("--rounds", "0", "1 or more")],
 )
-def test_bad_input_is_refused(
-    option: str, text: str, cause: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["unseen.py", option, text])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert cause in capsys.readouterr().err
+def test_bad_input_is_refused(option: str, text: str, cause: str, run_program: Program) -> None:
+    done = run_program("unseen.py", option, text)
+    assert done.returncode == 2
+    assert cause in done.stderr
 
 
-def test_a_missing_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["unseen.py", "--kept", str(tmp_path / "none.csv")])
-    with pytest.raises(FileFormatError, match="is no table of UnseenRows"):
-        main()
+def test_a_missing_table_is_named(tmp_path: Path, run_program: Program) -> None:
+    assert "is no table of UnseenRows" in run_program("unseen.py", "--kept", tmp_path / "none.csv").stderr

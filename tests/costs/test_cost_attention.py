@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from clusters import tensor
 
 from statsnet.profiling.costs import attention as attention_costs
 from statsnet.profiling.costs import cost_of
-
-
-def spec(*shape, dtype="float32", **extra):
-    return {"shape": list(shape), "dtype": dtype, **extra}
 
 
 def call(name, query, key, value, *, causal, grad=None):
@@ -40,7 +37,7 @@ BACKWARD = [name for name, schema in attention_costs._SCHEMAS.items() if schema.
 
 @pytest.mark.parametrize("name", HEADS_FIRST)
 def test_forward(name):
-    q, k, v = spec(2, 3, 8, 16), spec(2, 3, 12, 16), spec(2, 3, 12, 20)
+    q, k, v = tensor(2, 3, 8, 16), tensor(2, 3, 12, 16), tensor(2, 3, 12, 20)
     full = call(name, q, k, v, causal=False)
     assert full.flops == 2 * 2 * 3 * 8 * 12 * (16 + 20)
     causal = call(name, q, k, v, causal=True)
@@ -50,7 +47,7 @@ def test_forward(name):
 
 @pytest.mark.parametrize("name", BACKWARD)
 def test_backward_is_two_and_a_half_times_forward(name):
-    q = spec(2, 3, 8, 16)
+    q = tensor(2, 3, 8, 16)
     for causal in (False, True):
         forward = call("_scaled_dot_product_flash_attention_for_cpu", q, q, q, causal=causal)
         backward = call(name, q, q, q, causal=causal, grad=q)
@@ -59,26 +56,26 @@ def test_backward_is_two_and_a_half_times_forward(name):
 
 @pytest.mark.parametrize("name", ["_flash_attention_forward", "_efficient_attention_forward"])
 def test_kernels_that_keep_heads_behind_the_sequence(name):
-    q, k = spec(2, 8, 3, 16), spec(2, 12, 3, 16)
+    q, k = tensor(2, 8, 3, 16), tensor(2, 12, 3, 16)
     assert call(name, q, k, k, causal=False).flops == 2 * 6 * 8 * 12 * 32
     assert call(name, q, k, k, causal=True).flops == 2 * 6 * 36 * 32
 
 
 @pytest.mark.parametrize("name", ["_flash_attention_backward", "_efficient_attention_backward"])
 def test_their_backward(name):
-    q = spec(2, 8, 3, 16)
+    q = tensor(2, 8, 3, 16)
     assert call(name, q, q, q, causal=False, grad=q).flops == 2.5 * 4 * 6 * 64 * 16
 
 
 def test_packed_sequences_are_taken_as_equally_long():
-    q, offsets = spec(40, 3, 16), spec(5, dtype="int32")
+    q, offsets = tensor(40, 3, 16), tensor(5, dtype="int32")
     args = [q, q, q, offsets, offsets, 10, 10, 0.0, False, False, None, None, None, None, None]
     got = cost_of("aten._flash_attention_forward.default", args, [q])
     assert got.flops == 4 * (4 * 10 * 10) * 3 * 16
 
 
 def test_grouped_queries_work_as_many_heads_but_read_few(cost, meta):
-    q, kv = spec(1, 8, 16, 32), spec(1, 2, 16, 32)
+    q, kv = tensor(1, 8, 16, 32), tensor(1, 2, 16, 32)
     got = call("_scaled_dot_product_flash_attention", q, kv, kv, causal=False)
     assert got.flops == 4 * 8 * 16 * 16 * 32
     assert got.bytes_read == 4 * (8 + 2 + 2) * 16 * 32

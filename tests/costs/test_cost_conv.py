@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from clusters import tensor
 
 from statsnet.profiling.costs import cost_of
-
-
-def spec(*shape, **extra):
-    return {"shape": list(shape), "dtype": "float32", **extra}
 
 
 def test_stride_padding_and_bias(cost, meta):
@@ -57,14 +54,14 @@ def test_transposed_convolution_visits_its_weight_once_per_input(cost, meta):
 @pytest.mark.parametrize("transposed", [False, True])
 def test_backward_honours_the_output_mask(mask, products, sums, transposed):
     if transposed:
-        x, w, grad = spec(2, 8, 7, 7), spec(8, 4, 3, 3), spec(2, 4, 9, 9)
+        x, w, grad = tensor(2, 8, 7, 7), tensor(8, 4, 3, 3), tensor(2, 4, 9, 9)
         positions = 2 * 49
     else:
-        x, w, grad = spec(2, 4, 9, 9), spec(8, 4, 3, 3), spec(2, 8, 7, 7)
+        x, w, grad = tensor(2, 4, 9, 9), tensor(8, 4, 3, 3), tensor(2, 8, 7, 7)
         positions = 2 * 49
     args = [grad, x, w, [8], [1, 1], [0, 0], [1, 1], transposed, [0, 0], 1, [bool(m) for m in mask]]
     channels = 4 if transposed else 8
-    outputs = [x if mask[0] else None, w if mask[1] else None, spec(channels) if mask[2] else None]
+    outputs = [x if mask[0] else None, w if mask[1] else None, tensor(channels) if mask[2] else None]
     got = cost_of("aten.convolution_backward.default", args, outputs)
     grad_numel = 2 * channels * (81 if transposed else 49)
     assert got.flops == products * 2 * positions * 8 * 4 * 9 + sums * grad_numel
@@ -87,6 +84,6 @@ def test_composite_convolution_without_a_batch(cost, meta):
 
 
 def test_cudnn_convolution_with_relu():
-    args = [spec(1, 3, 8, 8), spec(4, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], 1]
-    got = cost_of("aten.cudnn_convolution_relu.default", args, [spec(1, 4, 6, 6)])
+    args = [tensor(1, 3, 8, 8), tensor(4, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], 1]
+    got = cost_of("aten.cudnn_convolution_relu.default", args, [tensor(1, 4, 6, 6)])
     assert got.flops == 2 * 4 * 36 * 27 + 4 * 36

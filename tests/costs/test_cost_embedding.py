@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from clusters import tensor
 
 from statsnet.profiling.costs import cost_of
 
 ROWS, WIDTH, COUNT, BAGS = 1000, 16, 32, 8
 ROW = 4 * WIDTH
-
-
-def spec(*shape, dtype="float32", **extra):
-    return {"shape": list(shape), "dtype": dtype, **extra}
 
 
 def bag_step(**options):
@@ -81,10 +78,10 @@ def test_sgd_on_a_sparse_gradient_touches_rows(cost):
 
 
 def test_coalesce_and_mask():
-    sparse = spec(ROWS, WIDTH, sparse=COUNT)
+    sparse = tensor(ROWS, WIDTH, sparse=COUNT)
     got = cost_of("aten._coalesce.default", [sparse], [sparse])
     assert got.flops == COUNT * WIDTH + COUNT * 5
-    got = cost_of("aten.sparse_mask.default", [spec(ROWS, WIDTH), sparse], [sparse])
+    got = cost_of("aten.sparse_mask.default", [tensor(ROWS, WIDTH), sparse], [sparse])
     assert got.bytes_read == COUNT * ROW + COUNT * (ROW + 8)
 
 

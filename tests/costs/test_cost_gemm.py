@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from clusters import tensor
 
 from statsnet.profiling.costs import cost_of
-
-
-def spec(*shape, dtype="float32", **extra):
-    return {"shape": list(shape), "dtype": dtype, **extra}
 
 
 def test_mm(cost, meta):
@@ -76,37 +73,37 @@ def test_complex_products_cost_four_real_ones(cost, meta):
 
 
 def test_integer_and_scaled_products():
-    got = cost_of("aten._int_mm.default", [spec(32, 64, dtype="int8"), spec(64, 16, dtype="int8")],
-                  [spec(32, 16, dtype="int32")])  # fmt: skip
+    got = cost_of("aten._int_mm.default", [tensor(32, 64, dtype="int8"), tensor(64, 16, dtype="int8")],
+                  [tensor(32, 16, dtype="int32")])  # fmt: skip
     assert (got.flops, got.bytes_read, got.bytes_written) == (2 * 32 * 64 * 16, 3072, 2048)
     fp8 = "float8_e4m3fn"
-    args = [spec(32, 64, dtype=fp8), spec(64, 16, dtype=fp8), spec(), spec(), None, None, None, False]
-    got = cost_of("aten._scaled_mm.default", args, [spec(32, 16, dtype="bfloat16")])
+    args = [tensor(32, 64, dtype=fp8), tensor(64, 16, dtype=fp8), tensor(), tensor(), None, None, None, False]
+    got = cost_of("aten._scaled_mm.default", args, [tensor(32, 16, dtype="bfloat16")])
     assert (got.flops, got.bytes_read) == (2 * 32 * 64 * 16, 3072 + 8)
 
 
 def test_grouped_products_of_a_mixture_of_experts():
-    weights, offsets = spec(8, 64, 128), spec(8, dtype="int32")
-    many = cost_of("aten._grouped_mm.default", [spec(100, 64), weights, offsets, None, None], [spec(100, 128)])
+    weights, offsets = tensor(8, 64, 128), tensor(8, dtype="int32")
+    many = cost_of("aten._grouped_mm.default", [tensor(100, 64), weights, offsets, None, None], [tensor(100, 128)])
     assert many.flops == 2 * 100 * 64 * 128
     assert many.bytes_read == 4 * (100 * 64 + 8 * 64 * 128 + 8)
-    few = cost_of("aten._grouped_mm.default", [spec(2, 64), weights, offsets, None, None], [spec(2, 128)])
+    few = cost_of("aten._grouped_mm.default", [tensor(2, 64), weights, offsets, None, None], [tensor(2, 128)])
     assert few.bytes_read == 4 * (2 * 64 + 2 * 64 * 128 + 8)  # two rows use at most two experts
 
 
 def test_grouped_products_of_the_weights_gradient():
-    args = [spec(64, 100), spec(100, 128), spec(8, dtype="int32"), None, None]
-    got = cost_of("aten._grouped_mm.default", args, [spec(8, 64, 128)])
+    args = [tensor(64, 100), tensor(100, 128), tensor(8, dtype="int32"), None, None]
+    got = cost_of("aten._grouped_mm.default", args, [tensor(8, 64, 128)])
     assert got.flops == 2 * 64 * 100 * 128
 
 
 def test_linear_backward_honours_its_mask():
-    x, grad, w = spec(10, 6), spec(10, 4), spec(4, 6)
+    x, grad, w = tensor(10, 6), tensor(10, 4), tensor(4, 6)
     outputs = [x, None, None]
     got = cost_of("aten.linear_backward.default", [x, grad, w, [True, False, False]], outputs)
     assert got.flops == 2 * 10 * 6 * 4
     assert got.bytes_read == 4 * (40 + 24)
-    both = cost_of("aten.linear_backward.default", [x, grad, w, [True, True, True]], [x, w, spec(4)])
+    both = cost_of("aten.linear_backward.default", [x, grad, w, [True, True, True]], [x, w, tensor(4)])
     assert both.flops == 2 * got.flops + 40
 
 
@@ -117,8 +114,8 @@ def test_trilinear(cost):
 
 
 def test_sparse_matrix_counts_its_entries():
-    sparse = spec(100, 100, sparse=250)
-    got = cost_of("aten._sparse_addmm.default", [spec(100, 8), sparse, spec(100, 8), 0, 1], [spec(100, 8)])
+    sparse = tensor(100, 100, sparse=250)
+    got = cost_of("aten._sparse_addmm.default", [tensor(100, 8), sparse, tensor(100, 8), 0, 1], [tensor(100, 8)])
     assert got.flops == 2 * 250 * 8
 
 

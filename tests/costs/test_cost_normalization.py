@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from clusters import tensor
 
 from statsnet.profiling.costs import cost_of
 
 N, C, S = 4, 6, 10
 ELEMENTS = N * C * S
-
-
-def spec(*shape, dtype="float32"):
-    return {"shape": list(shape), "dtype": dtype}
 
 
 @pytest.mark.parametrize(("training", "per_element"), [(True, 8), (False, 4)])
@@ -32,7 +29,7 @@ def test_batch_norm(cost, training, per_element):
      (False, (1, 1, 1), 6), (False, (1, 0, 0), 1), (False, (0, 1, 0), 4)],
 )  # fmt: skip
 def test_batch_norm_backward(training, mask, per_element):
-    x, c = spec(N, C, S), spec(C)
+    x, c = tensor(N, C, S), tensor(C)
     args = [x, x, c, c, c, c, c, training, 1e-5, [bool(m) for m in mask]]
     outputs = [s if m else None for s, m in zip((x, c, c), mask, strict=True)]
     got = cost_of("aten.native_batch_norm_backward.default", args, outputs)
@@ -52,13 +49,13 @@ def test_layer_norm(cost, affine, per_element):
     [((1, 1, 1), 13), ((1, 0, 0), 10), ((0, 1, 1), 5), ((0, 0, 1), 1), ((0, 1, 0), 4)],
 )
 def test_layer_and_group_norm_backward(mask, per_element):
-    x, row, w = spec(N, C, S), spec(N, C, 1), spec(S)
+    x, row, w = tensor(N, C, S), tensor(N, C, 1), tensor(S)
     flags = [bool(m) for m in mask]
     outputs = [s if m else None for s, m in zip((x, w, w), mask, strict=True)]
     args = [x, x, [S], row, row, w, w, flags]
     got = cost_of("aten.native_layer_norm_backward.default", args, outputs)
     assert got.flops == per_element * ELEMENTS
-    args = [x, x, spec(N, 2), spec(N, 2), spec(C), N, C, S, 2, flags]
+    args = [x, x, tensor(N, 2), tensor(N, 2), tensor(C), N, C, S, 2, flags]
     assert cost_of("aten.native_group_norm_backward.default", args, outputs).flops == per_element * ELEMENTS
 
 
@@ -69,7 +66,7 @@ def test_layer_norm_backward_without_weight(cost):
 
 
 def test_rms_norm():
-    x, w, r = spec(N, C, S), spec(S), spec(N, C, 1)
+    x, w, r = tensor(N, C, S), tensor(S), tensor(N, C, 1)
     assert cost_of("aten._fused_rms_norm.default", [x, [S], w, None], [x, r]).flops == 4 * ELEMENTS
     args = [x, x, [S], r, w, [True, True]]
     assert cost_of("aten._fused_rms_norm_backward.default", args, [x, w]).flops == 9 * ELEMENTS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from clusters import tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,18 +15,14 @@ small = st.integers(1, 7)
 few = settings(max_examples=60, deadline=None)
 
 
-def spec(*shape, dtype="float32", **extra):
-    return {"shape": list(shape), "dtype": dtype, **extra}
-
-
 def nbytes(*specs):
     return sum(4 * math.prod(s["shape"]) for s in specs)
 
 
 def convolution(batch, groups, inputs, outputs, kernel, stride, edge):
     out_edge = (edge - kernel) // stride + 1
-    x, w = spec(batch, groups * inputs, edge, edge), spec(groups * outputs, inputs, kernel, kernel)
-    out = spec(batch, groups * outputs, out_edge, out_edge)
+    x, w = tensor(batch, groups * inputs, edge, edge), tensor(groups * outputs, inputs, kernel, kernel)
+    out = tensor(batch, groups * outputs, out_edge, out_edge)
     args = [x, w, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], groups]
     return cost_of("aten.convolution.default", args, [out]), (x, w, out)
 
@@ -44,8 +41,8 @@ def test_convolution(batch, groups, inputs, outputs, kernel, stride, edge):
 @given(size, size, size, size)
 def test_batched_product_scales_with_every_dimension(batch, m, k, n):
     def flops(b, rows, inner, columns):
-        args = [spec(b, rows, inner), spec(b, inner, columns)]
-        return cost_of("aten.bmm.default", args, [spec(b, rows, columns)]).flops
+        args = [tensor(b, rows, inner), tensor(b, inner, columns)]
+        return cost_of("aten.bmm.default", args, [tensor(b, rows, columns)]).flops
 
     base = flops(batch, m, k, n)
     doubled = (flops(2 * batch, m, k, n), flops(batch, 2 * m, k, n), flops(batch, m, 2 * k, n),
@@ -57,7 +54,7 @@ def test_batched_product_scales_with_every_dimension(batch, m, k, n):
 @given(small, small, size, size, size, st.booleans())
 def test_attention_is_linear_in_batch_and_causal_is_between_half_and_all(batch, heads, q, k, width, backward):
     def flops(b, causal):
-        query, key = spec(b, heads, q, width), spec(b, heads, k, width)
+        query, key = tensor(b, heads, q, width), tensor(b, heads, k, width)
         args = [query, key, key, 0.0, causal, None, None]
         return cost_of("aten._scaled_dot_product_flash_attention_for_cpu.default", args, [query]).flops
 
@@ -71,10 +68,10 @@ def test_attention_is_linear_in_batch_and_causal_is_between_half_and_all(batch, 
 @few
 @given(size, size, st.sampled_from(["add", "mul", "exp", "relu", "gelu", "sigmoid", "clone", "neg"]))
 def test_pointwise_reads_and_writes_everything_once(rows, columns, name):
-    x = spec(rows, columns)
+    x = tensor(rows, columns)
     args = [x, x] if name in ("add", "mul") else [x]
     got = cost_of(f"aten.{name}.default", args, [x])
-    twice = cost_of(f"aten.{name}.default", [spec(2 * rows, columns)] * len(args), [spec(2 * rows, columns)])
+    twice = cost_of(f"aten.{name}.default", [tensor(2 * rows, columns)] * len(args), [tensor(2 * rows, columns)])
     assert (got.bytes_read, got.bytes_written) == (nbytes(*args), nbytes(x))
     assert twice.flops == 2 * got.flops
 
@@ -82,8 +79,8 @@ def test_pointwise_reads_and_writes_everything_once(rows, columns, name):
 @few
 @given(st.integers(1, 10_000), size, st.integers(1, 10_000))
 def test_embedding_never_reads_more_than_table_or_rows(rows, width, count):
-    args = [spec(rows, width), spec(count, dtype="int64")]
-    got = cost_of("aten.embedding.default", args, [spec(count, width)])
+    args = [tensor(rows, width), tensor(count, dtype="int64")]
+    got = cost_of("aten.embedding.default", args, [tensor(count, width)])
     assert got.bytes_read == 8 * count + 4 * width * min(rows, count)
 
 
@@ -91,10 +88,10 @@ def test_embedding_never_reads_more_than_table_or_rows(rows, width, count):
 @given(small, size, size, size)
 def test_recurrent_work_is_linear_in_tokens(steps, batch, inputs, hidden):
     def flops(t, b):
-        x, state = spec(t, b, inputs), spec(b, hidden)
-        weights = [spec(4 * hidden, inputs), spec(4 * hidden, hidden), spec(4 * hidden), spec(4 * hidden)]
+        x, state = tensor(t, b, inputs), tensor(b, hidden)
+        weights = [tensor(4 * hidden, inputs), tensor(4 * hidden, hidden), tensor(4 * hidden), tensor(4 * hidden)]
         args = [x, *weights, state, state, False, [], 2, hidden, 1, True, False, False, True]
-        return cost_of("aten.mkldnn_rnn_layer.default", args, [spec(t, b, hidden), state, state, None]).flops
+        return cost_of("aten.mkldnn_rnn_layer.default", args, [tensor(t, b, hidden), state, state, None]).flops
 
     assert flops(2 * steps, batch) == flops(steps, 2 * batch) == 2 * flops(steps, batch)
 
@@ -102,7 +99,7 @@ def test_recurrent_work_is_linear_in_tokens(steps, batch, inputs, hidden):
 @few
 @given(st.lists(st.tuples(size, size), min_size=1, max_size=6))
 def test_lists_cost_the_sum_of_their_members(shapes):
-    members = [spec(*s) for s in shapes]
+    members = [tensor(*s) for s in shapes]
     group = {"tensors": members}
     whole = cost_of("aten._foreach_add_.List", [group, group, 1], [None])
     parts = [cost_of("aten.add_.Tensor", [m, m, 1], [m]) for m in members]
@@ -115,5 +112,5 @@ def test_lists_cost_the_sum_of_their_members(shapes):
 @given(size, size, st.sampled_from(["float64", "float32", "bfloat16", "int8"]))
 def test_bytes_follow_the_item_size(rows, columns, dtype):
     size_of = {"float64": 8, "float32": 4, "bfloat16": 2, "int8": 1}[dtype]
-    x = spec(rows, columns, dtype=dtype)
+    x = tensor(rows, columns, dtype=dtype)
     assert cost_of("aten.clone.default", [x, None], [x]).bytes_read == rows * columns * size_of

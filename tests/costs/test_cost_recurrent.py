@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from clusters import tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from statsnet.profiling.costs import cost_of
@@ -12,10 +13,6 @@ STEPS, BATCH, INPUT, HIDDEN = 5, 3, 8, 16
 TOKENS = STEPS * BATCH
 LSTM = TOKENS * (2 * 4 * HIDDEN * (INPUT + HIDDEN) + 9 * HIDDEN)
 GRU = TOKENS * (2 * 3 * HIDDEN * (INPUT + HIDDEN) + 8 * HIDDEN)
-
-
-def spec(*shape, dtype="float32"):
-    return {"shape": list(shape), "dtype": dtype}
 
 
 def test_onednn_layer_forward_and_backward(cost):
@@ -57,17 +54,17 @@ def test_packed_sequences_count_their_own_tokens(cost):
 
 
 def cudnn_arguments():
-    weights = {"tensors": [spec(4 * HIDDEN, INPUT), spec(4 * HIDDEN, HIDDEN), spec(4 * HIDDEN),
-                           spec(4 * HIDDEN)]}  # fmt: skip
-    buffer = spec(4 * HIDDEN * (INPUT + HIDDEN + 2))
-    state = spec(1, BATCH, HIDDEN)
+    weights = {"tensors": [tensor(4 * HIDDEN, INPUT), tensor(4 * HIDDEN, HIDDEN), tensor(4 * HIDDEN),
+                           tensor(4 * HIDDEN)]}  # fmt: skip
+    buffer = tensor(4 * HIDDEN * (INPUT + HIDDEN + 2))
+    state = tensor(1, BATCH, HIDDEN)
     shape = [2, HIDDEN, 0, 1, False, 0.0, True, False, [], None]
-    return spec(STEPS, BATCH, INPUT), weights, buffer, state, shape
+    return tensor(STEPS, BATCH, INPUT), weights, buffer, state, shape
 
 
 def test_cudnn_reads_its_weights_once():
     x, weights, buffer, state, shape = cudnn_arguments()
-    out = spec(STEPS, BATCH, HIDDEN)
+    out = tensor(STEPS, BATCH, HIDDEN)
     got = cost_of("aten._cudnn_rnn.default", [x, weights, 4, buffer, state, state, *shape], [out, state, state])
     assert got.flops == LSTM
     assert got.bytes_read == 4 * (TOKENS * INPUT + 4 * HIDDEN * (INPUT + HIDDEN + 2) + 2 * BATCH * HIDDEN)
@@ -75,19 +72,19 @@ def test_cudnn_reads_its_weights_once():
 
 def test_cudnn_backward():
     x, weights, buffer, state, shape = cudnn_arguments()
-    out = spec(STEPS, BATCH, HIDDEN)
+    out = tensor(STEPS, BATCH, HIDDEN)
     args = [x, weights, 4, buffer, state, state, out, out, state, state, *shape, None, [True] * 4]
     got = cost_of("aten._cudnn_rnn_backward.default", args, [x, state, state])
     assert got.flops == TOKENS * (4 * 4 * HIDDEN * (INPUT + HIDDEN) + 23 * HIDDEN)
 
 
 def test_fused_cells():
-    gates, state = spec(BATCH, 4 * HIDDEN), spec(BATCH, HIDDEN)
-    bias = spec(4 * HIDDEN)
+    gates, state = tensor(BATCH, 4 * HIDDEN), tensor(BATCH, HIDDEN)
+    bias = tensor(4 * HIDDEN)
     got = cost_of("aten._thnn_fused_lstm_cell.default", [gates, gates, state, bias, bias], [state, state, gates])
     assert got.flops == BATCH * HIDDEN * (3 * 4 + 9)
-    gates = spec(BATCH, 3 * HIDDEN)
-    got = cost_of("aten._thnn_fused_gru_cell.default", [gates, gates, state, None, None], [state, spec(1)])
+    gates = tensor(BATCH, 3 * HIDDEN)
+    got = cost_of("aten._thnn_fused_gru_cell.default", [gates, gates, state, None, None], [state, tensor(1)])
     assert got.flops == BATCH * HIDDEN * (2 + 8)
 
 

@@ -8,13 +8,10 @@ import sys
 
 import pytest
 import torch
+from clusters import tensor
 
 from statsnet.errors import UsageError
 from statsnet.profiling.costs import Cost, cost_of, operator_cost, registered_operators, registry
-
-
-def spec(*shape, **extra):
-    return {"shape": list(shape), "dtype": "float32", **extra}
 
 
 @pytest.fixture
@@ -29,9 +26,9 @@ def test_a_third_party_adds_an_operator():
     def scan(call):
         return call.cost(3 * call.tensor(0).numel * call.number(1))
 
-    got = cost_of("mylib.scan.default", [spec(4, 5), 2], [spec(4, 5)])
+    got = cost_of("mylib.scan.default", [tensor(4, 5), 2], [tensor(4, 5)])
     assert got == Cost(120.0, 80.0, 80.0)
-    assert cost_of("other.scan.default", [spec(4, 5), 2], [spec(4, 5)]) is None
+    assert cost_of("other.scan.default", [tensor(4, 5), 2], [tensor(4, 5)]) is None
 
 
 @pytest.mark.usefixtures("own_registry")
@@ -57,7 +54,7 @@ def test_malformed_names_are_refused(name):
 
 
 def test_in_place_and_list_variants_use_the_plain_formula():
-    x = spec(4, 5)
+    x = tensor(4, 5)
     plain = cost_of("aten.mul.Tensor", [x, x], [x])
     assert cost_of("aten.mul_.Tensor", [x, x], [x]) == plain
     pair = {"tensors": [{**x, "times": 2}]}
@@ -67,24 +64,24 @@ def test_in_place_and_list_variants_use_the_plain_formula():
 
 
 def test_repetitions_of_a_tensor_list_as_in_files():
-    x, y = spec(4, 5), spec(3)
+    x, y = tensor(4, 5), tensor(3)
     group = {"tensors": [{"tensors": [x, y], "times": 3}]}
-    got = cost_of("aten.cat.default", [group, 0], [spec(69)])
+    got = cost_of("aten.cat.default", [group, 0], [tensor(69)])
     assert got.bytes_read == 3 * 4 * 23
 
 
 def test_unknown_operators_have_no_cost_and_views_cost_nothing():
-    assert cost_of("custom.opaque.default", [spec(3)], [spec(3)]) is None
-    assert cost_of("aten._linalg_eigh.default", [spec(3, 3)], [spec(3)]) is None
-    assert cost_of("aten.view.default", [spec(6), [2, 3]], [spec(2, 3)]) == Cost(0.0, 0.0, 0.0)
+    assert cost_of("custom.opaque.default", [tensor(3)], [tensor(3)]) is None
+    assert cost_of("aten._linalg_eigh.default", [tensor(3, 3)], [tensor(3)]) is None
+    assert cost_of("aten.view.default", [tensor(6), [2, 3]], [tensor(2, 3)]) == Cost(0.0, 0.0, 0.0)
     assert cost_of("profiler._record_function_exit._RecordFunction", [None], [None]) == Cost(0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("args", [[], [None], [spec(), spec()], [[1, 2], "sum"], [spec(3)], [True] * 12])
+@pytest.mark.parametrize("args", [[], [None], [tensor(), tensor()], [[1, 2], "sum"], [tensor(3)], [True] * 12])
 def test_calls_of_another_form_have_no_cost_but_no_error(args):
     for name in registered_operators():
         op = name if name.count(".") == 2 else f"{name}.default"
-        for outputs in ([], [None], [spec(2, 3)]):
+        for outputs in ([], [None], [tensor(2, 3)]):
             got = cost_of(op, args, outputs)
             assert got is None or min(got.flops, got.bytes_read, got.bytes_written) >= 0
 

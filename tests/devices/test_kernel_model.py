@@ -6,15 +6,12 @@ import math
 from typing import Any
 
 import pytest
+from clusters import tensor
 
 from statsnet.devices.hardware import chip_of
 from statsnet.devices.kernel_model import FEWEST, KernelModel, Known
 
 FLOPS_PER_S, BYTES_PER_S, CALL_S = 1e11, 1e10, 5e-6
-
-
-def tensor(*shape: int) -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": "float32"}
 
 
 def product(rows: int, depth: int, columns: int) -> tuple[str, str, list[Any], list[Any]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from clusters import tensor
 from device_tables import BANDWIDTH, gemm_rows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,10 +31,6 @@ RISK = CutRisk(
         for octaves in (1, 3)
     )
 )
-
-
-def tensor(*shape: int, strides: tuple[int, ...] | None = None) -> dict[str, object]:
-    return {"shape": list(shape), "dtype": "float32", **({"strides": list(strides)} if strides else {})}
 
 
 def product(m: int, n: int, k: int, *, is_transposed: bool = False) -> tuple[str, str, list[object], list[object]]:

@@ -9,8 +9,7 @@ from statsnet.devices.device_record import build_record
 from statsnet.devices.operator_mapping import Mapped, mapped
 from statsnet.devices.operator_work import work_of
 from statsnet.devices.reached import STREAMED
-from statsnet.devices.stand_ins import stand_ins
-from statsnet.devices.table_times import TableTimes
+from statsnet.devices.table_times import TableTimes, stand_ins
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from exporting import cluster, convolution, mm, program, relu, signature, small_manifest, tensor
+from clusters import cluster, convolution, mm, relu, signature, tensor
+from exporting import program, small_manifest
 
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.c_source import STREAM, CSource, Sizes, rows_of

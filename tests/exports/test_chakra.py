@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from exporting import addmm, cluster, mix_of, mm, relu, signature, small_signature, tensor
+from clusters import addmm, cluster, mm, relu, signature, tensor
+from exporting import mix_of, small_signature
 
 from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature
 from statsnet.exports.chakra import Chakra

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import mm, signature
+from clusters import mm, signature
 from synthesis_builders import mix_of, small_signature
 
 from statsnet.blocks.collective import OPERATORS
@@ -16,8 +16,7 @@ from statsnet.errors import FileFormatError
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.chakra import Chakra
 from statsnet.exports.collectives import attributes, clusters_of
-from statsnet.exports.manifest import Communication
-from statsnet.exports.manifest_json import manifest_json
+from statsnet.exports.manifest import Communication, manifest_json
 from statsnet.exports.registry import export, write
 from statsnet.exports.subjects import manifest_of_proxy
 from statsnet.proxy.folder import open_proxy

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from exporting import relu, signature, small_manifest
+from clusters import relu, signature
+from exporting import small_manifest
 
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.exports.build_manifest import manifest_of_signature

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exporting import convolution, missing, mm, relu, signature, tensor
+from clusters import convolution, mm, relu, signature, tensor
+from exporting import missing
 
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.onnx_model import Onnx

@@ -9,12 +9,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from exporting import addmm, cluster, mix_of, mm, relu, signature, small_manifest, small_signature, tensor
+from clusters import addmm, cluster, mm, relu, signature, tensor
+from exporting import mix_of, small_manifest, small_signature
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.build_manifest import MEASURED, ROOFLINE, manifest_of_mix, manifest_of_signature
+from statsnet.exports.manifest import manifest_json
 from statsnet.exports.manifest_files import ManifestFiles
-from statsnet.exports.manifest_json import manifest_json
 from statsnet.exports.registry import export
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exporting import addmm, cluster, convolution, mm, signature, simulators_python, small_manifest, tensor
+from clusters import addmm, cluster, convolution, mm, signature, tensor
+from exporting import simulators_python, small_manifest
 
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.manifest import Manifest

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from exporting import addmm, attention, cluster, convolution, mm, tensor
+from clusters import addmm, attention, cluster, convolution, mm, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exporting import mm, relu, signature, small_manifest
+from clusters import mm, relu, signature
+from exporting import small_manifest
 
 from statsnet.errors import UsageError
 from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature

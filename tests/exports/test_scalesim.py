@@ -8,7 +8,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from exporting import addmm, attention, convolution, mm, signature, simulators_python, small_manifest, tensor
+from clusters import addmm, attention, convolution, mm, signature, tensor
+from exporting import simulators_python, small_manifest
 
 from benchmarks.simulators import scalesim_cycles
 from statsnet.exports.build_manifest import manifest_of_signature

@@ -7,14 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from exporting import addmm, convolution, mm, relu, signature, tensor
+from clusters import addmm, convolution, mm, relu, signature, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statsnet.errors import UsageError
 from statsnet.exports.build_manifest import manifest_of_mix, manifest_of_signature
-from statsnet.exports.manifest import Manifest
-from statsnet.exports.manifest_json import manifest_json
+from statsnet.exports.manifest import Manifest, manifest_json
 from statsnet.exports.pursuit import choose
 from statsnet.exports.scaling import LEAST_MACS, USUAL_MACS, scaled, sizes_of_axis, usual_macs
 from statsnet.exports.systolic import DATAFLOWS, SPREAD, Design, total_cycles

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exporting import addmm, convolution, mix_of, mm, relu, signature, tensor
+from clusters import addmm, convolution, mm, relu, signature, tensor
+from exporting import mix_of
 from torch.utils.flop_counter import FlopCounterMode
 
 from statsnet.analysis.audit_files import audit_path
@@ -19,8 +20,7 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.evaluation.validate import ValidateOptions, validate_proxy
 from statsnet.exports.build_manifest import ROOFLINE, manifest_of_mix
 from statsnet.exports.conformance import check_exporter
-from statsnet.exports.manifest import Manifest
-from statsnet.exports.manifest_json import manifest_json
+from statsnet.exports.manifest import Manifest, manifest_json
 from statsnet.exports.registry import all_formats
 from statsnet.exports.scaling import scaled
 from statsnet.exports.simulator_proxy import SimulatorProxy, manifest_of_simulation, simulator_proxy

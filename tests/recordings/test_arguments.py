@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from clusters import tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +21,6 @@ from statsnet.recordings.arguments import (
 )
 from statsnet.recordings.described import Describer
 from statsnet.signatures.operators import check_argument
-
-
-def tensor(*shape: int, dtype: str = "float32") -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": dtype}
 
 
 @pytest.mark.parametrize(

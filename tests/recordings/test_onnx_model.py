@@ -6,10 +6,10 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from clusters import tensor
 
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings import onnx_operators
@@ -87,10 +87,6 @@ def test_the_larger_branch_of_an_if_and_an_operator_of_ones_own(tmp_path: Path) 
     assert any("If the branch" in text for text in said) and any("no counterpart" in text for text in said)
     assert not any("Secret" in text for text in said)
     assert_clean(signature.to_dict())
-
-
-def tensor(*shape: int) -> dict[str, Any]:
-    return {"shape": [*shape], "dtype": "float32"}
 
 
 @pytest.mark.parametrize("rank", range(1, 7))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import tensor
 
 from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew, WorkloadName
 from statsnet.signatures.storage import save_signature
@@ -33,56 +34,24 @@ ENVIRONMENT: dict[str, Any] = {
 }
 
 GEMM = Cluster(
-    op="aten.mm.default",
-    phase="forward",
-    category="gemm",
-    calls=4.0,
-    args=(
-        {"shape": [8, 16], "dtype": "float32"},
-        {"shape": [16, 32], "dtype": "float32", "strides": [1, 16]},
-    ),
-    outputs=({"shape": [8, 32], "dtype": "float32"},),
-    flops=8192.0,
-    bytes_read=2560.0,
-    bytes_written=1024.0,
-)
+    op="aten.mm.default", phase="forward", category="gemm", calls=4.0,
+    args=(tensor(8, 16), tensor(16, 32, strides=(1, 16))), outputs=(tensor(8, 32),),
+    flops=8192.0, bytes_read=2560.0, bytes_written=1024.0,
+)  # fmt: skip
 RELU = Cluster(
-    op="aten.relu.default",
-    phase="forward",
-    category="activation",
-    calls=2.0,
-    args=({"shape": [8, 32], "dtype": "float32"},),
-    outputs=({"shape": [8, 32], "dtype": "float32"},),
-    flops=256.0,
-    bytes_read=1024.0,
-    bytes_written=1024.0,
-)
+    op="aten.relu.default", phase="forward", category="activation", calls=2.0,
+    args=(tensor(8, 32),), outputs=(tensor(8, 32),), flops=256.0, bytes_read=1024.0, bytes_written=1024.0,
+)  # fmt: skip
 EMBEDDING = Cluster(
-    op="aten.embedding.default",
-    phase="forward",
-    category="embedding",
-    calls=10.0,
-    args=(
-        {"shape": [1000, 8], "dtype": "float32"},
-        {"shape": [64], "dtype": "int64", "high": 1000},
-        -1,
-        False,
-        False,
-    ),
-    outputs=({"shape": [64, 8], "dtype": "float32"},),
-    flops=0.0,
-    bytes_read=2560.0,
-    bytes_written=2048.0,
+    op="aten.embedding.default", phase="forward", category="embedding", calls=10.0,
+    args=(tensor(1000, 8), tensor(64, dtype="int64", high=1000), -1, False, False), outputs=(tensor(64, 8),),
+    flops=0.0, bytes_read=2560.0, bytes_written=2048.0,
     skew=Skew(distinct_share=0.5, top1pct_share=0.25, zipf=1.05),
-)
+)  # fmt: skip
 OPAQUE = Cluster(
-    op="custom.opaque.default",
-    phase="forward",
-    category="other",
-    calls=1.0,
-    args=({"tensors": [{"shape": [8], "dtype": "float32", "times": 3}, None]}, None, "mean", [1, 1], 0.5),
-    outputs=(None, {"shape": [8], "dtype": "float32"}),
-)
+    op="custom.opaque.default", phase="forward", category="other", calls=1.0,
+    args=({"tensors": [tensor(8, times=3), None]}, None, "mean", [1, 1], 0.5), outputs=(None, tensor(8)),
+)  # fmt: skip
 
 
 def measure(clusters: tuple[Cluster, ...], times: tuple[float | None, ...], **changes: Any) -> Measurement:
@@ -115,16 +84,10 @@ def dense(**changes: Any) -> Signature:
         "workload": WorkloadName(domain="cv", name="dense", preset="small"),
         "clusters": clusters,
         "motifs": (Motif(clusters=(0, 1), count=2.0),),
-        "memory": Memory(
-            parameter_count=512,
-            parameter_bytes=2048,
-            buffer_bytes=0,
-            input_bytes=512,
-            activation_bytes=1024,
-            peak_bytes=5000,
-        ),
+        "memory": Memory(parameter_count=512, parameter_bytes=2048, buffer_bytes=0, input_bytes=512,
+                         activation_bytes=1024, peak_bytes=5000),
         "measurements": (measure(clusters, (0.006, 0.002)),),
-    }
+    }  # fmt: skip
     return Signature(**(fields | changes))
 
 
@@ -136,15 +99,10 @@ def sparse(**changes: Any) -> Signature:
         "dtype": "float32",
         "workload": WorkloadName(domain="recsys", name="sparse", preset="small"),
         "clusters": clusters,
-        "memory": Memory(
-            parameter_count=8000,
-            parameter_bytes=32000,
-            buffer_bytes=0,
-            input_bytes=512,
-            activation_bytes=2048,
-        ),
+        "memory": Memory(parameter_count=8000, parameter_bytes=32000, buffer_bytes=0, input_bytes=512,
+                         activation_bytes=2048),
         "measurements": (measure(clusters, (0.001, 0.0005, None), step_latency_s=(0.002,), framework_time_s=0.0004),),
-    }
+    }  # fmt: skip
     return Signature(**(fields | changes))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import mm, tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,27 +30,16 @@ HERE = {"device": "cpu", "device_name": "AMD EPYC 7B13", "threads": 2}
 THERE = {"device": "cpu", "device_name": "AMD EPYC 7B13", "threads": 8}
 
 
-def square(size: int) -> dict[str, Any]:
-    return {"shape": [size, size], "dtype": "float32"}
-
-
-def product(size: int) -> Cluster:
-    cost = cost_of("aten.mm.default", (square(size),) * 2, (square(size),))
-    assert cost is not None
-    return Cluster(
-        op="aten.mm.default", phase="forward", category="gemm", calls=1.0, args=(square(size),) * 2,
-        outputs=(square(size),), flops=cost.flops, bytes_read=cost.bytes_read, bytes_written=cost.bytes_written,
-    )  # fmt: skip
-
-
 READ = Cluster(
     op="aten.embedding.default", phase="forward", category="embedding", calls=1.0,
     args=({"shape": [1024, 8], "dtype": "float32"}, {"shape": [64], "dtype": "int64"}, -1, False, False),
     outputs=({"shape": [64, 8], "dtype": "float32"},), flops=0.0, bytes_read=2560.0, bytes_written=2048.0,
     skew=Skew(distinct_share=0.5, top1pct_share=0.25, zipf=1.0),
 )  # fmt: skip
-OWN = Cluster(op="custom.opaque.default", phase="backward", category="other", calls=1.0, args=(square(8),), outputs=())
-POOL = (product(96), product(128), READ, OWN)
+OWN = Cluster(
+    op="custom.opaque.default", phase="backward", category="other", calls=1.0, args=(tensor(8, 8),), outputs=()
+)
+POOL = (mm(96, 96, 96), mm(128, 128, 128), READ, OWN)
 
 
 def measured(

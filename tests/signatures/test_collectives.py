@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from clusters import tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,10 +25,6 @@ from statsnet.signatures.levels import coarsen
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.order import in_canonical_order
 from statsnet.signatures.privacy import assert_clean
-
-
-def tensor(*shape: int) -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": "float32"}
 
 
 def cluster(op: str, args: list[Any], outputs: list[Any] | None = None, phase: str = "backward") -> Cluster:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from clusters import cluster, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,18 +17,6 @@ from statsnet.signatures.model import Cluster, Memory, Signature
 from statsnet.signatures.rounding import in_steps
 
 N = 777
-
-
-def tensor(*shape: int, **more: Any) -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": "float32", **more}
-
-
-def cluster(op: str, args: Sequence[Any], *outputs: Any, phase: Any = "forward", category: str = "sort") -> Cluster:
-    cost = cost_of(op, args, outputs)
-    work = {} if cost is None else {
-        "flops": cost.flops, "bytes_read": cost.bytes_read, "bytes_written": cost.bytes_written
-    }  # fmt: skip
-    return Cluster(op=op, phase=phase, category=category, calls=1.0, args=tuple(args), outputs=outputs, **work)
 
 
 def told(*clusters: Cluster) -> tuple[Cluster, ...]:
@@ -72,10 +60,10 @@ FOUND = cluster("aten.masked_select.default", [tensor(4000), tensor(4000, dtype=
 
 
 def test_it_is_told_roughly_in_later_operators_too() -> None:
-    grow = cluster("aten.mm.default", [tensor(N, 64), tensor(64, 32)], tensor(N, 32), category="gemm")
+    grow = cluster("aten.mm.default", [tensor(N, 64), tensor(64, 32)], tensor(N, 32))
     back = cluster("aten.mm.default", [tensor(64, N, strides=[1, 64]), tensor(N, 32)], tensor(64, 32),
-                   phase="backward", category="gemm")  # fmt: skip
-    made = cluster("aten.new_zeros.default", [tensor(8), [N, 64]], tensor(N, 64), category="data_arrangement")
+                   phase="backward")  # fmt: skip
+    made = cluster("aten.new_zeros.default", [tensor(8), [N, 64]], tensor(N, 64))
     rough = told(FOUND, grow, back, made)
     assert [t["shape"] for c in rough for t in (*c.args[:1], *c.outputs)] == [
         [4000], [1024], [1024, 64], [1024, 32], [64, 1024], [64, 32], [8], [1024, 64],
@@ -86,8 +74,8 @@ def test_it_is_told_roughly_in_later_operators_too() -> None:
 
 
 def test_a_width_stays_even_if_as_many_were_found() -> None:
-    layer = cluster("aten.addmm.default", [tensor(N), tensor(4, N), tensor(N, N), 1, 1], tensor(4, N), category="gemm")
-    product = cluster("aten.mm.default", [tensor(4, N), tensor(N, 64)], tensor(4, 64), category="gemm")
+    layer = cluster("aten.addmm.default", [tensor(N), tensor(4, N), tensor(N, N), 1, 1], tensor(4, N))
+    product = cluster("aten.mm.default", [tensor(4, N), tensor(N, 64)], tensor(4, 64))
     rough = told(FOUND, layer, product)
     assert rough[1:] == (layer, product)
     assert rough[0].outputs[0]["shape"] == [1024], "but not where it was found"
@@ -97,16 +85,13 @@ def test_a_width_stays_even_if_as_many_were_found() -> None:
     "layer",
     [
         cluster("aten.convolution.default", [tensor(2, 3, 20, 20), tensor(N, 3, 3, 3), None, [1, 1], [0, 0], [1, 1],
-                                             False, [0, 0], 1], tensor(2, N, 18, 18), category="convolution"),
-        cluster("aten.native_layer_norm.default", [tensor(4, N), [N], tensor(N), tensor(N), 0.0], tensor(4, N),
-                category="normalization"),
-        cluster("aten.embedding.default", [tensor(N, 64), tensor(8, high=N, **INTS)], tensor(8, 64),
-                category="embedding"),
+                                             False, [0, 0], 1], tensor(2, N, 18, 18)),
+        cluster("aten.native_layer_norm.default", [tensor(4, N), [N], tensor(N), tensor(N), 0.0], tensor(4, N)),
+        cluster("aten.embedding.default", [tensor(N, 64), tensor(8, high=N, **INTS)], tensor(8, 64)),
         cluster("aten.lstm.input", [tensor(9, 4, N), {"tensors": [tensor(1, 4, 32), tensor(1, 4, 32)]},
-                                    {"tensors": [tensor(128, N), tensor(128, 32)]}], tensor(9, 4, 32),
-                category="recurrent"),
+                                    {"tensors": [tensor(128, N), tensor(128, 32)]}], tensor(9, 4, 32)),
         cluster("aten._foreach_add_.List", [{"tensors": [tensor(64, N)]}, {"tensors": [tensor(64, N)]}],
-                phase="optimizer", category="optimizer"),
+                phase="optimizer"),
     ],
     ids=lambda layer: layer.op,
 )  # fmt: skip
@@ -117,12 +102,11 @@ def test_a_parameters_size_is_a_width(layer: Cluster) -> None:
 @pytest.mark.parametrize(
     "later",
     [
-        cluster("aten.mm.default", [tensor(N, 64), tensor(64, N, strides=[1, 64])], tensor(N, N), category="gemm"),
-        cluster("aten.mm.default", [tensor(4, 64), tensor(64, N, strides=[1, 64])], tensor(4, N), category="gemm"),
-        cluster("aten._softmax.default", [tensor(4, N), -1, False], tensor(4, N), category="softmax"),
+        cluster("aten.mm.default", [tensor(N, 64), tensor(64, N, strides=[1, 64])], tensor(N, N)),
+        cluster("aten.mm.default", [tensor(4, 64), tensor(64, N, strides=[1, 64])], tensor(4, N)),
+        cluster("aten._softmax.default", [tensor(4, N), -1, False], tensor(4, N)),
         cluster("aten.lstm.input", [tensor(9, N, 64), {"tensors": [tensor(1, N, 32), tensor(1, N, 32)]},
-                                    {"tensors": [tensor(128, 64), tensor(128, 32)]}], tensor(9, N, 32),
-                category="recurrent"),
+                                    {"tensors": [tensor(128, 64), tensor(128, 32)]}], tensor(9, N, 32)),
         cluster("aten.index.Tensor", [tensor(N, 64), {"tensors": [tensor(4000, high=N, **INTS)]}], tensor(4000, 64)),
     ],
     ids=lambda later: str(later.args[0]["shape"]),

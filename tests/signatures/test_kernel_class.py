@@ -6,14 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from clusters import tensor
 
 from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
-
-
-def tensor(*shape: int, strides: tuple[int, ...] | None = None) -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": "float32"} | ({} if strides is None else {"strides": list(strides)})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+from clusters import mm
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,18 +86,12 @@ def test_lists_of_parameters_lose_the_order_of_layers() -> None:
 
 def many(make_measurement: Any, dense_signature: Signature, sizes: list[int]) -> Signature:
     """Products of several sizes; those of small ones are rare."""
-    clusters = []
-    for size in sizes:
-        square = {"shape": [size, size], "dtype": "float32"}
-        clusters.append(
-            Cluster(op="aten.mm.default", phase="forward", category="gemm", calls=3.0, args=(square, square),
-                    outputs=(square,), flops=2 * size**3, bytes_read=8 * size**2, bytes_written=4 * size**2)
-        )  # fmt: skip
+    clusters = tuple(mm(size, size, size, calls=3.0) for size in sizes)
     times = tuple(size**3 * 1e-9 for size in sizes)
     motifs = tuple(Motif(clusters=(i, (i + 1) % len(sizes)), count=1.0 + i % 2) for i in range(len(sizes)))
     return dataclasses.replace(
-        dense_signature, clusters=tuple(clusters), motifs=motifs, workload=None,
-        measurements=(make_measurement(tuple(clusters), times),),
+        dense_signature, clusters=clusters, motifs=motifs, workload=None,
+        measurements=(make_measurement(clusters, times),),
     )  # fmt: skip
 
 

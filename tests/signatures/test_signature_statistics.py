@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statsnet.signatures.comparison import is_good
+from statsnet.signatures.documents import Distances
 from statsnet.signatures.statistics import earth_movers_distance, intensity_bin, shares, total_variation
 
 amounts = st.dictionaries(st.integers(-6, 10), st.floats(0, 1e6), max_size=8)
@@ -79,3 +81,20 @@ def test_shifting_a_histogram_moves_all_of_it(p: dict[int, float], shift: int) -
 )  # fmt: skip
 def test_intensity_bins(flops: float, nbytes: float, expected: int) -> None:
     assert intensity_bin(flops, nbytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("distances", "good"),
+    [
+        (Distances(), True),
+        (Distances(category_total_variation=0.03, kernel_class_total_variation=0.05, bytes_per_s_error=-0.05), True),
+        (Distances(category_total_variation=0.031), False),
+        (Distances(kernel_class_total_variation=0.06), False),
+        (Distances(flops_per_s_error=0.06), False),
+        (Distances(bytes_per_s_error=-0.06), False),
+        (Distances(launches_per_s_ratio=1.5), True),
+    ],
+)
+def test_every_bar_must_be_met(distances: Distances, good: bool) -> None:
+    """Launches are reported, and no bar."""
+    assert is_good(distances) == good

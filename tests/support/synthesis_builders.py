@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from clusters import tensor
 
 from statsnet.deadline import Deadline
 from statsnet.measure.cache import MeasurementCache
@@ -33,10 +34,6 @@ STEP_S = BUDGET_S = 0.010
 GEMM_S, RELU_S = 0.006, 0.002
 TINY = Model(target="recsys/ncf", preset="tiny", batch=8, mode="inference")
 """A workload that is profiled within a second or two."""
-
-
-def tensor(*shape: int, **more: Any) -> dict[str, Any]:
-    return {"shape": list(shape), "dtype": "float32", **more}
 
 
 def cluster(op: str, category: str, args: tuple[Any, ...], out: dict[str, Any], **more: Any) -> Cluster:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from statsnet.devices.tables.csv_file import MICRO, Format, Tally, device_of, integers, records, seconds
-from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.row import Direction, TableRow
+from statsnet.devices.tables.row import Direction, Merged, TableRow
 from statsnet.devices.tables.words import dtype_word, named
 
 SOURCE = "deepbench"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.row import Key, TableRow
+from statsnet.devices.tables.row import Key, Merged, TableRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from statsnet.devices.tables.csv_file import MICRO, Format, Tally, device_of, integers, records, seconds
-from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.devices.tables.words import named
 
 SOURCE = "neusight"

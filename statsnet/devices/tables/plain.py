@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from statsnet.devices.tables.csv_file import Format, Record, Tally, device_of, header_of, integers, records, seconds
-from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.row import Direction, TableRow
+from statsnet.devices.tables.row import Direction, Merged, TableRow
 from statsnet.devices.tables.words import DEFAULTS, OPERATOR_DIMS, dtype_word
 from statsnet.errors import FileFormatError
 

@@ -18,9 +18,8 @@ from statsnet.devices.tables import (
 )
 from statsnet.devices.tables.checks import understood, without_absurd
 from statsnet.devices.tables.csv_file import Format, Tally, header_of
-from statsnet.devices.tables.merge import Merged
 from statsnet.devices.tables.model_steps import ModelKey, ModelOperator, ModelTables, WholeStep
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.errors import FileFormatError, UsageError
 
 FORMATS: tuple[Format, ...] = (

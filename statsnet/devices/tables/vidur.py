@@ -18,8 +18,7 @@ from statsnet.devices.tables.csv_file import (
     records,
     seconds,
 )
-from statsnet.devices.tables.merge import Merged
-from statsnet.devices.tables.row import TableRow
+from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.devices.tables.words import named
 
 SOURCE = "vidur"

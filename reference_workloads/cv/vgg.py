@@ -1,4 +1,5 @@
-"""VGG-16, configuration D of arXiv 1409.1556, without batch normalisation; 138.4 M parameters."""
+"""VGG of arXiv 1409.1556 without batch normalisation: VGG-16 (configuration D), 138.4 M parameters, and VGG-11
+(configuration A), one convolution a stage fewer, 132.9 M."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from torch import Tensor, nn
 from reference_workloads.initial import he_normal
 from reference_workloads.synthetic import images
 
-STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+STAGES_16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+STAGES_11 = ((64, 1), (128, 1), (256, 2), (512, 2), (512, 2))
 """(channels, 3x3 convolutions) before each max pooling."""
 
 
-class VGG16(nn.Module):
+class VGG(nn.Module):
     """`shrink` divides every channel count but the classes'."""
 
-    def __init__(self, shrink: int = 1, classes: int = 1000, stages: tuple[tuple[int, int], ...] = STAGES) -> None:
+    def __init__(self, shrink: int = 1, classes: int = 1000, stages: tuple[tuple[int, int], ...] = STAGES_16) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width = 3
@@ -41,5 +43,9 @@ class VGG16(nn.Module):
         return self.classifier(torch.flatten(self.pool(self.features(x)), 1))
 
 
-def build(batch: int = 4, image: int = 224, shrink: int = 1) -> tuple[nn.Module, Tensor]:
-    return he_normal(VGG16(shrink)), images(batch, image)
+def vgg16(batch: int = 4, image: int = 224, shrink: int = 1) -> tuple[nn.Module, Tensor]:
+    return he_normal(VGG(shrink)), images(batch, image)
+
+
+def vgg11(batch: int = 8, image: int = 224, shrink: int = 1) -> tuple[nn.Module, Tensor]:
+    return he_normal(VGG(shrink, stages=STAGES_11)), images(batch, image)

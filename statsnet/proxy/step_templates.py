@@ -1,0 +1,187 @@
+"""The parts of network.py that make one step: inputs, the working dtype, the backward pass, optimizers."""
+
+from string import Template
+
+BATCHES = '''\
+def channels_last(proxy: Proxy) -> bool:
+    """Whether convolutions read and write channels last: because their weights were set so, or because
+    torch.compile makes them do so for any input. Compile first, then make the step."""
+    if any(w.dim() == 4 and not w.is_contiguous() for w in proxy.parameters()):
+        return True
+    compiled = "_orig_mod" in proxy._modules or proxy._compiled_call_impl is not None
+    return compiled and any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in proxy.modules())
+
+
+def batches(proxy: Proxy, device: str, count: int = 8) -> list[list[Tensor]]:
+    """Inputs of each tower for `count` steps in turn, so that no cache holds them from the last step. If
+    convolutions are channels last, so are input maps, as earlier layers would have written them."""
+    generator = torch.Generator().manual_seed(SEED + 1)  # other numbers than the weights'
+    if channels_last(proxy):
+        for block in proxy.modules():
+            if isinstance(block, Block):
+                block.read_channels_last()
+    heads = [tower[0] for tower in proxy.towers]
+    lasts = [getattr(head, "last", False) for head in heads]
+    layouts = [torch.channels_last if last else torch.preserve_format for last in lasts]
+    given = zip(*(samples(head, count, generator) for head in heads), strict=True)
+    return [[x.to(device, memory_format=f) for x, f in zip(batch, layouts, strict=True)] for batch in given]
+'''
+
+SAMPLE = Template('''\
+def samples(head: $head, count: int, generator: torch.Generator) -> list[Tensor]:
+    """Activations for a tower's first block, in `count` places in memory$others."""
+$cases    x = torch.randn(head.shape, generator=generator)
+    x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
+    return [x.clone() for _ in range(count)]
+''')
+
+SAMPLE_OF_OPERATOR = """\
+    if isinstance(head, Operator):
+        return head.samples(count)
+"""
+
+SAMPLE_OF_INDICES = """\
+    if not isinstance(head, Block):
+        return [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
+"""
+
+WORKING_DTYPE = Template('''\
+def working_dtype(device: str) -> torch.dtype:
+    """The dtype that layers hand on to each other: autocast's if it is on."""
+    kind = device.partition(":")[0]
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else DTYPE
+
+
+def handed_on(proxy: Proxy, given: list[list[Tensor]], dtype: torch.dtype) -> list[list[Tensor]]:
+    """Inputs of towers and side inputs of blocks, in the dtype in which earlier layers would hand them on."""
+    for name, weight in proxy.named_parameters():
+        if name.rpartition(".")[2] in SIDE_INPUTS:
+            weight.data = weight.data.to(dtype)
+$handed''')
+
+HANDED = """\
+    return [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+"""
+
+HANDED_TO_OPERATORS = """\
+    handed = [[x.to(dtype) if x.is_floating_point() else x for x in batch] for batch in given]
+    for place, tower in enumerate(proxy.towers):
+        if isinstance(tower[0], Operator):
+            for batch, x in zip(handed, tower[0].to(dtype).samples(len(given)), strict=True):
+                batch[place] = x
+    return handed
+"""
+
+INFERENCE_STEP = Template('''\
+def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
+    """One inference step, without gradients."""
+    given = batches(proxy, device)
+    dtype, rotation = DTYPE, itertools.cycle(given)
+
+    def step() -> list[Tensor]:
+        nonlocal dtype, rotation
+        if dtype != working_dtype(device):
+            dtype = working_dtype(device)
+            rotation = itertools.cycle(handed_on(proxy, given, dtype))
+        with torch.no_grad()$communicating:
+            return proxy(next(rotation))
+
+    return step
+''')
+
+GRADIENTS = '''\
+def backward(
+    weights: list[nn.Parameter], batch: list[Tensor], outputs: list[Tensor], gradients: list[Tensor]
+) -> None:
+    """Gradients of all parameters and of all input activations, which a model would hand back."""
+    heads = [x for x in batch if x.requires_grad]
+    computed = torch.autograd.grad(outputs, heads + weights, gradients)
+    for weight, gradient in zip(weights, computed[len(heads) :], strict=True):
+        weight.grad = gradient
+
+
+def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
+    """A fixed random gradient for each tower's output, in place of later layers' gradients."""
+    return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
+'''
+
+SLICED_GRADIENTS = Template('''\
+def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
+    """The gradients of towers' outputs; that of a concatenated output becomes a slice of a wider one."""
+    ends = [tower[-1] for tower in $towers]
+    axes = [getattr(e, "concatenated_axis", -1) if getattr(e, "output_is_concatenated", False) else None for e in ends]
+    pairs = zip(axes, gradients, strict=True)
+    return [g if a is None else torch.cat([g, g], a).narrow(a, 0, g.shape[a]) for a, g in pairs]
+''')
+
+WITHOUT_OPERATORS = '''\
+def without_operators(proxy: Proxy, of_towers: Iterable[Any]) -> list[Any]:
+    """Without those of towers that are an operator by itself. They have no backward pass: a model's backward
+    operators are among them."""
+    pairs = zip(proxy.towers, of_towers, strict=True)
+    return [value for tower, value in pairs if not isinstance(tower[0], Operator)]
+'''
+
+TRAINING_STEP = Template('''\
+def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
+    """One training step: $what"""
+    given = batches(proxy, device)
+    dtype, rotation = DTYPE, itertools.cycle(given)
+    gradients = $gradients
+    weights = list(proxy.parameters())
+$optimizers
+    def step() -> list[Tensor]:
+        nonlocal dtype, rotation, gradients
+        if dtype != working_dtype(device):
+            dtype = working_dtype(device)
+            rotation = itertools.cycle(handed_on(proxy, given, dtype))
+            gradients = $gradients
+        for weight in weights:
+            weight.grad = None
+$backward$update        return outputs
+
+    return step
+''')
+
+BATCH = """\
+        batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]
+"""
+
+FORWARD = """\
+        outputs = proxy(batch)
+"""
+
+BACKWARD = """\
+        backward(weights, batch, outputs, gradients)
+"""
+
+BATCH_WITHOUT_OPERATORS = """\
+        batch = [x.detach() for x in next(rotation)]
+        for x in without_operators(proxy, batch):
+            x.requires_grad_(x.is_floating_point())
+"""
+
+BACKWARD_WITHOUT_OPERATORS = """\
+        if gradients:
+            backward(weights, batch, without_operators(proxy, outputs), gradients)
+"""
+
+WITH_OPTIMIZERS = {
+    "what": "forward, backward, and the optimizers on the parameters that they own.",
+    "optimizers": """\
+    optimizers = []
+    for name, make in OPTIMIZERS.items():
+        blocks = [b for b in proxy.modules() if getattr(b, "optimizer", None) == name]
+        optimizers.append(make([p for b in blocks for n, p in b.named_parameters() if n not in SIDE_INPUTS]))
+""",
+    "update": """\
+        for optimizer in optimizers:
+            optimizer.step()
+""",
+}
+WITHOUT_OPTIMIZERS = {
+    "what": "forward and backward. No block's parameters are updated.",
+    "optimizers": "",
+    "update": "",
+}
+"""Fill a TRAINING_STEP."""
