@@ -53,26 +53,24 @@ class UnwatchedCapture(CaptureMode):
         return vars(self).setdefault("entered", [])  # type: ignore[no-any-return]
 
     @classmethod
-    def see(cls, keys: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """What torch calls in place of each operator; `keys` are the dispatch keys of the call."""
-        registered = _registered()
+    def see(cls, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """What torch calls in place of each operator."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            with torch._C._ExcludeDispatchKeyGuard(registered.keys):
-                return func.redispatch(keys & registered.below, *args, **kwargs)
+            with torch._C._ExcludeDispatchKeyGuard(_registered().keys):
+                return func(*args, **kwargs)
 
         return run(*args, **kwargs) if cls._current is None else cls._current._record(func, args, kwargs, run)
 
 
 class _Registered:
-    """The fallback for all operators at the key; `below` are the keys that come after it."""
+    """The fallback for all operators at the key, which stays until the process ends."""
 
     def __init__(self) -> None:
         self.key = torch._C._dispatch_key_parse(_KEY)
         self.keys = torch._C.DispatchKeySet(self.key)
-        self.below = torch._C._dispatch_keyset_full_after(self.key)
         self.library = torch.library.Library("_", "IMPL")
-        self.library.fallback(UnwatchedCapture.see, _KEY, with_keyset=True)
+        self.library.fallback(UnwatchedCapture.see, _KEY)
 
 
 _registered = cache(_Registered)

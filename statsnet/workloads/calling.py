@@ -252,7 +252,11 @@ def _check_first(target: Target, made: Mapping[str, Any], pair: tuple[tuple[Any,
     if not cause:
         return
     hint = "return (model, args) so that model(*args) runs; a batch that is one argument of it is ((batch,), {})"
-    if isinstance(inputs, tuple | list) and not any(map(_is_sequence, inputs)) and not _misfit(model, tuple(inputs), {}):
+    if (
+        isinstance(inputs, tuple | list)
+        and not any(map(_is_sequence, inputs))
+        and not _misfit(model, tuple(inputs), {})
+    ):
         hint = "'inputs' has an entry for each step: give the arguments of one step as 'args'"
     raise WorkloadError(f"the model of '{target.label}' does not take its inputs", cause=cause, hint=hint)
 

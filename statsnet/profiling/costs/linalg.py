@@ -37,7 +37,7 @@ def _scaled(call: OperatorCall, flops: float) -> Cost:
     return call.cost(flops * multiply_add_flops(call.tensor(0)) / 2)
 
 
-@operator_cost("linalg_cholesky_ex", "cholesky", "linalg_cholesky", "linalg_ldl_factor_ex")
+@operator_cost("linalg_cholesky_ex", "linalg_ldl_factor_ex")
 def _cholesky(call: OperatorCall) -> Cost:
     batch, n, _ = _matrices(call.tensor(0))
     return _scaled(call, batch * n**3 / 3)
@@ -79,7 +79,7 @@ def _factor_flops(short: int, long: int) -> float:
     return 2 * short * short * (long - short / 3)
 
 
-@operator_cost("linalg_householder_product", "orgqr")
+@operator_cost("linalg_householder_product")
 def _householder_product(call: OperatorCall) -> Cost:
     """m × n matrices whose columns hold k reflectors, and their k factors: the first n columns of Q."""
     batch, m, n = _matrices(call.tensor(0))
@@ -117,7 +117,7 @@ def _eigenvectors(call: OperatorCall) -> Cost:
     return _scaled(call, batch * 25 * n**3)
 
 
-@operator_cost("linalg_eigvals", "_linalg_eigvals")
+@operator_cost("_linalg_eigvals")
 def _eigenvalues(call: OperatorCall) -> Cost:
     batch, n, _ = _matrices(call.tensor(0))
     return _scaled(call, batch * 10 * n**3)
@@ -151,24 +151,21 @@ def _pseudo_inverse(call: OperatorCall) -> Cost:
     return _scaled(call, batch * (parts + 2 * long * short**2))
 
 
-@operator_cost("linalg_matrix_exp", "matrix_exp")
+@operator_cost("linalg_matrix_exp")
 def _exponential(call: OperatorCall) -> Cost:
     batch, n, _ = _matrices(call.tensor(0))
     return _scaled(call, batch * 5 * 2 * n**3)
 
 
-@operator_cost("linalg_solve_triangular", "triangular_solve")
+@operator_cost("linalg_solve_triangular")
 def _triangular(call: OperatorCall) -> Cost:
-    """The triangular matrix and the right-hand sides, in either order."""
-    n = call.output().shape[-2] if len(call.output().shape) > 1 else 0
-    _, first, columns = _matrices(call.tensor(0))
-    n = first if first == columns else n
+    _, n, _ = _matrices(call.tensor(0))
     return _scaled(call, n * call.output().numel)
 
 
-@operator_cost("linalg_lu_solve", "linalg_ldl_solve", "lu_solve")
+@operator_cost("linalg_lu_solve")
 def _lu_solve(call: OperatorCall) -> Cost:
-    n = _matrices(call.output())[1]
+    _, n, _ = _matrices(call.tensor(0))
     return _scaled(call, 2 * n * call.output().numel)
 
 
