@@ -82,8 +82,9 @@ def look_nearer(
     capture: Callable[[type[CaptureMode]], list[OpCall]],
     look: Callable[[list[OpCall]], Unseen],
 ) -> tuple[Unseen, list[OpCall], type[CaptureMode]] | None:
-    """If a profiled step lacks `calls` that a mode captured, or these lack too much of the step: what it lacks of the calls that an unwatched capture sees,
-    these calls, and the type of capture. None if that does not explain more of the step, or is not possible here."""
+    """What a profiled step lacks of the calls that an unwatched capture sees, these calls, and the type of capture; if
+    the step lacks some of the `calls` that a mode captured, or these lack too much of the step. None if that explains
+    no more of the step, or is not possible here."""
     is_asked = any(call.op in _ASKING for call in calls)
     if not unseen.unmatched and not unseen.is_too_much and not is_asked:
         return None

@@ -111,7 +111,7 @@ class ProjectionLoss:
             raise WorkloadError(
                 "the model cannot be trained",
                 cause="none of its outputs is a floating point tensor that depends on a parameter",
-                hint="return a loss from the factory, use --mode inference, or wrap a loop of your own in statsnet.profile",
+                hint="return a loss from the factory, use --mode inference, or wrap your own loop in statsnet.profile",
             )
         return total
 

@@ -135,8 +135,8 @@ def test_the_longest_kernel_names_an_operator_and_a_private_one_is_opaque() -> N
 
 
 @pytest.mark.parametrize("routine", [
-    "sorgqr", "cungqr", "dormqr", "sgetrf", "sgetrs", "sgesdd", "ssyevd", "cheevd", "sgeev", "sgelsy", "spotri", "strsm",
-    "ssytrf", "zgemm3m", "fft", "sgemm_batch_strided",
+    "sorgqr", "cungqr", "dormqr", "sgetrf", "sgetrs", "sgesdd", "ssyevd", "cheevd", "sgeev", "sgelsy", "spotri",
+    "strsm", "ssytrf", "zgemm3m", "fft", "sgemm_batch_strided",
 ])  # fmt: skip
 def test_routines_of_blas_and_lapack_are_public(routine: str) -> None:
     assert cpu_implementation((f"mkl:{routine}",)) == f"mkl:{routine}"
