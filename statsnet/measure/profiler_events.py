@@ -7,11 +7,13 @@ step pays for gigabytes of fresh memory. So a session is read and emptied at onc
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch._C._autograd import DeviceType
@@ -21,6 +23,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from statsnet.measure.device_kernels import Kernel, Span, kernel_of, union
 
 STEP_LABEL = "statsnet:step"
+STOPPED = "statsnet:stopped"
+"""Marks an operator that was broken off."""
 
 _WITHOUT_WORK = frozenset(
     ("[memory]", "[OutOfMemory]", "profiler::_record_function_enter", "profiler::_record_function_enter_new",
@@ -122,12 +126,32 @@ def profiling(
     if device == "cuda":
         activities.append(ProfilerActivity.CUDA)
     config = _config(all_threads=all_threads, with_metadata=device == "cuda")
-    with profile(activities=activities, record_shapes=record_shapes, experimental_config=config) as session:
+    with (
+        _stops_marked(),
+        profile(activities=activities, record_shapes=record_shapes, experimental_config=config) as session,
+    ):
         ready()
         with record_function(STEP_LABEL):
             yield session
             if device == "cuda":
                 torch.cuda.synchronize()
+
+
+@contextmanager
+def _stops_marked() -> Iterator[None]:
+    """A checkpoint's recomputation ends as soon as all is there that backward needs: by an exception in the midst of an
+    operator, whose event then holds the mark STOPPED."""
+    stop: Any = getattr(sys.modules.get("torch.utils.checkpoint"), "_StopRecomputationError", None)
+    if stop is None:
+        yield
+        return
+
+    def mark(*_: Any) -> None:
+        with record_function(STOPPED):
+            pass
+
+    with patch.object(stop, "__init__", mark):
+        yield
 
 
 def _config(*, all_threads: bool, with_metadata: bool) -> _ExperimentalConfig | None:

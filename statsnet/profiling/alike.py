@@ -7,11 +7,12 @@ from typing import Any
 
 from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import StepEvents, profiling
-from statsnet.profiling.capture import OpCall
+from statsnet.profiling.capture import CaptureMode, OpCall
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import Variant, event_shapes
 from statsnet.profiling.timeline import Timeline
 from statsnet.profiling.unseen import Unseen, look_for_unseen
+from statsnet.profiling.unwatched_capture import look_nearer
 from statsnet.workloads import Successive
 
 CAPTURES = 3
@@ -27,32 +28,43 @@ class Alike:
     """Looks at whether successive steps make the calls of the captured one, at its shapes. Steps that were not looked
     at show themselves by calls that are not found."""
 
-    def __init__(self, capture: Callable[[int], list[OpCall]], turn: Successive, device: str, times: int) -> None:
+    def __init__(
+        self,
+        capture: Callable[[int, type[CaptureMode]], list[OpCall]],
+        turn: Successive,
+        device: str,
+        times: int,
+    ) -> None:
         self._capture, self._turn, self._device = capture, turn, device
-        self.calls = capture(0)
+        self._by: type[CaptureMode] = CaptureMode
+        self.calls = capture(0, self._by)
         self._shapes: list[Any] | None = None
         self._compare(range(1, times))
 
     def _compare(self, draws: Sequence[int]) -> None:
         keys = Variant.of(self.calls).keys
         for draw in draws:
-            if Variant.of(self._capture(draw)).keys != keys:
+            if Variant.of(self._capture(draw, self._by)).keys != keys:
                 raise StepsVary
 
     def look(self) -> None:
         """Profile a step with all threads and shapes. Refuse what the capture has not seen, unless steps vary."""
-        unseen = self._look()
+        unseen, shapes = self._look(self.calls), self._shapes
+        if (nearer := look_nearer(unseen, self.calls, lambda by: self._capture(0, by), self._look)) is not None:
+            unseen, self.calls, self._by = nearer
+        else:
+            self._shapes = shapes
         try:
             unseen.check()
         except MeasurementError:
             self._compare(range(CAPTURES, 2 * CAPTURES))
-            if any(not self._look().is_too_much for _ in range(CAPTURES)):
+            if any(not self._look(self.calls).is_too_much for _ in range(CAPTURES)):
                 raise StepsVary from None
             raise
 
-    def _look(self) -> Unseen:
-        unseen, events = look_for_unseen(prepared(self._turn, 0), self.calls, device=self._device)
-        self._shapes = event_shapes(events, self.calls)
+    def _look(self, calls: list[OpCall]) -> Unseen:
+        unseen, events = look_for_unseen(prepared(self._turn, 0), calls, device=self._device)
+        self._shapes = event_shapes(events, calls)
         return unseen
 
     def look_again(self, timelines: Sequence[Timeline]) -> None:

@@ -77,14 +77,18 @@ class CaptureMode(TorchDispatchMode):
                 return run_in_parts(func, args, kwargs, self)
             finally:
                 self._higher_order -= 1
+        return self._record(func, args, kwargs, func)
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]) -> Any:
+        """Record the call of an operator, and call it: `run` does so unseen."""
         name = str(func)
         if name.startswith("profiler."):
             self._mark(name, args)
-            return func(*args, **kwargs)
+            return run(*args, **kwargs)
         if name.startswith("prim."):  # `prim.device` and the like query a fake tensor: no work
-            return func(*args, **kwargs)
+            return run(*args, **kwargs)
         if _is_caused_by_capture(name, args):
-            result = func(*args, **kwargs)
+            result = run(*args, **kwargs)
             if (source := _storage_key(args[0])) in self._producer:
                 self._producer[_storage_key(result)] = self._producer[source]
             return result
@@ -97,7 +101,7 @@ class CaptureMode(TorchDispatchMode):
         encoded = encode_arguments(func, args, kwargs)
         producers = self._producers(tensors)
         skew = index_skew(func, args)
-        result = func(*args, **kwargs)
+        result = run(*args, **kwargs)
         index = len(self.calls)
         self.calls.append(
             OpCall(
@@ -208,12 +212,13 @@ def capture_step(
     *,
     device: str,
     phases: Callable[[Callable[[str], None] | None], None] | None = None,
+    by: type[CaptureMode] = CaptureMode,
 ) -> list[OpCall]:
-    """Run one step and return its calls. `phases(callback)` installs the callback that the step calls at
-    the start of each phase (None removes it); without it, phases come from the autograd engine and from
-    the optimizers' own hooks.
+    """Run one step and return its calls, as a capture of the type `by` records them. `phases(callback)` installs the
+    callback that the step calls at the start of each phase (None removes it); without it, phases come from the autograd
+    engine and from the optimizers' own hooks.
     """
-    with capturing(device) as mode:
+    with capturing(device, by) as mode:
         try:
             if phases is not None:
                 phases(mode.set_phase)
@@ -225,10 +230,10 @@ def capture_step(
 
 
 @contextmanager
-def capturing(device: str) -> Iterator[CaptureMode]:
+def capturing(device: str, by: type[CaptureMode] = CaptureMode) -> Iterator[CaptureMode]:
     """Capture the calls made inside the `with` block, with their implementations on a CPU."""
     log = KernelLog() if device == "cpu" else None
-    mode = CaptureMode(log)
+    mode = by(log)
     handles = [
         register_optimizer_step_pre_hook(lambda *_: mode.set_phase("optimizer")),
         register_optimizer_step_post_hook(lambda *_: mode.set_phase("forward")),

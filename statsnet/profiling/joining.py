@@ -18,8 +18,9 @@ from typing import NamedTuple
 from statsnet.measure.profiler_events import Event, StepEvents
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_times import Wait, median_waits
+from statsnet.profiling.event_names import event_name, joined_name
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
-from statsnet.profiling.timeline import event_name, join_in_order, joined_name, saved_copy, times_of
+from statsnet.profiling.timeline import join_in_order, saved_copy, times_of
 from statsnet.signatures.operators import is_tensor
 
 Shapes = tuple[tuple[int, ...], ...]

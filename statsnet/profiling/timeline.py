@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from statsnet.measure.profiler_events import Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_times import Waits, waits_of
 from statsnet.profiling.distributed import wait_for_others
+from statsnet.profiling.event_names import event_name, joined_name
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,30 +126,6 @@ def times_of(
     )
 
 
-def event_name(call: OpCall) -> str:
-    """The profiler's name of a call's operator, as `joined_name` gives it."""
-    return _out_of_place(call.event or "::".join(call.op.split(".")[:2]))
-
-
-def joined_name(event: Event) -> str:
-    """An event's name, without its in-place mark; nothing for an operator whose tensor hands it on to those inside.
-    Autograd adds, indexes and fills gradients in place, except while a mode that captures them is on: so the join must
-    not tell `add` from `add_`, nor `index_add` from `index_add_`."""
-    if event.children and event.children[0].name == _HANDED_ON:
-        return ""
-    return _out_of_place(event.name)
-
-
-@cache
-def _out_of_place(name: str) -> str:
-    """The name of the operator that does the same and writes another tensor; the name itself if there is none."""
-    if name == "aten::_index_put_impl_":
-        return "aten::index_put"
-    if not name.startswith("aten::") or not name.endswith("_") or name.endswith("__"):
-        return name
-    return name[:-1] if hasattr(torch.ops.aten, name[len("aten::") : -1]) else name
-
-
 def saved_copy(event: Event) -> Event | None:
     """The copy of its input that autograd makes inside an in-place operator (`hardtanh_`). It is captured as a
     call before the operator's, but profiled as an event inside it: see `_match_within`."""
@@ -159,7 +135,6 @@ def saved_copy(event: Event) -> Event | None:
 
 
 _COPY = "aten::clone"
-_HANDED_ON = "PythonSubclass"
 
 
 def _segments(events: list[Event], event_overhead_s: float) -> dict[str, float]:

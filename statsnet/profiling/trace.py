@@ -16,7 +16,7 @@ from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
 from statsnet.profiling.alike import CAPTURES, SLOW_STEP_S, Alike
-from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.capture import CaptureMode, OpCall, capture_step
 from statsnet.profiling.collective_times import Wait, median_waits
 from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
@@ -116,12 +116,12 @@ def trace_step(
     warmup_s = _warm_up(run, warmup)
     report("capturing operators", 0.2)
 
-    def capture(draw: int) -> list[OpCall]:
+    def capture(draw: int, by: type[CaptureMode] = CaptureMode) -> list[OpCall]:
         turn.prepare()
         if may_vary:
             draw_again(draw)
         with while_capturing():
-            return captured(turn, device=device, phases=phases)
+            return captured(turn, device=device, phases=phases, by=by)
 
     captures = 2 if warmup_s[-1] > SLOW_STEP_S else CAPTURES
     alike = Alike(capture, turn, device, captures) if may_vary else None
@@ -142,6 +142,7 @@ def trace_step(
     # The first session of a step allocates the memory that later ones reuse.
     if alike:
         alike.look()
+        calls = alike.calls
     else:
         profiled()
     quiet_machine = QuietMachine(device) if alone() else None
@@ -188,10 +189,14 @@ def trace_step(
 
 
 def captured(
-    step: Callable[[], Any], *, device: str, phases: Callable[[Callable[[str], None] | None], None] | None
+    step: Callable[[], Any],
+    *,
+    device: str,
+    phases: Callable[[Callable[[str], None] | None], None] | None,
+    by: type[CaptureMode] = CaptureMode,
 ) -> list[OpCall]:
     """The calls of a step, with those that move no data marked."""
-    calls = capture_step(step, device=device, phases=phases)
+    calls = capture_step(step, device=device, phases=phases, by=by)
     for call in calls:
         call.metadata = is_metadata(call.op)
     return calls

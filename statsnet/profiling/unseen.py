@@ -8,22 +8,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
-
 from statsnet.errors import MeasurementError
 from statsnet.measure.profiler_events import Event, StepEvents, profiling
 from statsnet.profiling.capture import OpCall
-from statsnet.profiling.timeline import event_name, join_by_name, join_in_order, joined_name
-from statsnet.signatures.categories import is_metadata
+from statsnet.profiling.event_names import COMPILED, computes, event_name, is_stopped, joined_name
+from statsnet.profiling.timeline import join_by_name, join_in_order
 
 MOST_UNSEEN = 0.02
 """A signature may lack this share of a step's calls or time."""
 
 LONGEST_NAMED = 5
 
-_COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph")
 _ENGINE = "autograd::engine::"
-_NO_OPERATORS = frozenset(("autograd", "cuda", "profiler", "prim", "c10d", "record_param_comms", "statsnet", "segment"))
 _TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
 """Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
 have copies that the captured one lacks, and nothing is hidden in them."""
@@ -69,7 +65,7 @@ class Unseen:
     @property
     def beside_operators(self) -> Unseen:
         """Of this, what no other choice of operators explains: threads of the model's own, graphs, compiled regions."""
-        by_name = {name: time_s for name, time_s in self.by_name.items() if name.startswith(_COMPILED)}
+        by_name = {name: time_s for name, time_s in self.by_name.items() if name.startswith(COMPILED)}
         others = {"threads of the model's own": self.in_threads_s, "CUDA graphs": self.in_graphs_s}
         by_name |= {name: time_s for name, time_s in others.items() if time_s}
         return replace(self, by_name=by_name, unmatched=0)
@@ -93,7 +89,7 @@ class Unseen:
                 "the model computes in threads of its own, and only the thread that runs the step is captured",
                 "run these parts one after another while you profile: a loop or map() in place of a pool's",
             )
-        if any(name.startswith(_COMPILED) for name in self.by_name):
+        if any(name.startswith(COMPILED) for name in self.by_name):
             return (
                 "a part of the model is compiled, and runs in one piece",
                 "leave torch.compile out of the model, and use --setting compile=inductor to measure it compiled",
@@ -167,41 +163,18 @@ def _add_unseen(event: Event, taken: Collection[int], known: Collection[str], se
     """Add the time of the outermost operators within this event that belong to no call. True if it holds a call."""
     if id(event) in taken:
         return True
-    if event.name.endswith(_TAKES_GRADIENTS):
+    if event.name.endswith(_TAKES_GRADIENTS) or is_stopped(event):
         return False
     inside: dict[str, float] = defaultdict(float)
     holds = [_add_unseen(child, taken, known, inside) for child in event.children]
     if not any(holds) and joined_name(event) in known:
         return False  # the work of a captured call that as a rule has none: a sparse tensor's view is a copy
-    if not any(holds) and _computes(event.name):
+    if not any(holds) and computes(event.name):
         seconds[event.name] += event.elapsed_s
         return False
     for name, time_s in inside.items():
         seconds[name] += time_s
     return any(holds)
-
-
-def _computes(name: str) -> bool:
-    """Whether an event of this name is work by itself: an operator that is not made of others, or a compiled region."""
-    if name.startswith(_COMPILED):
-        return True
-    namespace, separator, operator = name.partition("::")
-    if not separator or namespace in _NO_OPERATORS or ":" in operator or is_metadata(name.replace("::", ".")):
-        return False
-    try:
-        overloads = torch._C._jit_get_operation(name)[1]
-    except RuntimeError:  # not registered: a range that somebody has named
-        return False
-    return overloads is not None and not any(
-        _is_composite(f"{name}.{overload}" if overload else name) for overload in overloads
-    )
-
-
-def _is_composite(overload: str) -> bool:
-    try:
-        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload, "CompositeImplicitAutograd"))
-    except RuntimeError:  # an operator of TorchScript's own
-        return False
 
 
 def _unseen_kernels(step: StepEvents, taken: Collection[int]) -> tuple[dict[str, float], float]:

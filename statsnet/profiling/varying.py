@@ -16,12 +16,14 @@ from statistics import fmean, pstdev, stdev
 
 from statsnet.measure.profiler_events import StepEvents, profiling
 from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.profiling.capture import CaptureMode, OpCall
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
 from statsnet.profiling.representatives import Work
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.trace import StepFunction, StepTrace, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
+from statsnet.profiling.unwatched_capture import look_nearer
 from statsnet.signatures.intervals import student_t
 from statsnet.signatures.model import Variation
 from statsnet.workloads import Successive
@@ -68,7 +70,14 @@ def trace_varying(
     work: list[Work] = []
     bare_s: list[float] = []
     unseen: list[Unseen] = []
+    by: type[CaptureMode] = CaptureMode
     begin = time.perf_counter()
+
+    def capture(draw: int, by: type[CaptureMode]) -> list[OpCall]:
+        return captured(prepared(turn, draw), device=device, phases=phases, by=by)
+
+    def look(calls: list[OpCall]) -> Unseen:  # with all threads, whose events would be in the way of times
+        return look_for_unseen(prepared(turn, 0), calls, device=device)[0]
 
     def both(draw: int) -> tuple[float, StepEvents]:
         run()  # the capture and the profiler have left the caches to others
@@ -82,9 +91,11 @@ def trace_varying(
         between()
         for _ in range(draw % 3):  # so that a model that counts its steps is not always seen at the same count
             run()
-        calls = captured(prepared(turn, draw), device=device, phases=phases)
-        if draw == 0:  # with all threads, whose events would be in the way of times
-            unseen.append(look_for_unseen(prepared(turn, draw), calls, device=device)[0])
+        calls = capture(draw, by)
+        if draw == 0:
+            unseen.append(look(calls))
+            if (nearer := look_nearer(unseen[0], calls, partial(capture, 0), look)) is not None:
+                unseen[0], calls, by = nearer
         step_s, events = machine.measure(partial(both, draw))
         join.add_captured(calls)
         unseen.append(unseen_in(events, calls, device=device))

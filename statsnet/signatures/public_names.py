@@ -99,4 +99,15 @@ def _is_logged(text: str) -> bool:
     if match is None:
         return False
     parts = re.split("[:_.]", match[1])
+    if text.startswith("mkl:") and _LAPACK.fullmatch(parts[0]):
+        parts = parts[1:]
     return all(not re.search(r"\d{4}", part) and set(words(part)) <= CPU_KERNEL_WORDS for part in parts)
+
+
+_LAPACK = re.compile(
+    r"[sdcz](b[di]|d[it]|g[begt]|h[begpst]|op|or|p[bopt]|s[bpty]|t[bpr]|un)"
+    r"(mm3?m?|m[mv]|r[k2u]k?|s[mv]x?|trf[23]?|tf2|trs2?|tri2?|con|equb?|rfs|ls|ls[dsty]|qrf|qrt|qp3|q[lr]f|lqf|rqf|gqr|glq|mqr|mlq"
+    r"|g[bht]r|hrd|brd|trd|gtr|ev|ev[dirx]|es|esx|sdd|svd|svdx?|svj|bal|bak|eqr|ein|edc|dc|qr|gvd?|gvx|exc|sen|sna|syl)"
+)
+"""The names of BLAS and LAPACK: the type of number, the type of matrix, what is done with it (LAPACK Users' Guide,
+section 2.2.3)."""

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import StatsNetError, UsageError, WorkloadError, did_you_mean
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     import torch
 
 Value = bool | int | float | str
+MOST_BATCHES = 64
+"""So many are taken of a DataLoader."""
+
 Inputs = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 RESULT_KEYS = ("model", "args", "kwargs", "inputs", "loss", "optimizer", "accumulation")
@@ -182,31 +186,79 @@ def _as_mapping(target: Target, result: Any) -> dict[str, Any]:
 
 
 def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
-
     if made.get("inputs") is None:
         args, kwargs = made.get("args"), made.get("kwargs") or {}
         if args is None and not kwargs:
             raise _bad_result(target, "it gives the model no input")
-        entries: list[Any] = [(() if args is None else args, kwargs)]
+        if not isinstance(kwargs, Mapping):
+            raise _bad_result(target, f"its kwargs are a {type(kwargs).__name__}, not a dictionary")
+        entries: list[Any] = _batches(args) if _is_loader(args) else [(() if args is None else args, kwargs)]
     elif made.get("args") is not None or made.get("kwargs"):
         raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")
     else:
-        entries = list(made["inputs"])
+        entries = _batches(made["inputs"])
     if not entries:
         raise _bad_result(target, "its list of inputs is empty")
-    pairs: Inputs = []
-    for entry in entries:
-        if isinstance(entry, Mapping) or not _is_sequence(entry):
-            entry = (entry, {})  # one tensor, batch object or packed sequence
-        if not (isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[1], Mapping)):
-            raise _bad_result(target, "an entry of 'inputs' is not (args, kwargs)")
-        args, kwargs = entry
-        if args is None or isinstance(args, Mapping):
-            args = args or {}
-            pairs.append(((), {**args, **kwargs}))
-            continue
-        pairs.append((tuple(args) if _is_sequence(args) else (args,), dict(kwargs)))
-    return pairs
+    pairs = [_pair(entry) for entry in entries]
+    _check_first(target, made, pairs[0])
+    return [_as_taken(made["model"], *pair) for pair in pairs]
+
+
+def _is_loader(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.utils.data.DataLoader)
+
+
+def _batches(inputs: Any) -> list[Any]:
+    return list(islice(inputs, MOST_BATCHES)) if _is_loader(inputs) else list(inputs)
+
+
+def _pair(entry: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of one step."""
+    is_pair = isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[1], Mapping)
+    args, kwargs = entry if is_pair and _is_sequence(entry) else (entry, {})
+    if args is None or isinstance(args, Mapping):
+        return (), {**(args or {}), **kwargs}
+    return (tuple(args) if _is_sequence(args) else (args,)), dict(kwargs)
+
+
+def _as_taken(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments as the model takes them: a dictionary that is not its keywords is one argument."""
+    if not args and _misfit(model, (), kwargs) and not _misfit(model, (kwargs,), {}):
+        return (kwargs,), {}
+    return args, kwargs
+
+
+def _misfit(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """Why a model does not take these arguments; nothing if it does, or if its signature does not tell."""
+    if model._forward_pre_hooks:  # they may change the arguments
+        return ""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _check_first(target: Target, made: Mapping[str, Any], pair: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    """Raise WorkloadError if the model does not take the first input."""
+    model, inputs = made["model"], made.get("inputs")
+    cause = _misfit(model, *_as_taken(model, *pair))
+    if not cause:
+        return
+    hint = "return (model, args) so that model(*args) runs; a batch that is one argument of it is ((batch,), {})"
+    if (
+        isinstance(inputs, tuple | list)
+        and not any(map(_is_sequence, inputs))
+        and not _misfit(model, tuple(inputs), {})
+    ):
+        hint = "'inputs' has an entry for each step: give the arguments of one step as 'args'"
+    raise WorkloadError(f"the model of '{target.label}' does not take its inputs", cause=cause, hint=hint)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -81,8 +81,13 @@ def _first_lines(message: str) -> str:
 def next_step(error: BaseException, otherwise: str) -> str:
     """What to do about an error in the user's code: install a library, use less memory, use a real device, say how
     many processes there are, or else `otherwise`."""
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        library = error.name.partition(".")[0]
+    # Some libraries raise an error of their own where a part of them needs another library.
+    if "Import" in type(error).__name__ or isinstance(error, ModuleNotFoundError):
+        missing = re.search(r"No module named '(\w+)", str(error))
+    else:
+        missing = None
+    if missing:
+        library = missing[1]
         if library in LIBRARIES:
             return "pip install 'statsnet[models]'"
         return f"install '{library}' in this environment"

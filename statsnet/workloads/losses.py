@@ -92,6 +92,7 @@ class ProjectionLoss:
 
     def __init__(self) -> None:
         self._directions: dict[tuple[Any, ...], torch.Tensor] = {}
+        self._worked = False
 
     def prepare(self, outputs: Any) -> None:
         """Make the directions that these outputs will need."""
@@ -101,18 +102,27 @@ class ProjectionLoss:
     def __call__(self, outputs: Any) -> torch.Tensor:
         """Scalar loss. Raises WorkloadError where no output depends on a parameter."""
         if (own := own_loss(outputs)) is not None:
+            self._worked = True
             return own
         total: torch.Tensor | None = None
         for output in self._outputs(outputs):
             if output.requires_grad:
                 part = (output * self._direction(output)).sum()
                 total = part if total is None else total + part
+        if total is None and self._worked:
+            raise WorkloadError(
+                "the model cannot be trained while it is watched",
+                cause="its outputs depend on parameters in other steps, and do not where its operators are seen: "
+                "a higher-order operator (torch.cond, scan) uses parameters that it does not get as operands",
+                hint="pass these parameters as operands, or use --mode inference",
+            )
         if total is None:
             raise WorkloadError(
                 "the model cannot be trained",
                 cause="none of its outputs is a floating point tensor that depends on a parameter",
-                hint="return a loss from the factory, or use --mode inference",
+                hint="return a loss from the factory, use --mode inference, or wrap your own loop in statsnet.profile",
             )
+        self._worked = True
         return total
 
     def _outputs(self, outputs: Any) -> list[torch.Tensor]:

@@ -171,10 +171,11 @@ def make_step(built: BuiltWorkload, mode: str | None = None, *, optimizer: Any =
     renewal = Renewal(built)  # before the loss is prepared, which runs the model
     parameters = [parameter for parameter in built.model.parameters() if parameter.requires_grad]
     if not parameters:
+        has_some = next(built.model.parameters(), None) is not None
         raise WorkloadError(
             "the model cannot be trained",
-            cause="none of its parameters needs a gradient",
-            hint="use --mode inference, or leave requires_grad on",
+            cause="none of its parameters needs a gradient" if has_some else "it has no parameters",
+            hint="use --mode inference" + (", or leave requires_grad on" if has_some else ""),
         )
     wanted = optimizer or built.optimizer
     with built.fake_mode or contextlib.nullcontext():  # some make their state here

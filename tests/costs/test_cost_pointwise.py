@@ -143,6 +143,32 @@ def test_linear_algebra(cost):
     assert cost(lambda: torch.linalg.inv(a), "linalg_inv_ex").flops == 2 * 6**3
 
 
+LONG = torch.eye(10, 6)
+"""10 × 6: by figure 8.6.1 of Golub and Van Loan, both ways of computing singular values cost about the same."""
+
+
+@pytest.mark.parametrize(("function", "op", "flops"), [
+    (lambda a: torch.linalg.eigh(a), "_linalg_eigh", 9 * 6**3),
+    (lambda a: torch.ops.aten._linalg_eigh(a, "L", False), "_linalg_eigh", 4 / 3 * 6**3),
+    (lambda a: torch.linalg.eig(a), "linalg_eig", 25 * 6**3),
+    (lambda a: torch.ops.aten._linalg_svd(LONG, False, False), "_linalg_svd", 2 * 10 * 6**2 + 2 * 6**3),
+    (lambda a: torch.linalg.svd(LONG.mT, full_matrices=False), "_linalg_svd", 6 * 10 * 6**2 + 20 * 6**3),
+    (lambda a: torch.linalg.svd(torch.eye(7, 6)), "_linalg_svd", 4 * 49 * 6 + 8 * 7 * 36 + 9 * 216),
+    (lambda a: torch.linalg.matrix_exp(a.expand(3, 6, 6)), "linalg_matrix_exp", 3 * 5 * 2 * 6**3),
+    (lambda a: torch.linalg.lu(LONG), "linalg_lu", 36 * (10 - 2)),
+    (lambda a: torch.geqrf(LONG), "geqrf", 2 * 36 * (10 - 2)),
+    (lambda a: torch.linalg.householder_product(LONG, torch.ones(6)), "linalg_householder_product",
+     4 * 360 - 2 * 16 * 36 + 4 / 3 * 216),
+    (lambda a: torch.ormqr(LONG, torch.ones(6), torch.ones(10, 2)), "ormqr", 4 * 10 * 2 * 6 - 2 * 2 * 36),
+    (lambda a: torch.linalg.lstsq(LONG, torch.ones(10, 3)), "linalg_lstsq", 576 + 3 * (4 * 60 - 36)),
+    (lambda a: torch.cholesky_inverse(a), "cholesky_inverse", 2 / 3 * 6**3),
+    (lambda a: torch.linalg.cholesky(a.to(torch.complex64)), "linalg_cholesky_ex", 4 * 6**3 / 3),
+    (lambda a: torch.linalg.pinv(LONG), "linalg_pinv", 6 * 360 + 20 * 216 + 2 * 360),
+])  # fmt: skip
+def test_decompositions_by_the_textbook(cost, function, op, flops):
+    assert cost(lambda: function(torch.eye(6) * 2), op).flops == pytest.approx(flops)
+
+
 def test_solves_and_determinants(cost):
     a, b = torch.eye(6) * 2, torch.ones(6, 4)
     assert cost(lambda: torch.cholesky_solve(b, a), "cholesky_solve").flops == 4 * 2 * 6**2

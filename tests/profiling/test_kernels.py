@@ -121,7 +121,7 @@ def test_kernel_class(op: str, args: list, implementation: str, expected: str) -
 
 def test_implementations_of_one_call_are_joined() -> None:
     assert cpu_implementation(()) == "aten"
-    assert cpu_implementation(("onednn:a", "mkl:b")) == "onednn:a+mkl:b"
+    assert cpu_implementation(("onednn:jit:avx2", "mkl:sgemm")) == "onednn:jit:avx2+mkl:sgemm"
 
 
 def test_the_longest_kernel_names_an_operator_and_a_private_one_is_opaque() -> None:
@@ -132,3 +132,16 @@ def test_the_longest_kernel_names_an_operator_and_a_private_one_is_opaque() -> N
     assert cuda_implementation(kernels) == "cublas:gemm:f32:nn"
     assert cuda_implementation([]) == "none"
     assert cuda_implementation([Kernel("acme_secretsauce_forward", 0, 1000)]) == "opaque"
+
+
+@pytest.mark.parametrize("routine", [
+    "sorgqr", "cungqr", "dormqr", "sgetrf", "sgetrs", "sgesdd", "ssyevd", "cheevd", "sgeev", "sgelsy", "spotri",
+    "strsm", "ssytrf", "zgemm3m", "fft", "sgemm_batch_strided",
+])  # fmt: skip
+def test_routines_of_blas_and_lapack_are_public(routine: str) -> None:
+    assert cpu_implementation((f"mkl:{routine}",)) == f"mkl:{routine}"
+
+
+def test_what_a_model_prints_like_a_library_is_opaque() -> None:
+    printed = implementations("MKL_VERBOSE ACMEBANK(a,b)\nMKL_VERBOSE SGESDDACME(a)\nMKL_VERBOSE SGEMM(N,N,2,2,2)")
+    assert cpu_implementation(printed) == "opaque+mkl:sgemm"

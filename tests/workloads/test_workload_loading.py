@@ -89,8 +89,25 @@ def both_inputs():
 def empty_inputs():
     return {"model": nn.Linear(3, 1), "inputs": []}
 
+def odd_kwargs():
+    return nn.Linear(3, 1), torch.ones(1, 3), 0.5
+
 def odd_inputs():
-    return {"model": nn.Linear(3, 1), "inputs": [(torch.ones(1, 3), torch.ones(1, 3))]}
+    return {"model": nn.Linear(3, 1), "inputs": [((torch.ones(1, 3), torch.ones(1, 3)), {})]}
+
+def args_as_inputs():
+    return {"model": nn.Bilinear(3, 3, 1), "inputs": (torch.ones(1, 3), torch.ones(1, 3))}
+
+class OfOneBatch(nn.Module):
+    def forward(self, batch):
+        return batch["x"] + batch["y"]
+
+def one_dictionary():
+    return OfOneBatch(), {"x": torch.ones(2), "y": torch.ones(2)}
+
+def loader():
+    data = torch.utils.data.TensorDataset(torch.ones(400, 3), torch.ones(400, 3))
+    return nn.Bilinear(3, 3, 1), torch.utils.data.DataLoader(data, batch_size=4)
 
 def odd_loss():
     return {"model": nn.Linear(3, 1), "args": torch.ones(1, 3), "loss": 3}
@@ -213,7 +230,7 @@ def test_a_missing_library_is_named_with_its_install_command(models: str) -> Non
         ("no_inputs", "no input"),
         ("both_inputs", "both"),
         ("empty_inputs", "empty"),
-        ("odd_inputs", "not (args, kwargs)"),
+        ("odd_kwargs", "its kwargs are a float"),
         ("odd_loss", "its loss is a int"),
         ("odd_optimizer", "its optimizer"),
     ],
@@ -223,6 +240,25 @@ def test_other_results_are_refused_with_the_documented_forms(models: str, name: 
     assert isinstance(error, WorkloadError)
     assert cause in error.cause
     assert "(model, args)" in error.hint
+
+
+def test_inputs_that_the_model_does_not_take_say_what_to_give_instead(models: str) -> None:
+    error = failure(f"{models}:odd_inputs")
+    assert "too many positional arguments" in error.cause
+    assert "((batch,), {})" in error.hint
+    error = failure(f"{models}:args_as_inputs")
+    assert "input2" in error.cause
+    assert "as 'args'" in error.hint
+
+
+def test_a_dictionary_that_is_no_keywords_is_one_argument(models: str) -> None:
+    assert make_step(build(f"{models}:one_dictionary", mode="inference"))(0).tolist() == [2, 2]
+
+
+def test_a_data_loader_gives_its_first_batches(models: str) -> None:
+    built = build(f"{models}:loader", mode="inference")
+    assert len(built.inputs) == 64
+    assert make_step(built)(0).shape == (4, 1)
 
 
 def test_arguments_are_checked_against_the_factory(models: str) -> None:

@@ -101,6 +101,16 @@ def test_outputs_without_gradient_cannot_be_trained() -> None:
         ProjectionLoss()((torch.ones(2), torch.arange(2)))
 
 
+def test_outputs_that_depend_on_parameters_only_unwatched_say_so() -> None:
+    """Under a capture, torch.cond hides parameters that it uses from autograd."""
+    loss = ProjectionLoss()
+    loss(torch.ones(2, requires_grad=True))
+    with pytest.raises(WorkloadError) as caught:
+        loss(torch.ones(2))
+    assert "higher-order" in caught.value.cause
+    assert "operands" in caught.value.hint
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_optimizer_moves_the_weights(name: str) -> None:
     built = build(

@@ -1,0 +1,98 @@
+"""A capture that torch does not notice.
+
+Parts of torch ask whether a dispatch mode is on, such as `CaptureMode`, and then take another way
+(`areAnyTensorSubclassLike` in ATen/TensorSubclassLikeUtils.h): they write into no tensor and read no value. The
+derivative of `cumprod` takes a general formula then in place of a short one, that of `matrix_exp` concatenates what it
+else copies, `eigvals` computes eigenvectors too. What is captured is then not what runs. This capture sees operators
+at a dispatch key that nothing else uses, for which nobody asks. It depends on more of torch's inside than a mode does,
+so it is taken only where a mode's calls are not those of a profiled step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from statsnet.errors import StatsNetError
+from statsnet.profiling.capture import CaptureMode, OpCall
+from statsnet.profiling.unseen import Unseen
+
+_KEY = "Fake"
+"""torch reserves this dispatch key, below autograd and above all backends, for fake tensors outside of it."""
+
+
+_ASKING = frozenset({"aten._linalg_eigh.default", "aten._linalg_svd.default"})
+"""A mode sees them with vectors, also where only the values were asked for."""
+
+
+class UnwatchedCapture(CaptureMode):
+    """Records the calls made inside the `with` block, as CaptureMode does, without being a dispatch mode."""
+
+    _current: UnwatchedCapture | None = None
+
+    def __enter__(self) -> UnwatchedCapture:
+        stack = ExitStack()
+        stack.callback(setattr, UnwatchedCapture, "_current", UnwatchedCapture._current)
+        UnwatchedCapture._current = self
+        stack.enter_context(torch._C._IncludeDispatchKeyGuard(_registered().key))
+        self._entered.append(stack)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.pop().close()
+
+    @property
+    def _entered(self) -> list[ExitStack]:
+        return vars(self).setdefault("entered", [])  # type: ignore[no-any-return]
+
+    @classmethod
+    def see(cls, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """What torch calls in place of each operator."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with torch._C._ExcludeDispatchKeyGuard(_registered().keys):
+                return func(*args, **kwargs)
+
+        return run(*args, **kwargs) if cls._current is None else cls._current._record(func, args, kwargs, run)
+
+
+class _Registered:
+    """The fallback for all operators at the key, which stays until the process ends."""
+
+    def __init__(self) -> None:
+        self.key = torch._C._dispatch_key_parse(_KEY)
+        self.keys = torch._C.DispatchKeySet(self.key)
+        self.library = torch.library.Library("_", "IMPL")
+        self.library.fallback(UnwatchedCapture.see, _KEY)
+
+
+_registered = cache(_Registered)
+
+
+def look_nearer(
+    unseen: Unseen,
+    calls: list[OpCall],
+    capture: Callable[[type[CaptureMode]], list[OpCall]],
+    look: Callable[[list[OpCall]], Unseen],
+) -> tuple[Unseen, list[OpCall], type[CaptureMode]] | None:
+    """What a profiled step lacks of the calls that an unwatched capture sees, these calls, and the type of capture; if
+    the step lacks some of the `calls` that a mode captured, or these lack too much of the step. None if that explains
+    no more of the step, or is not possible here."""
+    is_asked = any(call.op in _ASKING for call in calls)
+    if not unseen.unmatched and not unseen.is_too_much and not is_asked:
+        return None
+    try:
+        calls = capture(UnwatchedCapture)
+    except (StatsNetError, RuntimeError, AttributeError):  # this torch has no such key, or the model cannot run with it
+        return None
+    nearer = look(calls)
+    is_nearer = nearer.unmatched < unseen.unmatched or (unseen.is_too_much and not nearer.is_too_much)
+    is_nearer |= is_asked and nearer.unmatched == unseen.unmatched
+    return (nearer, calls, UnwatchedCapture) if is_nearer else None
