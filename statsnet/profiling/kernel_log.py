@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from statsnet.signatures.public_names import is_public_kernel
+
 _MKL_CALL = re.compile(r"^MKL_VERBOSE ([A-Z0-9_]+)\(([^)]*)\)")
 
 
@@ -94,10 +96,15 @@ def implementations(log: str) -> tuple[str, ...]:
         fields = line.split(",")
         if line.startswith("onednn_verbose") and len(fields) > 6 and fields[3] == "exec":
             target = reorders if fields[5] == "reorder" else names
-            target[_onednn_name(fields[6])] = None
+            target[_known(_onednn_name(fields[6]))] = None
         elif call := _MKL_CALL.match(line):
-            names[_mkl_name(call[1], call[2].split(","))] = None
+            names[_known(_mkl_name(call[1], call[2].split(",")))] = None
     return tuple(names or reorders)
+
+
+def _known(name: str) -> str:
+    """The name, or `mkl:other` for one that no signature may hold."""
+    return name if is_public_kernel(name) else f"{name.partition(':')[0]}:other"
 
 
 def _onednn_name(implementation: str) -> str:

@@ -99,4 +99,8 @@ def _is_logged(text: str) -> bool:
     if match is None:
         return False
     parts = re.split("[:_.]", match[1])
-    return all(not re.search(r"\d{4}", part) and set(words(part)) <= CPU_KERNEL_WORDS for part in parts)
+    return all(not re.search(r"\d{4}", part) and all(map(_is_logged_word, words(part))) for part in parts)
+
+
+def _is_logged_word(word: str) -> bool:
+    return word in CPU_KERNEL_WORDS or (word[0] in "sdcz" and len(word) > 3 and word[1:] in CPU_KERNEL_WORDS)
