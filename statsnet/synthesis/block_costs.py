@@ -144,13 +144,16 @@ class BlockCosts:
         others: dict[str, Placed] = {}
         for block in blocks:
             for factor in RESIZINGS:
-                config = KINDS[block.kind].resized(block.config, factor)
-                if config is None:
-                    continue
-                resized = replace(block, config=config)
+                try:
+                    config = KINDS[block.kind].resized(block.config, factor)
+                    if config is None:
+                        continue
+                    resized = replace(block, config=config)
+                    ratio = elements_read(resized) / elements_read(block)
+                except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+                    continue  # the kind's rules fail on this size
                 if _identity(resized) in self.unsound:
                     continue
-                ratio = elements_read(resized) / elements_read(block)
                 if not RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 or ratio == 1:
                     continue
                 if resized.key not in known:
