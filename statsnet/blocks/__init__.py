@@ -44,8 +44,8 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
 
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
-    """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of a
-    tensor without axes, or if what it reads or writes is empty. A file from elsewhere may hold arguments that torch
+    """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of
+    a tensor without axes, or if what it reads or writes is empty. A file from elsewhere may hold arguments that torch
     could not have been called with."""
     first = motif[0]
     if any(0 in tensor.shape for side in (first.args, first.outputs) for tensor in tensors_of(side)[:1]):

@@ -47,6 +47,7 @@ from statsnet.synthesis.launch_waits import wait_per_use_s
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
 from statsnet.workloads.settings import convert_module, record, wrap_step
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleTimes:
     """Seconds that a training step takes with nothing to do: `block` for entering and leaving autograd, and one entry
