@@ -19,8 +19,8 @@ from statsnet.blocks.recurrent import RecurrentKind
 from statsnet.blocks.resample import PadKind, ResizeKind, SampleKind
 from statsnet.blocks.scatter import ScatterAddKind
 from statsnet.blocks.softmax import SoftmaxKind
-from statsnet.errors import FileFormatError
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import tensors_of
 
 KINDS: dict[str, BlockKind] = {
     kind.name: kind
@@ -44,16 +44,16 @@ def recognise(motif: list[Cluster]) -> tuple[str, Config] | None:
 
 
 def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) -> Config | None:
-    """What a block's rule says of a motif. Rules count on arguments that torch could have been called with; a file from
-    elsewhere may hold others. Raises FileFormatError for these."""
+    """What a block's rule says of a motif; None if it counts on arguments of another form, as a softmax over an axis of
+    a tensor without axes, or if what it reads or writes is empty. A file from elsewhere may hold arguments that torch
+    could not have been called with."""
+    first = motif[0]
+    if any(0 in tensor.shape for side in (first.args, first.outputs) for tensor in tensors_of(side)[:1]):
+        return None
     try:
         return rule(motif)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise FileFormatError(
-            f"a signature holds a call of {motif[0].op} that can not be",
-            cause=f"its arguments or outputs are not those of this operator ({type(error).__name__})",
-            hint="leave that signature out of the mix, or take it again from where it came",
-        ) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
 
 
 def readings(motif: list[Cluster]) -> list[tuple[str, Config]]:

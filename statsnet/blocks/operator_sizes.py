@@ -95,9 +95,9 @@ def _resized_factory(config: Config, factor: float) -> Config | None:
 
 def narrowed(config: Config, divisor: int) -> Config | None:
     """The operator with the longest axes of its other operands divided, as the weight of a product; None if it has
-    none that matters."""
+    none that matters. Not a convolution's gradients: their channels and maps depend on each other."""
     operands = operands_of(config)
-    if len(operands) < 2:
+    if len(operands) < 2 or base_name(name_of(config)) == "convolution_backward":
         return None
     largest = max(range(1, len(operands)), key=lambda i: operands[i].numel)
     if operands[largest].numel < operands[0].numel / 4:

@@ -22,6 +22,9 @@ POSITIVE = frozenset({
 })  # fmt: skip
 """Operators whose operands are positive, so that results are numbers."""
 
+VARIANCES = frozenset({"running_var", "save_invstd", "save_var", "invstd", "rstd"})
+"""Arguments that are positive for any operator."""
+
 UNIT = frozenset({
     "logit", "acos", "asin", "atanh", "erfinv", "special_ndtri", "binary_cross_entropy",
     "binary_cross_entropy_backward",
@@ -153,7 +156,7 @@ def operand_sources(config: Config) -> list[str]:
             bags = operands[names.index("grad")].shape[0]
             texts.append(_made("below", [bags], operand, "int64") + ".sort().values")
         else:
-            texts.append(_operand(base, operand, high) + (".sort().values" if name in SORTED else ""))
+            texts.append(_operand(base, name, operand, high) + (".sort().values" if name in SORTED else ""))
     return texts
 
 
@@ -168,11 +171,11 @@ def argument_names(config: Config) -> list[str]:
     return names
 
 
-def _operand(base: str, operand: Operand, high: int) -> str:
+def _operand(base: str, name: str, operand: Operand, high: int) -> str:
     if operand.dtype == "bool":
         return _made("flags", [], operand, "bool")
     if _is_floating(operand):
-        function = "positive" if base in POSITIVE else "fraction" if base in UNIT else "normal"
+        function = "positive" if base in POSITIVE or name in VARIANCES else "fraction" if base in UNIT else "normal"
         return _made(function, [], operand, OWN)
     return _made("below", [high], operand, "int64")
 

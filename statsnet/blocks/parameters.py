@@ -53,7 +53,7 @@ class ParametersKind(BlockKind):
         """The parameter that an optimizer's operator steps, if what it writes is as large as the parameter."""
         first = motif[0]
         shape = _stepped_shape(first)
-        if first.phase != "optimizer" or not shape:
+        if first.phase != "optimizer" or not math.prod(shape) or not shape:
             return None
         if any(isinstance(a, dict) and "sparse" in a for a in first.args):
             return None  # a sparse gradient comes with its look-up, as large as the rows read

@@ -70,7 +70,11 @@ def scaled(manifest: Manifest, *, macs: int, quantum: int, signed: bool = False)
     """
     originals = _originals(manifest)
     if not originals:
-        raise UsageError("there are no matrix products to scale", hint="--layers distinct holds every layer")
+        raise UsageError(
+            "there are no matrix products to scale",
+            cause="only products have multiply-adds, by which layers are scaled",
+            hint="export with --layers distinct holds every layer; synthesize without --macs makes a measured proxy",
+        )
     covered = _covering(originals)
     cuts = [set(_cuts(o, quantum, macs)) for o in covered]
     sizes = np.array(sorted(set().union(*cuts)), dtype=np.int64)

@@ -23,12 +23,14 @@ GROUP_TIMEOUT_S = 600.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """`label` names the task in progress and errors. If a task of a group `may_fail`, its failure is a result (Failure)
-    and no error. `peak_bytes` is the memory that it is known to need. `under` is put before the process's command, as
-    for ncu. `writes` are folders of this command's, beside the process's own, that it may write to in a sandbox."""
+    and no error. It may take `timeout_s` in all, and `silent_s` without a word of its progress. `peak_bytes` is the
+    memory that it is known to need. `under` is put before the process's command, as for ncu. `writes` are folders of
+    this command's, beside the process's own, that it may write to in a sandbox."""
 
     setting: Setting = BASELINE
     label: str = ""
     timeout_s: float | None = None
+    silent_s: float | None = None
     may_fail: bool = False
     peak_bytes: int | None = None
     under: Sequence[str] = ()

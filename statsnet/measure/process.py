@@ -194,10 +194,10 @@ class MeasuringProcess(Generic[R]):
 
     def events(self) -> Iterator[Event]:
         """Yields the task's events as they come, until the process has ended, even if a process that it started still
-        holds the pipe open. Raises MeasurementError after the control's `timeout_s`, or if it takes too much memory."""
-        timeout_s = self._control.timeout_s
+        holds the pipe open. Raises MeasurementError after the control's times, or if it takes too much memory."""
+        timeout_s, silent_s = self._control.timeout_s, self._control.silent_s or math.inf
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        pending, looked_s = b"", 0.0
+        pending, looked_s, heard_s = b"", 0.0, time.monotonic()
         with selectors.DefaultSelector() as selector:
             selector.register(self._events, selectors.EVENT_READ)
             while True:
@@ -206,12 +206,14 @@ class MeasuringProcess(Generic[R]):
                     chunk = os.read(self._events.fileno(), 65536)
                     if not chunk:
                         break
-                    *lines, pending = (pending + chunk).split(b"\n")
+                    (*lines, pending), heard_s = (pending + chunk).split(b"\n"), time.monotonic()
                     yield from map(_heard, lines)
                 elif ended:
                     return
                 if (now_s := time.monotonic()) > deadline:
                     raise _too_slow(timeout_s)
+                if now_s > heard_s + silent_s:
+                    raise _too_slow(silent_s, "said nothing for")
                 if now_s > looked_s + _POLL_S:
                     self._memory.look()
                     looked_s = now_s
@@ -256,9 +258,9 @@ _HINTS: dict[int, str] = {
 """By exit code: ends that come from the machine's limits, not from what was measured."""
 
 
-def _too_slow(timeout_s: float | None) -> MeasurementError:
+def _too_slow(timeout_s: float | None, what: str = "did not end within") -> MeasurementError:
     return MeasurementError(
-        f"a measuring process did not end within {timeout_s:g} s",
+        f"a measuring process {what} {timeout_s:g} s",
         cause="the task is too slow for the time allowed, or it hangs",
         hint="allow more time, or use a smaller preset or batch",
     )

@@ -101,7 +101,7 @@ def _is_logged(text: str) -> bool:
     parts = re.split("[:_.]", match[1])
     if text.startswith("mkl:") and _LAPACK.fullmatch(parts[0]):
         parts = parts[1:]
-    return all(not re.search(r"\d{4}", part) and set(words(part)) <= CPU_KERNEL_WORDS for part in parts)
+    return all(not re.search(r"\d{4}", part) and all(map(_is_logged_word, words(part))) for part in parts)
 
 
 _LAPACK = re.compile(
@@ -111,3 +111,7 @@ _LAPACK = re.compile(
 )
 """The names of BLAS and LAPACK: the type of number, the type of matrix, what is done with it (LAPACK Users' Guide,
 section 2.2.3)."""
+
+
+def _is_logged_word(word: str) -> bool:
+    return word in CPU_KERNEL_WORDS or (word[0] in "sdcz" and len(word) > 3 and word[1:] in CPU_KERNEL_WORDS)

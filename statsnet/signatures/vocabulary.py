@@ -33,10 +33,11 @@ CPU_KERNEL_WORDS = frozenset(
     sgemm shuffle simple softmax sse strided sum symm symv syr syrk trmm trmv trsm trsv tr uni vnni wei winograd x xf u
     acl aarch sve asimd cgemm dgemm zgemm hgemm igemm sgemv dgemv cgemv zgemv sdot ddot saxpy daxpy snrm dnrm compute
     packed get free alloc as omatcopy imatcopy getrf getrs getri potrf potrs potri geqrf orgqr ormqr gesv gesdd gesvd
-    fft heev heevd syev syevd geev gels gelsd gelsy trtrs trtri ddot cdotc cdotu zdotc zdotu
+    fft heev heevd syev syevd geev gels gelsd gelsy trtrs trtri cdotc cdotu zdotc zdotu
     """.split()  # noqa: SIM905
 )
-"""Words of oneDNN's implementations and of MKL's routines, as their logs write them, without digits."""
+"""Words of oneDNN's implementations and of MKL's routines, as their logs write them, without digits. Before a routine
+may stand the letter of its type."""
 
 KERNEL_NAMES = frozenset({"aten", "none", "unknown", "unnamed", "opaque"})
 

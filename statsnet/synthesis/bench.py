@@ -59,13 +59,15 @@ class BenchSetup:
         where = {"mode": self.mode, "dtype": self.dtype, "device": self.device}
         return self.cache.key(environment=fingerprint(self.environment), **where, **parts)
 
-    def run(self, task: Task[T], stage: str, begun: Callable[[int], None] = silent) -> T:
-        """A task's result. `begun` is told the index of each block as it begins."""
+    def run(
+        self, task: Task[T], stage: str, begun: Callable[[int], None] = silent, *, silent_s: float | None = None
+    ) -> T:
+        """A task's result. `begun` is told the index of each block as it begins; `silent_s`: see Control."""
 
         def report(progress: Progress) -> None:
             self.report(replace(progress, stage=f"{stage}: {progress.stage}"))
 
-        return run(task, Control(timeout_s=JOB_LIMIT_S), report=report, begun=begun)
+        return run(task, Control(timeout_s=JOB_LIMIT_S, silent_s=silent_s), report=report, begun=begun)
 
     def count_once(self, key: str, kind: type[T], count: Callable[[], tuple[T, str]]) -> T:
         """The counted result, from the cache if it is there. If there are no counters, the reason is noted and not
@@ -113,7 +115,7 @@ class Bench(Protocol):
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
     ) -> MeasuredBlocks:
         """The candidates that can be measured, each with its measurement at this speed; with hardware counters if asked
-        for."""
+        for. Raises MeasurementError if none can be."""
 
     def idle_s(self, optimizers: Iterable[str], speed: MachineSpeed) -> dict[str, float]:
         """`IdleTimes.idle_s` for these optimizers at this speed; empty in inference."""

@@ -76,7 +76,7 @@ class BlockCosts:
     resized: Mapping[str, Resized]
     """By identity."""
     unsound: frozenset[str] = frozenset()
-    """Identities of resized blocks that no network may hold again."""
+    """Identities of blocks that no network may hold again."""
     overheads: Overheads
     in_place: Mapping[str, tuple[tuple[OperatorGroup, ...], ...]] = field(default_factory=dict)
     """By identity, of each measured network."""
@@ -144,13 +144,16 @@ class BlockCosts:
         others: dict[str, Placed] = {}
         for block in blocks:
             for factor in RESIZINGS:
-                config = KINDS[block.kind].resized(block.config, factor)
-                if config is None:
-                    continue
-                resized = replace(block, config=config)
+                try:
+                    config = KINDS[block.kind].resized(block.config, factor)
+                    if config is None:
+                        continue
+                    resized = replace(block, config=config)
+                    ratio = elements_read(resized) / elements_read(block)
+                except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+                    continue  # the kind's rules fail on this size
                 if _identity(resized) in self.unsound:
                     continue
-                ratio = elements_read(resized) / elements_read(block)
                 if not RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 or ratio == 1:
                     continue
                 if resized.key not in known:
@@ -180,6 +183,15 @@ class BlockCosts:
                     identity = self.resized[identity].origin
             others[measured[identity, self.known[key].optimizer]] += count
         return replace(self, unsound=self.unsound | untried), dict(others)
+
+    def without_operators(self, counts: Counts) -> tuple[BlockCosts, Counts]:
+        """For a network that does not run: the same network without operators by themselves, and costs that offer none
+        any more."""
+        alone = {key for key, p in self.known.items() if KINDS[p.kind].ends_tower(p.config)}
+        placed = tuple(p for p in self.placed if p.key not in alone)
+        unsound = self.unsound | {_identity(self.known[key]) for key in alone}
+        others = {key: count for key, count in counts.items() if key not in alone}
+        return replace(self, placed=placed, unsound=unsound), others
 
     def learn(self, towers: Sequence[Tower], blocks: Blocks) -> BlockCosts:
         """With the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from statsnet.errors import first_line
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch
@@ -57,12 +58,25 @@ class BlockPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockMeasurement:
     """One use of a block alone. `launches` are a GPU's kernels in their order, each with the index of its operators
-    among those of both parts. `reference_latency_s` is the reference network's step meanwhile."""
+    among those of both parts. `reference_latency_s` is the reference network's step meanwhile. `refused` is the
+    exception of a block that does not run; nothing can be made of it."""
 
     block: BlockPart
     optimizer: BlockPart
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
+    refused: str | None = None
+
+    @classmethod
+    def of_refused(cls, error: Exception) -> BlockMeasurement:
+        """Of a block that raises this."""
+        nothing = BlockPart(operators=(), framework_s=0.0)
+        return cls(block=nothing, optimizer=nothing, refused=f"{type(error).__name__}: {first_line(error)}")
+
+    @property
+    def lacked_memory(self) -> bool:
+        """Whether it may run when more memory is free."""
+        return self.refused is not None and any(word in self.refused.lower() for word in ("memory", "alloc"))
 
     @property
     def parts(self) -> tuple[BlockPart, BlockPart]:

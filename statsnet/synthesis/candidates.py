@@ -147,8 +147,12 @@ def by_source(
 
 
 def _of_source(source: Source, share: float, budget_s: float, mode: str, own_sizes: bool) -> list[Candidate]:
+    """None where the kind's rules fail on the motif's sizes: something of another size may stand for it."""
     machines = ANY if own_sizes else USUAL_MACHINES
-    return _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode, machines)
+    try:
+        return _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode, machines)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        return []
 
 
 def largest_share(budget_s: float, mode: str, kind: str = "") -> float:

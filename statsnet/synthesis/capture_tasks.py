@@ -17,7 +17,7 @@ from statsnet.profiling.motifs import mark_fused
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Phase
-from statsnet.synthesis.single_block import single_block
+from statsnet.synthesis.single_block import SingleBlock
 from statsnet.synthesis.tasks import marked_blocks
 from statsnet.workloads.fakes import fake_tensors
 
@@ -51,14 +51,20 @@ class CaptureBlockOperators(Task[list[list[CapturedCall]]]):
     def run(self, context: Context) -> list[list[CapturedCall]]:
         torch.manual_seed(0)
         device, total = environment.select(self.device), len(self.blocks)
-        captured = []
+        captured: list[list[CapturedCall]] = []
+        refused: Exception | None = None
         for number, placed in enumerate(self.blocks):
             stage = f"capturing block {number + 1} of {total}"
             context.report(Progress(stage=stage, done=number / total))
-            with _tensors(self.fake):
-                block = single_block(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
-                calls = capture_step(block.run, device=device) if block else []
+            try:
+                with _tensors(self.fake):
+                    block = SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+                    calls = capture_step(block.run, device=device)
+            except Exception as error:  # nothing can be made of it
+                calls, refused = [], error
             captured.append([_captured(c) for c in calls if not is_metadata(c.op)])
+        if refused is not None and not any(captured):
+            raise refused
         return captured
 
 

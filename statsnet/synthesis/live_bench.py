@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from statsnet.environment.record import usable_cores
-from statsnet.errors import StatsNetError
+from statsnet.errors import ProcessError, StatsNetError
 from statsnet.measure import sandbox
 from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import TimeReferenceNetwork
@@ -30,8 +30,12 @@ from statsnet.synthesis.network_measurement import (
     network_measurement,
 )
 from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
+from statsnet.units import plural
 
 IDLE_PROCESSES = 2
+
+BLOCK_LIMIT_S, BLOCK_RUNS = 600.0, 200
+"""A block hangs if its process says nothing for so long, and so many runs of the longest of its blocks."""
 
 LOOKED_S = 0.3
 """Every command waits for it, even one that measures nothing else."""
@@ -81,7 +85,7 @@ class LiveBench:
         self, wanted: Sequence[Candidate], speed: MachineSpeed, *, counters: bool = False
     ) -> MeasuredBlocks:
         """Candidates that cannot be measured are noted, and tried again the next time: memory may be free then. Raises
-        ProcessError if none can be measured."""
+        MeasurementError if none can be measured."""
         cache = self.setup.cache
         keys = {c.key: self._block_key(c, speed) for c in wanted}
         cached = {name: cache.get(key, BlockMeasurement) for name, key in keys.items()}
@@ -99,19 +103,37 @@ class LiveBench:
                         self.setup.stages.advance(1 / (processes * self.setup.effort.candidates))
                         begun(number)
 
-                    return self.setup.run(self._blocks_task(some, reference), "blocks", begin)
+                    silent_s = BLOCK_LIMIT_S + BLOCK_RUNS * max(c.time_s for c in some)
+                    return self.setup.run(self._blocks_task(some, reference), "blocks", begin, silent_s=silent_s)
 
                 measured, faults = fastest_measurements(missing, measure, processes)
             known |= measured
             for name, measurement in measured.items():
-                cache.put(keys[name], measurement)
+                if not measurement.lacked_memory:
+                    cache.put(keys[name], measurement)
                 known[name] = cache.get(keys[name], BlockMeasurement) or measurement  # rounded, as later runs read it
             for fault in faults.values():
                 if not known:
                     raise fault
                 self.setup.note(f"a block was left out: {fault.message}")
-        sound = [(c, known[c.key].at(speed)) for c in wanted if c.key in known]
+        refused = [(c, why) for c in wanted if c.key in known and (why := known[c.key].refused) is not None]
+        sound = [(c, known[c.key].at(speed)) for c in wanted if c.key in known and known[c.key].refused is None]
+        self._tell_refused(refused, all_of_them=not sound)
         return self._count_blocks(sound, speed) if counters and self.setup.counts else sound
+
+    def _tell_refused(self, refused: Sequence[tuple[Candidate, str]], *, all_of_them: bool) -> None:
+        """Note blocks that raise an exception. Raises ProcessError if all do."""
+        if not refused:
+            return
+        first, why = refused[0]
+        if all_of_them:
+            raise ProcessError(
+                f"none of {plural(len(refused), 'block')} runs",
+                cause=f"{first.named}: {why}",
+                hint="run statsnet doctor; if it finds nothing, report the signature",
+            )
+        what = " ".join([first.kind, *first.config.get("operator", ())[:1]])
+        self.setup.note(f"{plural(len(refused), 'block')} left out, which cannot be run, as {what}: {why}")
 
     def _block_key(self, candidate: Candidate, speed: MachineSpeed) -> str:
         processes = self.setup.effort.block_processes

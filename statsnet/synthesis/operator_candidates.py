@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from statsnet.blocks import asked
 from statsnet.blocks.operator import OperatorKind
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.target import Target, TargetCluster
@@ -67,7 +68,7 @@ def _sources(target: Target, kernel_class: str, own_dtype: str) -> list[Source]:
     sources = []
     for clusters in sorted(by_shape.values(), key=lambda c: -sum(x.time_share for x in c))[:MOST_OF_CLASS]:
         for cluster in sorted(clusters, key=lambda c: (-c.time_share, c.op, json.dumps(c.args)))[:MOST_OF_CLASS]:
-            config = KIND.of_call(cluster, own_dtype)  # type: ignore[arg-type]
+            config = asked(lambda motif: KIND.of_call(motif[0], own_dtype), [cluster])  # type: ignore[list-item]
             if config is not None:
                 share = sum(c.time_share for c in clusters)
                 sources.append(Source(KIND.name, config, None, cluster.time_per_call_s or 0.0, share))

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from statsnet.environment import fingerprint
-from statsnet.errors import ProcessError, StatsNetError, UsageError
+from statsnet.errors import MeasurementError, StatsNetError, UsageError
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
@@ -200,13 +200,13 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     idle_s = bench.idle_s([c.optimizer for c in chosen if c.optimizer], speed)
     measured: MeasuredBlocks = []
     bound = math.inf
+    why: MeasurementError | None = None
     for begin, end in pairwise([*range(0, len(chosen), AT_A_TIME), len(chosen)]):
         try:
             measured += bench.measure_blocks(chosen[begin:end], speed, counters=bool(target.counters))
-        except ProcessError as error:
-            if not measured:
-                raise
-            setup.note(f"blocks were left out: {error.message}")
+        except MeasurementError as error:
+            why = error
+            setup.note(f"blocks were left out: {error.message}: {error.cause}")
             break
         costs = BlockCosts.of(measured, setup.dtype, idle_s)
         rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
@@ -216,7 +216,7 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
     if not measured or not setup.deadline.passed:
         measured += _operators_alone(target, budget_s, bench, speed, BlockCosts.of(measured, setup.dtype, idle_s))
     if not measured:
-        raise StatsNetError(
+        raise why or StatsNetError(
             "no block stands for any operator of this mix",
             cause="its signatures hold only operators that StatsNet cannot rebuild",
             hint="statsnet show FILE lists a signature's operators",
@@ -233,8 +233,8 @@ def _operators_alone(
     chosen = operator_candidates(target, known, budget_s=budget_s, own_dtype=setup.dtype, own_sizes=setup.own_sizes)
     try:
         return bench.measure_blocks(chosen, speed, counters=bool(target.counters)) if chosen else []
-    except ProcessError as error:
-        setup.note(f"operators by themselves were left out: {error.message}")
+    except MeasurementError as error:
+        setup.note(f"operators by themselves were left out: {error.message}: {error.cause}")
         return []
 
 

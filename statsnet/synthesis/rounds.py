@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from statsnet.errors import ProcessError, StatsNetError
+from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.progress import Progress
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import Placed, Tower, build_towers, shuffled
@@ -86,7 +86,13 @@ def solve_in_rounds(
                 continue
             break
         with setup.stages.stage(NETWORKS, effort.round_processes * pace.process_s):
-            known = build_and_measure(problem, choice, known, processes=effort.round_processes)
+            try:
+                known = build_and_measure(problem, choice, known, processes=effort.round_processes)
+            except MeasurementError as error:
+                if not known.trials:
+                    raise
+                setup.note(f"the last network could not be measured, so the best one before is kept: {_why(error)}")
+                break
         measuring_s = setup.stages.clock() - solved_s
         process_s = measuring_s / effort.round_processes
         # What comes from the cache says nothing of how long the next network takes.
@@ -113,7 +119,11 @@ def _confirmed(best: Trial, problem: Problem, effort: Effort, process_s: float) 
                 setup.note("the time was over: the fit is that of the processes that chose the network")
             break
         runs = range(effort.round_processes, effort.round_processes + processes)
-        measurement, made = problem.bench.measure_network(best.source, runs, problem.speed), processes
+        try:
+            measurement, made = problem.bench.measure_network(best.source, runs, problem.speed), processes
+        except MeasurementError as error:
+            setup.note(f"the fit is that of the processes that chose it, for later ones failed: {_why(error)}")
+            break
         if abs(measurement.latency_s / best.latency_s - 1.0) < CONFIRMED:
             break
     return measurement
@@ -217,6 +227,11 @@ def _too_short(budget_s: float) -> StatsNetError:
     )
 
 
+def _why(error: StatsNetError) -> str:
+    """The last line of a process's output names the exception."""
+    return (error.cause or error.message).splitlines()[-1]
+
+
 def _unique(blocks: Sequence[Placed]) -> list[Placed]:
     return list({b.key: b for b in blocks}.values())
 
@@ -233,7 +248,8 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     """Build a network of the chosen blocks and measure it in so many processes; returns what is known afterwards.
 
     If it does not run, blocks in other sizes may be the cause: they were never tried. It is built once more without
-    them. Raises StatsNetError if there are no blocks, ProcessError if the network does not run.
+    them; and if that does not run, without operators by themselves. Raises StatsNetError if there are no blocks,
+    MeasurementError if the network does not run.
     """
     if not choice.counts:
         raise _too_short(problem.budget_s)
@@ -244,11 +260,13 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     try:
         measurement = problem.bench.measure_network(source, range(processes), problem.speed)
-    except ProcessError as error:
-        costs, counts = costs.without_untried(choice.counts)
+    except MeasurementError as error:
+        what, (costs, counts) = "blocks that had never run", choice.costs.without_untried(choice.counts)
         if counts == choice.counts:
+            what, (costs, counts) = "operators by themselves", choice.costs.without_operators(choice.counts)
+        if counts == choice.counts or not counts:
             raise
-        setup.note(f"a network was built once more, without blocks that had never run: {error.cause or error.message}")
+        setup.note(f"a network was built once more, without {what}: {_why(error)}")
         return build_and_measure(problem, replace(choice, counts=counts, costs=costs), known, processes=processes)
     for blocks_in_place in measurement.blocks:
         costs = costs.learn(towers, blocks_in_place)

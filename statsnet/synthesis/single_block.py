@@ -107,17 +107,6 @@ class SingleBlock:
             y.sum().backward()
 
 
-def single_block(placed: Placed, *, mode: str, dtype: torch.dtype, device: str) -> SingleBlock | None:
-    """The block, which has run once. None for an operator by itself that refuses its operands: not all that an operator
-    asks of them is known before."""
-    try:
-        return SingleBlock(placed, mode=mode, dtype=dtype, device=device)
-    except Exception:
-        if not KINDS[placed.kind].ends_tower(placed.config):
-            raise
-        return None
-
-
 class IdleStep(SingleBlock):
     """A block without operators, and an optimizer whose parameter has no gradient."""
 

@@ -41,8 +41,8 @@ class Source:
 
 
 def sources(target: Target) -> list[Source]:
-    """All sources of a target, each once."""
-    return [*_motifs(target), *_parameters(target)]
+    """All sources of a target that take time, each once."""
+    return [s for s in (*_motifs(target), *_parameters(target)) if s.share > 0 and s.time_s > 0]
 
 
 def _motifs(target: Target) -> list[Source]:

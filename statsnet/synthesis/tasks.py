@@ -6,7 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -44,11 +44,8 @@ from statsnet.signatures.model import Signature
 from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
 from statsnet.synthesis.elsewhere import Elsewhere
 from statsnet.synthesis.launch_waits import wait_per_use_s
-from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock, single_block
+from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
 from statsnet.workloads.settings import convert_module, record, wrap_step
-
-NOTHING = BlockPart(operators=(), framework_s=0.0)
-"""Of a block that does not run: nothing can be made of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +87,7 @@ class MeasureIdleStep(Task[IdleTimes]):
 @dataclass(frozen=True, kw_only=True)
 class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
     """Each block alone, run as it would be inside a network; if a reference network's folder is given, beside that
-    network. It says which block it begins."""
+    network. It says which block it begins. A block that raises an exception does not end the others."""
 
     blocks: tuple[Placed, ...]
     mode: str
@@ -112,11 +109,11 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
             context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
             if reference:
                 reference.look_now_and_then()
-            block = self._block(placed, device)
-            if block is None:
-                measured.append(BlockMeasurement(block=NOTHING, optimizer=NOTHING))
-                continue
-            measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
+            try:
+                block = self._block(placed, device)
+                measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
+            except Exception as error:
+                measured.append(BlockMeasurement.of_refused(error))
         if reference:
             reference.look()
         latency_s = median(reference.latency_s) if reference else None
@@ -127,11 +124,11 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         device = environment.select(self.device)
         flush = cache_flush(device)
         for placed in self.blocks:
-            if block := self._block(placed, device):
-                run_in_range(partial(_run_flushed, block, flush), device)
+            with suppress(Exception):  # as in `run`
+                run_in_range(partial(_run_flushed, self._block(placed, device), flush), device)
 
-    def _block(self, placed: Placed, device: str) -> SingleBlock | None:
-        return single_block(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+    def _block(self, placed: Placed, device: str) -> SingleBlock:
+        return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
 
 
 def _run_flushed(block: SingleBlock, flush: Callable[[], object]) -> None:

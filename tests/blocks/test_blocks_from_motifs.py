@@ -277,6 +277,9 @@ def test_the_skew_of_the_indices_is_kept() -> None:
         lambda: torch.arange(4) + 1,
         lambda: torch.tensor(1.0) * 2,
         lambda: r(2, 3).max(1),
+        lambda: torch.tensor(1.0).softmax(0),
+        lambda: r(3, 4, 0).softmax(1),
+        lambda: r(0, 4) @ r(4, 3),
     ],
 )
 def test_unknown_operators_are_left_to_others(run: Callable[[], Any], motifs: Motifs) -> None:

@@ -260,3 +260,19 @@ def test_the_gradient_of_bags_runs_with_values_that_fit_each_other() -> None:
     assert int(bags.max()) < len(grad) == 3
     assert int(indices.max()) > 2
     assert block(grad).shape == (5000, 4)
+
+
+def test_variances_are_positive_so_that_results_are_numbers() -> None:
+    statistics = torch.zeros(16), torch.ones(16)
+    _, config = rebuilt(lambda: F.batch_norm(torch.randn(64, 16, 6, 6), *statistics, torch.ones(16), torch.ones(16)))
+    block: Any = KIND.build(config)
+    assert bool(block(block.operands[0]).isfinite().all())
+
+
+def test_a_convolutions_gradients_are_not_narrowed() -> None:
+    """Maps and kernels would no longer fit each other, and nothing checks that without values."""
+    layer = torch.nn.Conv2d(64, 64, 7, padding=3, groups=64)
+    calls = calls_in(lambda: layer(torch.randn(2, 64, 12, 12).requires_grad_()).sum().backward())
+    (call,) = [c for c in calls if c.op == "aten.convolution_backward.default"]
+    config = KIND.of_call(cluster_of(call), "float32")
+    assert config is not None and KIND.narrowed(config, 2) is None

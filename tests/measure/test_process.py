@@ -184,9 +184,13 @@ class TestNothingIsLeftBehind:
         assert_all_end(self.pids(temporary_files))
         assert list(temporary_files.iterdir()) == []
 
-    def test_after_the_time_is_over(self, temporary_files: Path) -> None:
-        with pytest.raises(MeasurementError, match="did not end within 2 s"):
-            run(Hanging(pids=str(temporary_files.parent / "pids")), Control(timeout_s=2.0))
+    @pytest.mark.parametrize(
+        ("control", "what"),
+        [(Control(timeout_s=2.0), "did not end within 2 s"), (Control(silent_s=1.0), "said nothing for 1 s")],
+    )
+    def test_after_the_time_is_over(self, control: Control, what: str, temporary_files: Path) -> None:
+        with pytest.raises(MeasurementError, match=what):
+            run(Hanging(pids=str(temporary_files.parent / "pids")), control)
         assert_all_end(self.pids(temporary_files))
 
     def test_when_we_are_killed_ourselves(self, temporary_files: Path) -> None:

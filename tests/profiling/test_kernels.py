@@ -37,6 +37,8 @@ HEADERS = "onednn_verbose,v1,info,oneDNN v3.12.0\nMKL_VERBOSE oneMKL 2024.0 Upda
         (f"{SGEMM}\n{SGEMM}", ("mkl:sgemm",)),
         (AS_GEMV, ("mkl:sgemm_as_gemv",)),
         (f"{CONVOLUTION}\n{SGEMM}", ("onednn:brgconv:avx512_core", "mkl:sgemm")),
+        ("MKL_VERBOSE FFT(srvr32x32,tLim:1,desc:0x7f) 15.2us CNR:OFF", ("mkl:fft",)),
+        ("MKL_VERBOSE SSYEVD(V,L,24,0x7f,24,0x7f,0x7f,-1,0x7f,-1,0) 6.1us CNR:OFF", ("mkl:ssyevd",)),
         (CREATED, ()),
         (HEADERS, ()),
         (

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from synthesis_builders import BUDGET_S, NOTHING, alone, candidate, linear, part, small_signature
 
+from statsnet.blocks import KINDS
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.block_costs import LARGEST_CORRECTION, LARGEST_FRAMEWORK, LEAST_CALL_S, BlockCosts
@@ -251,3 +252,23 @@ def test_a_block_is_launch_bound_where_a_gpu_waits_longer_than_it_works() -> Non
         (even, alone(part("k", 0.010, framework_s=0.010))),
     )
     assert [costs.is_launch_bound(b) for b in (long, short, even)] == [False, True, False]
+
+
+def test_without_operators_by_themselves_the_other_blocks_stay() -> None:
+    logit = Placed(kind="operator", config={
+        "operator": ("logit", "default"), "spelling": "torch", "operands": (("own", (8, 64), ()),),
+        "arguments": (("operand", 0), ("usual",)), "output": -1,
+    })  # fmt: skip
+    costs = costs_of((linear(4), alone(part("k", 0.001))), (logit, alone(part("logit", 0.001))))
+    costs, others = costs.resize([logit])
+    kept, counts = costs.without_operators({linear(4).key: 2, logit.key: 1, others[0].key: 3})
+    assert counts == {linear(4).key: 2} and kept.placed == (linear(4),)
+    assert kept.resize([logit])[1] == []
+
+
+def test_a_kind_that_fails_on_a_size_offers_no_other_size(monkeypatch: pytest.MonkeyPatch, costs: BlockCosts) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(type(KINDS["linear"]), "resized", fail)
+    assert costs.resize([linear(4)]) == (costs, [])

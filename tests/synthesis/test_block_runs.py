@@ -10,7 +10,7 @@ import pytest
 from synthesis_builders import alone, bench_setup, candidate, part
 
 from statsnet.environment import describe
-from statsnet.errors import ProcessError
+from statsnet.errors import MeasurementError, ProcessError
 from statsnet.measure.cache import MeasurementCache
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.block_runs import MOST_FAULTS, Measure, fastest_measurements
@@ -51,6 +51,42 @@ def test_many_faults_are_no_blocks_matter() -> None:
         fastest_measurements(wanted, failing(*(c.kind for c in wanted), runs=[]))
 
 
+@pytest.mark.parametrize("kind", [MeasurementError, ProcessError])
+def test_a_block_that_takes_all_memory_or_hangs_is_left_out_with_its_other_sizes(kind: type[MeasurementError]) -> None:
+    hangs, larger, other = (
+        candidate("operator", operator=(name, "default"), operands=size)
+        for name, size in (("logit", 8), ("logit", 64), ("tanh", 8))
+    )
+
+    def measure(wanted: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
+        for place, c in enumerate(wanted):
+            begun(place)
+            if c.config["operator"][0] == "logit":
+                raise kind("a measuring process said nothing for 600 s", hint="allow more time")
+        return [alone(part("k", 1.0)) for _ in wanted]
+
+    measured, faults = fastest_measurements([hangs, larger, other], measure)
+    assert measured.keys() == {other.key}
+    assert [type(fault) for fault in faults.values()] == [kind]
+    assert "logit" in faults[hangs.key].message and faults[hangs.key].hint == "allow more time"
+
+
+def test_a_block_that_ran_in_one_process_counts() -> None:
+    runs = [BlockMeasurement.of_refused(MemoryError("none is free")), alone(part("k", 2.0)), alone(part("k", 1.0))]
+
+    def measure(wanted: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
+        begun(0)
+        return [runs.pop(0)]
+
+    measured, _ = fastest_measurements([a := candidate("a")], measure, 3)
+    assert measured[a.key].operator_time_s == 1.0 and measured[a.key].refused is None
+
+
+def test_what_lacked_memory_may_run_later() -> None:
+    errors = [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), ValueError("shapes differ")]
+    assert [BlockMeasurement.of_refused(error).lacked_memory for error in errors] == [True, True, False]
+
+
 def test_where_no_block_was_begun_the_process_itself_is_told_of() -> None:
     measured, faults = fastest_measurements([candidate("a")], failing("a", runs=[]))
     assert (measured, len(faults)) == ({}, 1)
@@ -65,7 +101,7 @@ def test_where_no_block_was_begun_the_process_itself_is_told_of() -> None:
 SPEED = MachineSpeed(reference_network=reference_network("inference", "float32"), reference_latency_s=0.01)
 
 
-def test_a_real_process_that_fails_leaves_the_others_blocks(tmp_path: Path) -> None:
+def test_a_block_that_raises_an_exception_leaves_the_others_in_its_process(tmp_path: Path) -> None:
     notes: list[str] = []
     setup = bench_setup(MeasurementCache(tmp_path), environment=describe("cpu"), note=notes.append)
     bench = LiveBench(setup)
@@ -77,11 +113,12 @@ def test_a_real_process_that_fails_leaves_the_others_blocks(tmp_path: Path) -> N
         "weight_first_axis_in": False,
     }
     sound, negative = (candidate("linear", **size, outputs=outputs) for outputs in (8, -8))
-    with pytest.raises(ProcessError, match="exit code 1"):
+    with pytest.raises(ProcessError, match="none of 1 block runs") as all_fail:
         bench.measure_blocks([negative], SPEED)
-    for times in (1, 2):  # the second time the sound one is from the cache, the other is tried again
+    assert '"outputs": -8' in all_fail.value.cause and "negative dimension" in all_fail.value.cause
+    for times in (1, 2):  # the second time both are from the cache
         ((kept, measurement),) = bench.measure_blocks([negative, sound], SPEED)
         assert kept == sound
         assert measurement.block.operators
         assert len(notes) == times
-    assert "exit code 1" in notes[0] and '"outputs": -8' in notes[0]
+    assert "1 block left out" in notes[0] and "negative dimension" in notes[0]

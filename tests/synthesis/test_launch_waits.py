@@ -9,7 +9,7 @@ import torch
 
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis.launch_waits import IN_A_ROW, wait_per_use_s
-from statsnet.synthesis.single_block import SEGMENTS, single_block
+from statsnet.synthesis.single_block import SEGMENTS, SingleBlock
 
 LATENCY_S = 40e-6
 
@@ -68,7 +68,7 @@ BLOCKS = [
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("placed", BLOCKS, ids=lambda placed: placed.kind)
 def test_a_block_runs_any_number_of_times_in_a_row(placed: Placed, mode: str) -> None:
-    block = single_block(placed, mode=mode, dtype=torch.float32, device="cpu")
+    block = SingleBlock(placed, mode=mode, dtype=torch.float32, device="cpu")
     assert block is not None
     block.run()
     uses = block.uses()

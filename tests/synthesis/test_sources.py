@@ -10,6 +10,7 @@ import torch
 from synthesis_builders import measured, small_signature, tensor
 from torch import nn
 
+from statsnet.blocks import KINDS
 from statsnet.measure.network_file import written
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
@@ -148,3 +149,27 @@ def test_of_a_short_budget_a_block_may_take_more() -> None:
     assert largest_share(0.06, "training") == pytest.approx(0.2)  # a block runs three operators for one
     recurrent = largest_share(1.0, "inference", "recurrent")
     assert recurrent == pytest.approx(1 / 3)  # two of half the steps would have twice the weights
+
+
+@pytest.mark.parametrize("own_sizes", [False, True])
+@pytest.mark.parametrize("time_s", [0.0, None])
+def test_what_takes_no_time_asks_for_no_block(own_sizes: bool, time_s: float | None) -> None:
+    usual = small_signature()
+    timed = measured((0.006, time_s), ("gemm|mkl", "relu|aten"))
+    chosen = candidates(target_of(replace(usual, measurements=(timed,))), budget_s=0.01, own_sizes=own_sizes)
+    assert chosen and all(c.time_s > 0 for c in chosen)
+    timed = measured((time_s, time_s), ("gemm|mkl", "relu|aten"))
+    assert not candidates(target_of(replace(usual, measurements=(timed,))), budget_s=0.01, own_sizes=own_sizes)
+
+
+def test_a_parameter_without_elements_is_no_source() -> None:
+    assert not of_parameters(target(stepped("aten.lerp_.Scalar", 0, 256)))
+
+
+def test_a_motif_on_whose_sizes_a_kind_fails_has_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    assert "linear" in {c.kind for c in candidates(target_of(small_signature()), budget_s=0.01)}
+    monkeypatch.setattr(type(KINDS["linear"]), "scaled", fail)
+    assert "linear" not in {c.kind for c in candidates(target_of(small_signature()), budget_s=0.01)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, small_problem
 
-from statsnet.errors import ProcessError, StatsNetError
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
@@ -91,6 +91,33 @@ def test_blocks_that_never_ran_may_not_cost_the_proxy() -> None:
     best, history = solve_in_rounds(small_problem(bench))
     assert best.source in bench.sources and len(history) >= 2
     assert bench.notes and all("shapes do not match" in note for note in bench.notes)
+
+
+class FailingBench(SimulatedBench):
+    """Fails from its so manieth measurement on."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first = first
+
+    def measure_network(self, source: str, runs: range, speed: Any) -> Any:
+        if len(self.sources) >= self.first:
+            raise MeasurementError("a measuring process took more memory than there is", cause="9 GiB were at hand")
+        return super().measure_network(source, runs, speed)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_later_network_that_fails_does_not_cost_the_best_before(first: int) -> None:
+    bench = FailingBench(first)
+    best, history = solve_in_rounds(small_problem(bench))
+    assert len(history) == first and best.source in bench.sources
+    assert any("the best one before is kept" in note for note in bench.notes)
+    assert any("the fit is that of the processes that chose it" in note for note in bench.notes)
+
+
+def test_a_first_network_that_fails_says_why() -> None:
+    with pytest.raises(MeasurementError, match="more memory than there is"):
+        solve_in_rounds(small_problem(FailingBench(0)))
 
 
 def test_a_network_of_tried_blocks_that_does_not_run_is_an_error() -> None:
