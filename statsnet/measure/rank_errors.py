@@ -95,7 +95,7 @@ def _is_first() -> bool:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return True  # the first process has the store, and may have ended
     try:
-        from torch.distributed import TCPStore
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
         place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=OTHERS_S))

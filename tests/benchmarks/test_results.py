@@ -16,14 +16,12 @@ from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
-from benchmarks.fit_together import TogetherRow
 from benchmarks.membership import FleetRow
 from benchmarks.moved import MovedRow
 from benchmarks.presilicon import PresiliconRow
 from benchmarks.profile_references import SecondProfile
 from benchmarks.reidentification import TrialRow
 from benchmarks.scale import ScaleRow
-from benchmarks.slow_network import NetworkRow
 from benchmarks.suites import MACHINES
 from benchmarks.timing.table import SynthesisRow
 from statsnet.errors import FileFormatError
@@ -33,14 +31,12 @@ ROWS = {
     "across_gpus.py": AcrossRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
-    "fit_together.py": TogetherRow,
     "membership.py": FleetRow,
     "moved.py": MovedRow,
     "presilicon.py": PresiliconRow,
     "profile_references.py": SecondProfile,
     "reidentification.py": TrialRow,
     "scale.py": ScaleRow,
-    "slow_network.py": NetworkRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
     "diagnostics/block_size.py": BlockRow,
