@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, start
-from benchmarks.markdown import markdown_table
+from benchmarks.console import markdown_table, parser, start
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic
 from statsnet.signatures.limits import MOST_PROCESSES

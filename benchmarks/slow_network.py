@@ -27,8 +27,7 @@ from statistics import median
 import msgspec
 
 from benchmarks import csv_tables
-from benchmarks.console import duration, parser, report, start
-from benchmarks.markdown import markdown_table
+from benchmarks.console import duration, markdown_table, parser, report, start
 from benchmarks.together.linked_namespaces import LinkedNamespaces, linked_namespaces
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of, threads
 from statsnet.deadline import Deadline

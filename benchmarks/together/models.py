@@ -17,15 +17,15 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
 
-from reference_workloads.cv import resnet50
-from reference_workloads.nlp import bert_large
+from reference_workloads.cv import resnets
+from reference_workloads.nlp import bert
 from reference_workloads.recsys.dlrm import DENSE, DLRM, ROWS, WIDTH
 from reference_workloads.synthetic import zipf_ids
 
 
 def resnet50_ddp(batch: int = 4, image: int = 224, shrink: int = 1) -> tuple[nn.Module, Tensor]:
     """Data parallel: gradients are all-reduced in buckets while the backward pass goes on."""
-    model, images = resnet50.build(batch, image, shrink)
+    model, images = resnets.resnet50(batch, image, shrink)
     return DistributedDataParallel(model), images
 
 
@@ -33,7 +33,7 @@ def bert_fsdp2(
     batch: int = 2, sequence: int = 128, layers: int = 4, hidden: int = 1024, vocabulary: int = 30522
 ) -> tuple[nn.Module, tuple[()], dict[str, Tensor]]:
     """FSDP2 of BERT large, by default 4 of its 24 layers: parameters are gathered, gradients reduced and scattered."""
-    model, args, kwargs = bert_large.build(batch, sequence, layers, hidden, vocabulary)
+    model, args, kwargs = bert.large(batch, sequence, layers, hidden, vocabulary)
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for layer in model.bert.encoder.layer:  # type: ignore[union-attr]
         fully_shard(layer, mesh=mesh)
