@@ -9,11 +9,20 @@ from collections.abc import Callable, Iterable, Sequence
 from statsnet.errors import StatsNetError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.progress import Progress
+from statsnet.units import parse_duration_s
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
     """For a program with this docstring, which begins with the question that the program answers."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def duration(text: str) -> float:
+    """An option's TIME in seconds, as `20min`."""
+    try:
+        return parse_duration_s(text)
+    except StatsNetError as error:
+        raise argparse.ArgumentTypeError(error.message) from error
 
 
 def report(progress: Progress) -> None:

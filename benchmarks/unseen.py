@@ -28,7 +28,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, report, start
+from benchmarks.console import duration, parser, report, start
 from benchmarks.drawn.draw import Counted, CountStep, Workload, draw_workload, mixes_of, mode_of
 from benchmarks.drawn.making import OTHERS, DrawnMix, comparisons_of, make_network, profile
 from benchmarks.drawn.recipe import ClassesHere, ListClasses, Names, classes_here
@@ -44,7 +44,6 @@ from statsnet.measure.control import Control
 from statsnet.measure.process import measuring_environment, run
 from statsnet.measure.rounds_log import RoundsLog
 from statsnet.signatures.database import MODES
-from statsnet.units import parse_duration_s
 from statsnet.workloads.settings import parse_settings
 
 COUNTING_TIMEOUT_S = 120.0
@@ -80,11 +79,11 @@ def _options() -> argparse.Namespace:
     options.add_argument("--seed", type=_seed, default=date.today().isoformat(), help="default: today's date")
     options.add_argument("--mode", choices=MODES, help="default: days take turns, other seeds decide by chance")
     options.add_argument("--mixes", type=int, metavar="N", help="the first N mixes alone")
-    options.add_argument("--floor", type=_duration, metavar="TIME", help="the least length of a proxy's step")
+    options.add_argument("--floor", type=duration, metavar="TIME", help="the least length of a proxy's step")
     options.add_argument("--others", action="store_true", help=f"beside the proxies: {', '.join(OTHERS)}")
     options.add_argument("--settings", type=parse_settings, default=parse_settings(SETTINGS))
     options.add_argument("--rounds", type=int, default=3, help="groups of processes")
-    options.add_argument("--limit", type=_duration, metavar="TIME", help="begin nothing after this time")
+    options.add_argument("--limit", type=duration, metavar="TIME", help="begin nothing after this time")
     options.add_argument("--folder", type=Path, default=Path("build/unseen"), help="what is made and measured")
     options.add_argument("-o", "--output", type=Path, default=Path("build/unseen/unseen.csv"))
     chosen = options.parse_args()
@@ -97,13 +96,6 @@ def _seed(text: str) -> str:
     if not text or not all(character.isalnum() or character in "-_" for character in text):
         raise argparse.ArgumentTypeError(f"'{text}' is no seed: letters, digits, '-' and '_', as in 2026-01-31")
     return text
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration_s(text)
-    except StatsNetError as error:
-        raise argparse.ArgumentTypeError(error.message) from error
 
 
 def _list_classes(task: ListClasses) -> ClassesHere:

@@ -32,6 +32,10 @@ def llama_70b_sharded(
     batch: int = 1, sequence: int = 4096, layers: int = 80, tensor_parallel: int = 1
 ) -> tuple[nn.Module, tuple[()], dict[str, torch.Tensor]]:
     """`batch` is of one process: groups of `tensor_parallel` processes work on the same samples."""
+    if tensor_parallel < 1 or dist.get_world_size() % tensor_parallel:
+        raise ValueError(
+            f"{dist.get_world_size()} processes are no groups of {tensor_parallel}: choose another --nproc"
+        )
     model, args, kwargs = llama_70b(batch, sequence, layers)
     sizes = (dist.get_world_size() // tensor_parallel, tensor_parallel)
     mesh = init_device_mesh("cuda", sizes, mesh_dim_names=("data", "tensor"))

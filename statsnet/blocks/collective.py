@@ -10,7 +10,13 @@ from torch import nn
 from statsnet.blocks.base import Config
 from statsnet.signatures.operators import ITEM_SIZE
 
-IN_PLACE = {"all_reduce": "c10d.allreduce_.default", "broadcast": "c10d.broadcast_.default"}
+IN_PLACE = {
+    "all_reduce": "c10d.allreduce_.default",
+    "broadcast": "c10d.broadcast_.default",
+    "reduce": "c10d.reduce_.default",
+    "send": "c10d.send.default",
+    "receive": "c10d.recv_.default",
+}
 FROM_ONE_TO_ANOTHER = {
     "all_gather": "c10d._allgather_base_.default",
     "reduce_scatter": "c10d._reduce_scatter_base_.default",
@@ -30,6 +36,7 @@ def processes() -> int:
 
 class Collective(nn.Module):
     """One collective of all processes. Its larger side, what a process sends or what it receives, has `elements`.
+    Processes 0 and 1, 2 and 3 ... send to each other: in a `send` the first of two sends, in a `receive` the second.
 
     It belongs to a `phase` of the step. If `overlapped`, the phase's computation runs meanwhile, and the step waits at
     the phase's end; else nothing runs meanwhile. The numbers are zeros: sums of others would grow from step to step.
@@ -42,7 +49,7 @@ class Collective(nn.Module):
         self.operation, self.phase, self.overlapped = operation, phase, overlapped
         part = -(-elements // processes())
         whole, kind = part * processes(), getattr(torch, dtype)
-        if operation in ("all_reduce", "broadcast"):
+        if operation in ("all_reduce", "broadcast", "reduce", "send", "receive"):
             self.sent = self.received = torch.full((elements,), 0, dtype=kind)
         else:
             self.sent = torch.full((part if operation == "all_gather" else whole,), 0, dtype=kind)
@@ -55,11 +62,26 @@ class Collective(nn.Module):
             return group.allreduce([self.sent])
         if self.operation == "broadcast":
             return group.broadcast([self.sent])
+        if self.operation == "reduce":
+            return group.reduce([self.sent])
+        if self.operation in ("send", "receive"):
+            return self._exchange(group)
         if self.operation == "all_gather":
             return group._allgather_base(self.received, self.sent)
         if self.operation == "reduce_scatter":
             return group._reduce_scatter_base(self.received, self.sent)
         return group.alltoall_base(self.received, self.sent, [], [])
+
+    def _exchange(self, group: Any) -> Any:
+        """Of the last of an odd number of processes nothing, which is over at once."""
+        rank = torch.distributed.get_rank()
+        other = rank ^ 1
+        if other >= processes():
+            nothing: Any = torch.futures.Future()
+            nothing.set_result(None)
+            return nothing
+        sends = (self.operation == "send") == (rank % 2 == 0)
+        return group.send([self.sent], other, 0) if sends else group.recv([self.received], other, 0)
 
     def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
         """Moves the tensors. They keep their dtype: gradients may be reduced in another one than the network's."""

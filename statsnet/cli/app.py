@@ -40,6 +40,7 @@ from statsnet.cli import (
 from statsnet.errors import StatsNetError, did_you_mean, shown
 from statsnet.measure.device_lock import LOCKS
 from statsnet.measure.patience import PATIENCE
+from statsnet.measure.rank_errors import to_tell
 
 INTERRUPTED, BROKEN_PIPE = (128 + s for s in (signal.SIGINT, signal.SIGPIPE))
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -140,7 +141,10 @@ def _report(error: Exception) -> int:
     """Say what failed, why, and what to do next, on stderr; returns the exit code."""
     code, text = 1, ""
     if isinstance(error, StatsNetError):
-        code, text = error.exit_code, str(error)
+        code = error.exit_code
+        if (told := to_tell(error)) is None:
+            return code
+        text = str(told)
     elif isinstance(error, click.ClickException):
         code, text = error.exit_code, _usage_text(error)
     elif isinstance(error, OSError) and error.errno in _NOT_OURS:

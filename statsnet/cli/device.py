@@ -24,7 +24,7 @@ def device() -> None:
 @device.command(short_help="Time operators on this machine's device.")
 @options.device()
 @click.option(
-    "--operators", "count", type=click.IntRange(50, 20_000), default=1500, show_default=True, metavar="N",
+    "--operators", "count", type=options.Whole(50, 20_000), default=1500, show_default=True, metavar="N",
     help="How many are timed.",
 )  # fmt: skip
 @options.counters

@@ -18,7 +18,7 @@ from statsnet.measure.at_hand import require_device
     "aten=default, mkldnn=off, dtype=bfloat16, channels_last, precision=medium.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(1, 1000), metavar="N", default=2, show_default=True,
+    "--rounds", type=options.Whole(1, 1000), metavar="N", default=2, show_default=True,
     help="How often everything is measured, in turn: two or more show the noise.",
 )  # fmt: skip
 @options.models

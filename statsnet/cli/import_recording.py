@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("trace")
 @click.option(
     "--step",
-    type=click.IntRange(0),
+    type=options.Whole(0),
     metavar="N",
     help="ProfilerStep's number (default: the busiest step; of a CPU's, one of middle time).",
 )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from statsnet.cli.options import Whole
+
 if TYPE_CHECKING:
     from statsnet.exports.build_manifest import Clock
     from statsnet.exports.manifest import Manifest
@@ -32,7 +34,7 @@ def scaling(only_with: str) -> Callable[[Any], Any]:
             help=f"{only_with}: let some layers count negatively, which comes nearer to the mix.",
         )  # fmt: skip
         quantum = click.option(
-            "--quantum", type=click.IntRange(1, 4096), metavar="N",
+            "--quantum", type=Whole(1, 4096), metavar="N",
             help=f"{only_with}: dims are multiples of this (default {USUAL_QUANTUM}).",
         )  # fmt: skip
         return quantum(signed(command))

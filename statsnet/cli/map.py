@@ -12,7 +12,7 @@ from statsnet.cli import json_option, options, output
 @options.mode
 @click.option(
     "--clusters",
-    type=click.IntRange(min=2),
+    type=options.Whole(min=2),
     metavar="N",
     help="How many groups (default: the best silhouette).",
 )

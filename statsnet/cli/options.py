@@ -18,6 +18,12 @@ from statsnet.units import parse_duration_s
 T = TypeVar("T")
 
 
+class Whole(click.IntRange):
+    """A whole number in a range, called so in messages, too."""
+
+    name = "whole number"
+
+
 class Choice(click.Choice[str]):
     """One of some words; a mistyped one is told the nearest."""
 
@@ -39,9 +45,7 @@ profiles = click.option(
 environment = click.option(
     "--environment", metavar="NAME", help="Folder of the profiles (default: the one with most of them)."
 )
-seed = click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs."
-)
+seed = click.option("--seed", type=Whole(0, 2**31 - 1), default=0, show_default=True, help="Of weights and inputs.")
 level = click.option(
     "--level", type=Choice(LEVELS), default=DEFAULT_LEVEL, show_default=True,
     help="How much the file tells: full is for use inside; coarse hides exact sizes.",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--mix", metavar=options.MIX, help="Profile the members of a mix that are missing in the folder -o DIR.")
 @options.mode
 @options.device(meta=True)
-@click.option("--batch", type=click.IntRange(1), metavar="N", help="Samples in a step.")
+@click.option("--batch", type=options.Whole(1), metavar="N", help="Samples in a step.")
 @click.option(
     "--dtype", metavar="NAME",
     help="Cast the model's main floating dtype to this one, in parameters, buffers and inputs (default: as it is).",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "on a GPU graphs=cuda.",
 )  # fmt: skip
 @click.option(
-    "--nproc", "processes", type=click.IntRange(2, MOST_PROCESSES), metavar="N",
+    "--nproc", "processes", type=options.Whole(2, MOST_PROCESSES), metavar="N",
     help="Start N processes that run the step together, as torchrun does; when the factory runs, they are one group. "
     "With --device meta none is started, and the first one is counted.",
 )  # fmt: skip
@@ -158,6 +158,9 @@ def profile(
 
         get(workload)  # so a mistyped name is reported before a process is started
     else:
+        from statsnet.workloads.loading import check_file
+
+        check_file(workload)
         sandbox.show(Path(workload.rpartition(":")[0]).parent)  # what lies beside the factory is read with it
     from statsnet.measure.control import Control
     from statsnet.measure.timing_tasks import Model

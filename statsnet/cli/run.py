@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @json_option.command(short_help="Time a proxy on this machine.")
 @click.argument("proxies", metavar="PROXY...", nargs=-1, required=True)
 @options.device()
-@click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="CPU threads (default: torch's).")
+@click.option("--threads", type=options.Whole(1, 4096), metavar="N", help="CPU threads (default: torch's).")
 @click.option(
-    "--processes", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N",
+    "--processes", type=options.Whole(1, 1000), default=3, show_default=True, metavar="N",
     help="Fresh processes; each is one sample. Of a scenario the default is 1.",
 )  # fmt: skip
 @click.option(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--trials",
-    type=click.IntRange(min=1),
+    type=options.Whole(min=1),
     metavar="N",
     help="Search over N designs: sizes of blocks, their number, order, shorter steps.",
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @json_option.command(short_help="Compare a proxy with the workloads it stands for.")
 @click.argument("proxy")
 @click.option(
-    "--rounds", type=click.IntRange(1, 1000), metavar="N",
+    "--rounds", type=options.Whole(1, 1000), metavar="N",
     help="How often everything is measured, in turn (default: 2; with --settings up to 8, until every factor is known "
     "to 1.5 %).",
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from statsnet.blocks.collective import OPERATORS
+from statsnet.blocks.collective import IN_PLACE, OPERATORS
 from statsnet.exports.manifest import Communication
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.categories import COLLECTIVE
@@ -41,9 +41,12 @@ def _cluster(given: SpecCollective) -> Cluster:
     def tensor(elements: int) -> dict[str, Any]:
         return {"shape": [elements], "dtype": given.dtype}
 
-    whole = tensor(given.elements if given.operation in ("all_reduce", "broadcast") else part * group)
+    whole = tensor(given.elements if given.operation in IN_PLACE else part * group)
     args, written = {
         "all_reduce": ([{"tensors": [whole]}, group, None, None, True, None], [whole]),
+        "reduce": ([{"tensors": [whole]}, group, None, 0, 0, True, None], []),
+        "send": ([{"tensors": [whole]}, group, 1, 0], []),
+        "receive": ([{"tensors": [whole]}, group, 1, 0], []),
         "broadcast": ([{"tensors": [whole]}, group, 0, 0, True, None], [whole]),
         "all_gather": ([whole, tensor(part), group, True, None], [whole]),
         "reduce_scatter": ([tensor(part), whole, group, None, True, None], [tensor(part)]),

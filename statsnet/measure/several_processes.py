@@ -22,31 +22,12 @@ from statsnet.environment.record import usable_cores
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.control import DEFAULT, GROUP_TIMEOUT_S, Control
 from statsnet.measure.process import MeasuringProcess
+from statsnet.measure.rank_errors import OTHERS_S, SAME, has_waited, in_plain_words, is_victim, named, says
 from statsnet.measure.task import Task
 from statsnet.progress import Progress, Report, silent
 from statsnet.units import format_duration
 
 R = TypeVar("R")
-
-OTHERS_S = 5.0
-"""How long the process that is to blame may take to fail after one that only waited for it."""
-
-_LOST = re.compile(
-    r"timed? ?out|connection (closed|reset|refused)|broken pipe|unexpectedly (closed|exited)|remote process|"
-    r"ncclRemoteError|Connection was likely closed",
-    re.IGNORECASE,
-)
-"""What a process says that waited in vain for another, or for anything else in a network."""
-
-_GROUP = re.compile(
-    r"collective|gloo|nccl|\b(TCP|File|Hash|Prefix)?Store\b|\bDist\w*Error|the client socket has|"
-    r"for (recv|send) operation|closed by peer \[",
-    re.IGNORECASE,
-)
-"""That it was another process: a factory may wait for a server of its own."""
-
-_WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
-
 
 _TAKEN = re.compile(r"EADDRINUSE|address (is )?already in use", re.IGNORECASE)
 
@@ -75,7 +56,7 @@ def run_in_group(
     try:
         return _run_at(_free_port(), task, processes, control, timeout_s, report)
     except StatsNetError as error:
-        if not _says(error, _TAKEN):
+        if not says(error, _TAKEN):
             raise
         return _run_at(_free_port(), task, processes, control, timeout_s, report)
 
@@ -121,7 +102,7 @@ def _outcome(said: queue.SimpleQueue[Progress | _Ended[R]], processes: int, time
             results[heard.rank] = heard.result  # type: ignore[assignment]
             if heard.rank == 0:  # all have measured: what the others still do is only their end
                 deadline = deadline or time.monotonic() + OTHERS_S
-        elif _is_victim(heard.error):
+        elif is_victim(heard.error):
             victims.append(heard)
             deadline = deadline or time.monotonic() + OTHERS_S
         else:
@@ -132,25 +113,19 @@ def _outcome(said: queue.SimpleQueue[Progress | _Ended[R]], processes: int, time
     raise _no_answer(silent_ranks, victims, processes, timeout_s)
 
 
-def _is_victim(error: Exception) -> bool:
-    return _says(error, _LOST) and _says(error, _GROUP)
-
-
-def _says(error: Exception, what: re.Pattern[str]) -> bool:
-    return isinstance(error, StatsNetError) and what.search(f"{error.message} {error.cause}") is not None
-
-
 def _named(rank: int, processes: int, error: Exception) -> Exception:
-    if not isinstance(error, StatsNetError) or re.match(r"rank \d+ of \d+: ", error.message):
+    if not isinstance(error, StatsNetError):
         return error
-    return type(error)(f"rank {rank} of {processes}: {error.message}", cause=error.cause, hint=error.hint)
+    if not is_victim(error) or has_waited(error):
+        error = in_plain_words(error)
+    return named(error, rank, processes)
 
 
 def _no_answer(
     silent_ranks: Sequence[int], victims: Sequence[_Ended[Any]], processes: int, timeout_s: float
 ) -> Exception:
     """Who did not answer, if there is one and another waited for it; else what the first victim says."""
-    waited = next((v for v in victims if v.error is not None and _says(v.error, _WAITED)), None)
+    waited = next((v for v in victims if v.error is not None and has_waited(v.error)), None)
     if not silent_ranks or waited is None:
         told = waited or victims[0]
         assert told.error is not None
@@ -160,7 +135,7 @@ def _no_answer(
     return MeasurementError(
         f"rank {ranks} did not answer",
         cause=f"rank {waited.rank} waited {format_duration(timeout_s)} for it in a collective ({cause})",
-        hint="have all processes call the same collectives in the same order, or allow more with --group-timeout",
+        hint=SAME,
     )
 
 

@@ -22,6 +22,9 @@ from statsnet.signatures.operators import ITEM_SIZE, dtype_of
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, TargetCluster, TargetMember
 
+WAITING, OVERLAP = "waiting for collectives", "collectives beside computation"
+"""Names of the two rows of fit.json that are shares."""
+
 CALLS_ERROR = 0.03
 """A step is made so long that no operation's calls are rounded by a larger share: a measured step is a little longer or
 shorter than its budget, and calls should be within 5 %."""
@@ -159,12 +162,10 @@ def communication_rows(
     known = measured.collectives if measured else None
     exposed = None if known is None or measured is None else min(known.exposed_time_s / measured.latency_s, 1.0)
     waiting = 1 - computing_share(target)
-    rows.append(row(name="waiting for collectives", unit="share of step", target=waiting, achieved=exposed))
+    rows.append(row(name=WAITING, unit="share of step", target=waiting, achieved=exposed))
     overlap = _overlap_of([(m.steps_per_s, m.measurement) for m in target.members])
     own_overlap = _overlap_of([(1.0, measured)] if measured else [])
-    rows.append(
-        row(name="collectives beside computation", unit="share of their time", target=overlap, achieved=own_overlap)
-    )
+    rows.append(row(name=OVERLAP, unit="share of their time", target=overlap, achieved=own_overlap))
     return tuple(rows)
 
 

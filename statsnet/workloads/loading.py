@@ -43,18 +43,14 @@ def resolve(target: str) -> Target:
     """
     if ":" not in target:
         if target.endswith(".py"):
-            raise UsageError(
-                f"'{target}' names a file but no factory",
-                hint=f"{target}:make, where make() returns (model, args)",
-            )
+            raise _no_factory(target)
         entry = get(target)
         if callable(entry.factory):
             return Target(factory=entry.factory, workload=entry, label=target, origin=_origin(entry.factory.__module__))
         module = _import(entry.factory.partition(":")[0])
         return _target(module, entry.factory.partition(":")[2], entry.full_name, entry)
     place, _, attribute = target.rpartition(":")
-    is_file = place.endswith(".py") or os.sep in place or "/" in place
-    module = _import_file(place) if is_file else _import(place)
+    module = _import_file(place) if _is_file(place) else _import(place)
     return _target(module, attribute, target, None)
 
 
@@ -104,6 +100,33 @@ def next_step(error: BaseException, otherwise: str) -> str:
     return otherwise
 
 
+def check_file(target: str) -> None:
+    """Raises UsageError for a file that is not there, or without a factory: before a process is started to load it."""
+    if ":" not in target and target.endswith(".py"):
+        raise _no_factory(target)
+    place, _, _ = target.rpartition(":")
+    if _is_file(place) and not _file(place).is_file():
+        raise _no_file(place)
+
+
+def _no_factory(target: str) -> UsageError:
+    return UsageError(
+        f"'{target}' names a file but no factory", hint=f"{target}:make, where make() returns (model, args)"
+    )
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".py") or os.sep in place or "/" in place
+
+
+def _file(path: str) -> Path:
+    return Path(os.path.expanduser(path)).resolve()
+
+
+def _no_file(path: str) -> UsageError:
+    return UsageError(f"there is no file '{path}'", hint="give the path of a Python file, then :factory")
+
+
 def _target(module: ModuleType, attribute: str, label: str, entry: Workload | None) -> Target:
     factory = getattr(module, attribute, None)
     if not callable(factory):
@@ -130,9 +153,9 @@ def _origin(module_name: str) -> str:
 
 
 def _import_file(path: str) -> ModuleType:
-    file = Path(os.path.expanduser(path)).resolve()
+    file = _file(path)
     if not file.is_file():
-        raise UsageError(f"there is no file '{path}'", hint="give the path of a Python file, then :factory")
+        raise _no_file(path)
     # One name per file, so that two files called model.py do not collide and dataclasses find their module.
     name = f"statsnet_target_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)

@@ -130,6 +130,7 @@ def test_several_processes_measure_one_workload_on_a_device_each(
         (["--nproc", "2", "--device", "cuda:1"], "--device cuda:1 was given for several processes"),
         (["--nproc", "100000"], "--nproc 100000 asks for more processes than this machine has memory for"),
         (["--nproc", "2", "--device", "cuda", "--counters", "ncu"], "--counters ncu was given for several processes"),
+        (["--nproc", "abc"], "'abc' is not a valid whole number"),
         (["--group-timeout", "30s"], "--group-timeout was given for one process"),
         (["--nproc", "2", "--device", "meta", "--group-timeout", "30s"], "--group-timeout was given for counting"),
     ],
@@ -137,6 +138,11 @@ def test_several_processes_measure_one_workload_on_a_device_each(
 def test_what_several_processes_cannot_do(options: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "recsys/ncf", "-o", "x.json", *options]) == 2
     assert what in capsys.readouterr().err
+
+
+def test_a_missing_file_is_said_before_any_process_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "gone.py:make", "--nproc", "2", "-o", "x.json"]) == 2
+    assert "statsnet: there is no file 'gone.py'" in capsys.readouterr().err
 
 
 def test_torchrun_has_started_the_processes(

@@ -11,7 +11,7 @@ import pytest
 from clusters import mm, signature
 from synthesis_builders import mix_of, small_signature
 
-from statsnet.blocks.collective import OPERATORS
+from statsnet.blocks.collective import IN_PLACE, OPERATORS
 from statsnet.errors import FileFormatError
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.chakra import Chakra
@@ -44,7 +44,7 @@ def test_a_collective_is_a_layer_with_its_message_and_group() -> None:
     assert [known and Communication(**known) for known in told] == [
         None,
         *(Communication(operation=operation, group_size=GROUP,
-                        message_bytes=OWN if operation in ("all_reduce", "broadcast") else WHOLE)
+                        message_bytes=OWN if operation in IN_PLACE else WHOLE)
           for operation in OPERATORS),
     ]  # fmt: skip
     assert [layer["repeats"] for layer in layers[1:]] == [3.0] * len(PLACED)
@@ -68,7 +68,7 @@ def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_pa
             )
     assert told == {
         "allreduce": ("BFloat16", ELEMENTS, ELEMENTS, GROUP),
-        "broadcast": ("BFloat16", ELEMENTS, ELEMENTS, GROUP),
+        **dict.fromkeys(("broadcast", "reduce", "send", "recv"), ("BFloat16", ELEMENTS, ELEMENTS, GROUP)),
         "_allgather_base": ("BFloat16", PART, 4 * PART, GROUP),
         "_reduce_scatter_base": ("BFloat16", 4 * PART, PART, GROUP),
         "all_to_all": ("BFloat16", 4 * PART, 4 * PART, GROUP),

@@ -1,0 +1,104 @@
+"""Errors of processes that run a step together: whose fault they are, in plain words, told by one of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from datetime import timedelta
+
+from statsnet.environment.launch import launched_together
+from statsnet.errors import StatsNetError
+
+OTHERS_S = 5.0
+"""How long the process that is to blame may take to fail after one that only waited for it."""
+
+SAME = "have all processes call the same collectives in the same order, or allow more with --group-timeout"
+
+_LOST = re.compile(
+    r"timed? ?out|connection (closed|reset|refused)|broken pipe|unexpectedly (closed|exited)|remote process|"
+    r"ncclRemoteError|Connection was likely closed",
+    re.IGNORECASE,
+)
+"""What a process says that waited in vain for another, or for anything else in a network."""
+
+_GROUP = re.compile(
+    r"collective|gloo|nccl|\b(TCP|File|Hash|Prefix)?Store\b|\bDist\w*Error|the client socket has|"
+    r"for (recv|send) operation|closed by peer \[",
+    re.IGNORECASE,
+)
+"""That it was another process: a factory may wait for a server of its own."""
+
+_WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
+
+_OTHER_SIZE = re.compile(r"gloo::EnforceNotMet(?:.*preamble\.length <= op\.nbytes\. (\d+) vs (\d+))?", re.DOTALL)
+"""Gloo's own words for a message that does not fit."""
+
+_PLACE = re.compile(r" \([^()]+, line \d+\)$")
+
+
+def says(error: Exception, what: re.Pattern[str]) -> bool:
+    return isinstance(error, StatsNetError) and what.search(f"{error.message} {error.cause}") is not None
+
+
+def is_victim(error: Exception) -> bool:
+    """Whether a process only waited for another, or lost it."""
+    return says(error, _LOST) and says(error, _GROUP)
+
+
+def has_waited(error: Exception) -> bool:
+    """Whether it waited until its time was over."""
+    return is_victim(error) and says(error, _WAITED)
+
+
+def in_plain_words(error: StatsNetError) -> StatsNetError:
+    """The same error without the words of the library that moves the data, where it is one of a collective; with the
+    place in the user's file."""
+    place = _PLACE.search(error.cause)
+    where = place[0] if place else ""
+    if (other := _OTHER_SIZE.search(error.cause)) is not None:
+        sizes = f" of {other[1]} bytes where it expects {other[2]}" if other[1] else " that it does not expect"
+        cause = f"in a collective it received a message{sizes}: the processes' collectives are not the same"
+    elif has_waited(error):
+        cause = f"it waited in vain for another in a collective{where}: they call different ones, or one of them hangs"
+    elif is_victim(error):
+        cause = f"it lost the connection to another process in a collective{where}: that one has ended"
+        return type(error)(error.message, cause=cause, hint="look at what that process has said")
+    else:
+        return error
+    return type(error)(error.message, cause=cause, hint=SAME)
+
+
+def to_tell(error: StatsNetError) -> StatsNetError | None:
+    """What this process is to say of its error: None if it is one of several that torchrun started, and another has
+    told. One that only waited for another lets that one speak first: torchrun ends it then."""
+    if not launched_together():
+        return error
+    if is_victim(error):
+        time.sleep(OTHERS_S)
+    return (
+        named(in_plain_words(error), os.environ.get("RANK", "?"), os.environ.get("WORLD_SIZE", "?"))
+        if _is_first()
+        else None
+    )
+
+
+def named(error: StatsNetError, rank: int | str, processes: int | str) -> StatsNetError:
+    """The error with the process that it is of, if it does not name that yet."""
+    if re.match(r"rank \d+ of \d+: ", error.message):
+        return error
+    return type(error)(f"rank {rank} of {processes}: {error.message}", cause=error.cause, hint=error.hint)
+
+
+def _is_first() -> bool:
+    """Whether no other process has told yet; also where that cannot be known."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return True  # the first process has the store, and may have ended
+    try:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=OTHERS_S))
+        return bool(store.add(f"statsnet_told_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", 1) == 1)
+    except (ImportError, KeyError, RuntimeError, ValueError):
+        return True
