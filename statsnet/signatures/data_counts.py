@@ -1,8 +1,10 @@
 """Counts that data decide: how many rows were found, kept or stored. Exact ones are a fingerprint of a batch.
 
-Told as powers of two: what sparse and nested tensors store, sizes that operators such as `nonzero` find in their input,
-and the same sizes where later operators take what was found. A size that a parameter has, too, is a width of the model,
-and stays where it was not found. An activation's width is no such evidence: similarities of what was found are as wide.
+Told as powers of two: rows of sparse gradients, sizes that operators such as `nonzero` find in their input, and the
+same sizes where later operators take what was found. Told with two digits: what sparse matrices store, how many rows
+nested tensors have, and the squares of their lengths, for a power of two would put a model's FLOPs wrong by up to 41
+%. A size that a parameter has, too, is a width of the model, and stays where it was not found. An activation's width
+is no such evidence: similarities of what was found are as wide.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from statsnet.signatures.coarse import CostOf, with_work
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.parameters import parameters_of, tensors_in
-from statsnet.signatures.rounding import SMALL, dense_strides, in_steps
+from statsnet.signatures.rounding import SMALL, dense_strides, in_steps, rounded
 
 FINDERS = frozenset(
     {"nonzero", "argwhere", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive",
@@ -28,17 +30,18 @@ FINDING_OVERLOADS = frozenset({"aten.where.default", "aten.repeat_interleave.Ten
 
 
 def with_told_counts(clusters: Sequence[Cluster], cost_of: CostOf) -> tuple[Cluster, ...]:
-    """The clusters with such counts as powers of two, and with the work that follows."""
+    """The clusters with such counts told roughly, and with the work that follows."""
     widths = {n for c in clusters for tensor in parameters_of(c) for n in tensor["shape"]}
     spread = {n for c in clusters for n in _found(c)} - widths
     return tuple(_told(cluster, spread | _found(cluster), cost_of) for cluster in clusters)
 
 
 def has_exact_count(cluster: Cluster) -> bool:
-    """Whether a count that data decided is no power of two."""
+    """Whether a count that data decided is told exactly."""
     tensors = tensors_in((*cluster.args, *cluster.outputs))
-    stored = (tensor.get(name, 0) for tensor in tensors for name in ("sparse", "squares"))
-    return any(n != in_steps(n, 2) for n in (*_found(cluster), *stored))
+    exact = any(n != in_steps(n, 2) for n in _found(cluster))
+    squares = (tensor.get("squares", 0) for tensor in tensors)
+    return exact or any(n != rounded(n) for n in squares) or any(t.get("sparse", 0) != _entries(t) for t in tensors)
 
 
 def _told(cluster: Cluster, sizes: Set[int], cost_of: CostOf) -> Cluster:
@@ -68,16 +71,22 @@ def _told_tensor(tensor: dict[str, Any], sizes: Set[int]) -> dict[str, Any]:
     if "squares" in tensor:
         wide = math.prod(tensor["shape"][2:]) or 1
         return out | {
-            "elements": in_steps(tensor.get("elements", 0) // wide, 2) * wide,
-            "squares": in_steps(tensor["squares"], 2),
+            "elements": int(rounded(tensor.get("elements", 0) // wide)) * wide,
+            "squares": int(rounded(tensor["squares"])),
         }
     return out | _stored(tensor) if "sparse" in tensor else out
+
+
+def _entries(tensor: dict[str, Any]) -> int:
+    """Of a sparse tensor, as they are told: those of a matrix decide its FLOPs."""
+    entries = tensor.get("sparse", 0)
+    return int(rounded(entries)) if "elements" in tensor else in_steps(entries, 2)
 
 
 def _stored(tensor: dict[str, Any]) -> dict[str, int]:
     """What a sparse tensor stores: elements and bytes of indices as that many entries have."""
     entries = tensor["sparse"]
-    told = {"sparse": in_steps(entries, 2)}
+    told = {"sparse": _entries(tensor)}
     if "elements" in tensor:
         told["elements"] = told["sparse"] * (tensor["elements"] // entries if entries else 1)
     if "index_bytes" in tensor:
