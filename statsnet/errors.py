@@ -64,6 +64,11 @@ class ProcessError(MeasurementError):
     """A measuring process ended without a result: by an exception, or by a signal that its workload may have caused."""
 
 
+def lacks_memory(text: str) -> bool:
+    """Whether an error's text says that memory was short: as torch says it of a GPU and of a CPU, and Python."""
+    return any(word in text for word in ("out of memory", "OutOfMemoryError", "allocate memory", "MemoryError"))
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, as a cause; the error's class if it has no message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -9,6 +9,7 @@ and all operands keep their layout.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -46,8 +47,11 @@ WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
 LARGEST_TRIED = 50_000
 """Operators on more elements are not run to see whether they can be: the process that measures them finds out."""
 
-LARGEST_SURE = 20_000_000
-"""But up to so many elements, where nobody measures them before they stand in a network."""
+LARGEST_SURE = 2_000_000
+"""But up to so many elements, read and written, where nobody measures them before they stand in a network."""
+
+SLOW = ("linalg_", "_linalg_", "lu_", "triangular_solve", "cholesky", "cdist", "_cdist", "matrix_exp")
+"""How operators begin that take long on few elements."""
 
 SAFE_BACKWARD = frozenset({"select_backward", "slice_backward", "diagonal_backward", "unfold_backward"})
 """Operators of autograd that check what they are given, but not without values."""
@@ -170,9 +174,18 @@ def _is_lax(base: str) -> bool:
 
 
 def surely_runs(config: Config) -> bool:
-    """Whether it was tried with values. False for what might crash, or is too large."""
-    count = sum(o.numel for o in operands_of(config))
-    return count <= LARGEST_SURE and not _is_lax(base_name(name_of(config))) and _runs(config)
+    """Whether it was tried with values. False for what might crash, take long, or is too large."""
+    return _surely_runs(_key(config))
+
+
+@lru_cache(maxsize=4096)
+def _surely_runs(key: tuple[Any, ...]) -> bool:
+    config = _config(key)
+    base, results = base_name(name_of(config)), _result_shapes(key)
+    if results is None or _is_lax(base) or base.startswith(SLOW):
+        return False
+    count = sum(o.numel for o in operands_of(config)) + sum(map(math.prod, results))
+    return count <= LARGEST_SURE and _runs(config)
 
 
 def _may_run(config: Config) -> bool:
@@ -238,11 +251,14 @@ def _key(config: Config) -> tuple[Any, ...]:
     return config["operator"], config["operands"], config["arguments"], config["output"]
 
 
+def _config(key: tuple[Any, ...]) -> Config:
+    return dict(zip(("operator", "operands", "arguments", "output"), key, strict=True))
+
+
 @lru_cache(maxsize=4096)
 def _result_shapes(key: tuple[Any, ...]) -> tuple[tuple[int, ...], ...] | None:
     """Shapes of the results, found without values; None if the operator does not run."""
-    config = dict(zip(("operator", "operands", "arguments", "output"), key, strict=True))
-    results = results_without_values(config)
+    results = results_without_values(_config(key))
     return None if results is None else tuple(tuple(r.shape) for r in results)
 
 

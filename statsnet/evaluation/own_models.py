@@ -16,6 +16,7 @@ from statsnet.signatures.database import find_signatures
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.model import Signature
+from statsnet.workloads.loading import check_file
 
 OTHER_CALLS = 0.05
 """A model whose calls differ from its signature's by more than this share of both is another model: another version of
@@ -47,8 +48,7 @@ def parse_model(text: str) -> OwnModel:
     place, _, factory = target.rpartition(":")
     if not (equals and member and place and factory.isidentifier()):
         raise UsageError(f"'{text}' is not MEMBER=FILE.py:factory", hint=f"for example {example()}")
-    if (place.endswith(".py") or "/" in place) and not Path(place).expanduser().is_file():
-        raise UsageError(f"there is no file '{place}'", hint="give the path of a Python file, then :factory")
+    check_file(target)
     return OwnModel(member=member, target=target)
 
 

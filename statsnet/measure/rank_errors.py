@@ -31,7 +31,7 @@ _GROUP = re.compile(
 
 _WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
 
-_OTHER_SIZE = re.compile(r"gloo::EnforceNotMet(?:.*preamble\.length <= op\.nbytes\. (\d+) vs (\d+))?", re.DOTALL)
+_OTHER_SIZE = re.compile(r"preamble\.length <= op\.nbytes\. (\d+) vs (\d+)")
 """Gloo's own words for a message that does not fit."""
 
 _PLACE = re.compile(r" \([^()]+, line \d+\)$")
@@ -57,8 +57,8 @@ def in_plain_words(error: StatsNetError) -> StatsNetError:
     place = _PLACE.search(error.cause)
     where = place[0] if place else ""
     if (other := _OTHER_SIZE.search(error.cause)) is not None:
-        sizes = f" of {other[1]} bytes where it expects {other[2]}" if other[1] else " that it does not expect"
-        cause = f"in a collective it received a message{sizes}: the processes' collectives are not the same"
+        sizes = f"of {other[1]} bytes where it expects {other[2]}"
+        cause = f"in a collective it received a message {sizes}: the processes' collectives are not the same"
     elif has_waited(error):
         cause = f"it waited in vain for another in a collective{where}: they call different ones, or one of them hangs"
     elif is_victim(error):

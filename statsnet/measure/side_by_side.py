@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from statsnet.environment import describe
-from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.errors import MeasurementError, StatsNetError, lacks_memory
 from statsnet.measure.control import Failure, Job
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.process import MeasuringProcess, run_job
@@ -63,16 +63,11 @@ def _in_turns(jobs: Sequence[Job[StepOutcome]]) -> Outcomes | None:
     try:
         _take_turns(jobs, outcomes)
     except StatsNetError as error:
-        if _lacked_memory(f"{error.message} {error.cause}"):
+        if lacks_memory(f"{error.message} {error.cause}"):
             return None
         raise
     failures = [outcome.why for outcome in outcomes.values() if isinstance(outcome, Failure)]
-    return None if any(map(_lacked_memory, failures)) else outcomes
-
-
-def _lacked_memory(why: str) -> bool:
-    """As torch says it of a GPU and of a CPU, and Python."""
-    return any(word in why for word in ("out of memory", "OutOfMemoryError", "can't allocate memory", "MemoryError"))
+    return None if any(map(lacks_memory, failures)) else outcomes
 
 
 @dataclass(frozen=True, slots=True)

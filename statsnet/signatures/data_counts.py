@@ -19,7 +19,7 @@ from statsnet.signatures.coarse import CostOf, with_work
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.parameters import parameters_of, tensors_in
-from statsnet.signatures.rounding import SMALL, dense_strides, in_steps, rounded
+from statsnet.signatures.rounding import SMALL, binned_size, dense_strides, in_steps, rounded
 
 FINDERS = frozenset(
     {"nonzero", "argwhere", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive",
@@ -38,10 +38,22 @@ def with_told_counts(clusters: Sequence[Cluster], cost_of: CostOf) -> tuple[Clus
 
 def has_exact_count(cluster: Cluster) -> bool:
     """Whether a count that data decided is told exactly."""
-    tensors = tensors_in((*cluster.args, *cluster.outputs))
+    tensors = list(tensors_in((*cluster.args, *cluster.outputs)))
     exact = any(n != in_steps(n, 2) for n in _found(cluster))
-    squares = (tensor.get("squares", 0) for tensor in tensors)
-    return exact or any(n != rounded(n) for n in squares) or any(t.get("sparse", 0) != _entries(t) for t in tensors)
+    matrices = (t.get("sparse", 0) for t in tensors if "elements" in t)
+    gradients = (t.get("sparse", 0) for t in tensors if "elements" not in t)
+    stored = (*matrices, *(tensor.get("squares", 0) for tensor in tensors))
+    return exact or any(n != in_steps(n, 2) for n in gradients) or not all(map(_is_rough, stored))
+
+
+def _in_digits(count: int) -> int:
+    """With two digits; a power of two where two digits are all of them."""
+    return in_steps(count, 2) if count < 100 else int(rounded(count))
+
+
+def _is_rough(count: int) -> bool:
+    """Whether a count that decides FLOPs is told at one of the levels."""
+    return count in (_in_digits(count), in_steps(count, 2), binned_size(count))
 
 
 def _told(cluster: Cluster, sizes: Set[int], cost_of: CostOf) -> Cluster:
@@ -71,8 +83,8 @@ def _told_tensor(tensor: dict[str, Any], sizes: Set[int]) -> dict[str, Any]:
     if "squares" in tensor:
         wide = math.prod(tensor["shape"][2:]) or 1
         return out | {
-            "elements": int(rounded(tensor.get("elements", 0) // wide)) * wide,
-            "squares": int(rounded(tensor["squares"])),
+            "elements": _in_digits(tensor.get("elements", 0) // wide) * wide,
+            "squares": _in_digits(tensor["squares"]),
         }
     return out | _stored(tensor) if "sparse" in tensor else out
 
@@ -80,7 +92,7 @@ def _told_tensor(tensor: dict[str, Any], sizes: Set[int]) -> dict[str, Any]:
 def _entries(tensor: dict[str, Any]) -> int:
     """Of a sparse tensor, as they are told: those of a matrix decide its FLOPs."""
     entries = tensor.get("sparse", 0)
-    return int(rounded(entries)) if "elements" in tensor else in_steps(entries, 2)
+    return _in_digits(entries) if "elements" in tensor else in_steps(entries, 2)
 
 
 def _stored(tensor: dict[str, Any]) -> dict[str, int]:

@@ -224,8 +224,9 @@ class BlockCosts:
         return waiting_s > self._load(block, {}).time_s - waiting_s
 
     def seen(self) -> list[Placed]:
-        """The blocks that were measured in place."""
-        return [p for p in self.known.values() if _identity(p) in self.in_place]
+        """The blocks that were measured in place, and may stand in a network again."""
+        identities = self.in_place.keys() - self.unsound
+        return [p for p in self.known.values() if _identity(p) in identities]
 
     def named(self, counts: Counts) -> list[Placed]:
         """The blocks of a network."""

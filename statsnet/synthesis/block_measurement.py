@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statsnet.errors import first_line
+from statsnet.errors import first_line, lacks_memory
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.gpu_activity import Launch
@@ -76,7 +76,7 @@ class BlockMeasurement:
     @property
     def lacked_memory(self) -> bool:
         """Whether it may run when more memory is free."""
-        return self.refused is not None and any(word in self.refused.lower() for word in ("memory", "alloc"))
+        return self.refused is not None and lacks_memory(self.refused)
 
     @property
     def parts(self) -> tuple[BlockPart, BlockPart]:

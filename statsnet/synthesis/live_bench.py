@@ -133,7 +133,7 @@ class LiveBench:
                 hint="run statsnet doctor; if it finds nothing, report the signature",
             )
         what = " ".join([first.kind, *first.config.get("operator", ())[:1]])
-        self.setup.note(f"{plural(len(refused), 'block')} left out, which cannot be run, as {what}: {why}")
+        self.setup.note(f"{plural(len(refused), 'block')} left out that cannot be run, for example {what}: {why}")
 
     def _block_key(self, candidate: Candidate, speed: MachineSpeed) -> str:
         processes = self.setup.effort.block_processes

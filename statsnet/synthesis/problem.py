@@ -25,7 +25,7 @@ from statsnet.synthesis.budget import budget_of, usual_budget_of
 from statsnet.synthesis.candidates import candidates, largest_share
 from statsnet.synthesis.expected_time import BLOCKS, PROFILING, TIMING, expected_stages_s
 from statsnet.synthesis.integer_program import Program, relax
-from statsnet.synthesis.machine_speed import MachineSpeed
+from statsnet.synthesis.machine_speed import UNDERCUT, MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.operator_candidates import operator_candidates
 from statsnet.workloads.building import DTYPES
@@ -120,7 +120,7 @@ def prepare(mix: Mix, bench: Bench, request: ProxyRequest, design: Design) -> Pr
         return problem
     with bench.setup.stages.stage(BLOCKS):
         later = bench.machine_speed()
-    if later.reference_latency_s == problem.speed.reference_latency_s:
+    if UNDERCUT * later.reference_latency_s > problem.speed.reference_latency_s:
         return problem
     return _prepared(mix, bench, request, design)  # what was measured is kept
 
@@ -207,7 +207,7 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
         except MeasurementError as error:
             why = error
             setup.note(f"blocks were left out: {error.message}: {error.cause}")
-            break
+            continue
         costs = BlockCosts.of(measured, setup.dtype, idle_s)
         rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
         before, bound = bound, _bound(costs, rows, budget_s, setup.mode)

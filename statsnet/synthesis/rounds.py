@@ -264,7 +264,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
         what, (costs, counts) = "blocks that had never run", choice.costs.without_untried(choice.counts)
         if counts == choice.counts:
             what, (costs, counts) = "operators by themselves", choice.costs.without_operators(choice.counts)
-        if counts == choice.counts or not counts:
+        if counts == choice.counts or not counts or setup.deadline.passed:
             raise
         setup.note(f"a network was built once more, without {what}: {_why(error)}")
         return build_and_measure(problem, replace(choice, counts=counts, costs=costs), known, processes=processes)

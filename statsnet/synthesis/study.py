@@ -30,7 +30,7 @@ OWN_STUDY = "statsnet"
 _IDENTITY = "search"
 _BEATS, _BUDGET_S = "beats", "budget_s"
 _RETRIES = 20
-"""So often another design is drawn in place of one that was tried before: there are few, and each takes minutes."""
+"""So often another design is drawn in place of one that was tried: designs are few, and trying one takes minutes."""
 
 _BEGINNING_S = 5.0
 """So long after its study appears, whoever began it has surely said what it is of."""

@@ -16,6 +16,7 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet import environment
+from statsnet.errors import StatsNetError
 from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.control import GROUP_TIMEOUT_S
 from statsnet.measure.gpu_power import drawn_by
@@ -112,7 +113,10 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
             try:
                 block = self._block(placed, device)
                 measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
+            except StatsNetError:
+                raise
             except Exception as error:
+                _require_alive(device)
                 measured.append(BlockMeasurement.of_refused(error))
         if reference:
             reference.look()
@@ -129,6 +133,14 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
 
     def _block(self, placed: Placed, device: str) -> SingleBlock:
         return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
+
+
+def _require_alive(device: str) -> None:
+    """Raises what a GPU raises for good after an invalid access: then the process must end, and no later block is to
+    blame."""
+    if device.startswith("cuda"):
+        torch.ones(1, device=device).add_(1)
+        torch.cuda.synchronize(device)
 
 
 def _run_flushed(block: SingleBlock, flush: Callable[[], object]) -> None:

@@ -192,6 +192,8 @@ def _inputs(target: Target, made: Mapping[str, Any]) -> Inputs:
             raise _bad_result(target, "it gives the model no input")
         if not isinstance(kwargs, Mapping):
             raise _bad_result(target, f"its kwargs are a {type(kwargs).__name__}, not a dictionary")
+        if _is_loader(args) and kwargs:
+            raise _bad_result(target, "it gives a loader as args, and kwargs: put these into the loader's batches")
         entries: list[Any] = _batches(args) if _is_loader(args) else [(() if args is None else args, kwargs)]
     elif made.get("args") is not None or made.get("kwargs"):
         raise _bad_result(target, "it gives both 'inputs' and 'args' or 'kwargs'")

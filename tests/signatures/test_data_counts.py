@@ -14,7 +14,7 @@ from statsnet.profiling.costs import cost_of
 from statsnet.signatures.data_counts import has_exact_count, with_told_counts
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.model import Cluster, Memory, Signature
-from statsnet.signatures.rounding import rounded
+from statsnet.signatures.rounding import in_steps, rounded
 
 N = 777
 TOLD = 780
@@ -154,11 +154,23 @@ def test_what_sparse_and_nested_tensors_store() -> None:
 def test_no_digit_of_a_count_is_left(entries: int, rows: int, size: int) -> None:
     for index_bytes in (16 * entries, 8 * (rows + 1 + entries), 4 * (rows + 1 + entries)):
         exact = tensor(rows, 64, sparse=entries, elements=size * entries, index_bytes=index_bytes)
-        other = {**exact, "sparse": int(rounded(entries))}
+        other = {**exact, "sparse": int(rounded(entries)) if entries >= 100 else in_steps(entries, 2)}
         (rough,) = told(cluster("aten.clone.default", [exact]))
         assert rough.args[0]["sparse"] == other["sparse"]
         assert rough.args[0]["elements"] == size * other["sparse"]
         assert not has_exact_count(rough)
+
+
+@pytest.mark.parametrize("level", ["statistical", "coarse"])
+def test_what_a_level_tells_of_stored_counts_is_rough(level: str) -> None:
+    tensors = [tensor(512, 384, sparse=n, elements=n, index_bytes=16 * n) for n in (37, N, 31_337)]
+    tensors += [tensor(32, 96, 8, elements=8 * n, squares=squares) for n, squares in ((87, 99), (N, 25_137))]
+    memory = Memory(parameter_count=1, parameter_bytes=4, buffer_bytes=0, input_bytes=0)
+    exact = cluster("aten.clone.default", [{"tensors": tensors}])
+    assert has_exact_count(exact)
+    signature = Signature(mode="inference", dtype="float32", clusters=(exact,), memory=memory)
+    rough = coarsen(signature, level, cost_of)  # type: ignore[arg-type]
+    assert rough.clusters and problems_of_signature(rough) == []
 
 
 def test_each_level_is_audited() -> None:

@@ -182,6 +182,7 @@ def test_overrides_are_parsed(models: str) -> None:
 def test_a_module_target_works(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(models).parent)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "models", raising=False)  # another test's file of that name
     assert build("models:linear", mode="inference").batch == 2
     del sys.modules["models"]
 

@@ -145,9 +145,7 @@ def _pseudo_inverse(call: OperatorCall) -> Cost:
     """Singular values and their vectors, and a product of these; of Hermitian matrices their eigenvectors."""
     batch, short, long = _sides(call.tensor(0))
     is_hermitian = any(arg is True for arg in call.args)
-    parts = (
-        9 * short**3 if is_hermitian else min(14 * long * short**2 + 8 * short**3, 6 * long * short**2 + 20 * short**3)
-    )
+    parts = 9 * short**3 if is_hermitian else _with_vectors_flops(short, long)
     return _scaled(call, batch * (parts + 2 * long * short**2))
 
 

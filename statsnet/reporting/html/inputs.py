@@ -133,7 +133,7 @@ def _of_folder(folder: Path) -> _Folder:
         except OtherFileError:
             continue
         except StatsNetError as error:
-            read.notes.append(f"{path} is left out: {error.message}{f' ({error.cause})' if error.cause else ''}")
+            read.notes.append(_left_out(path, error))
             continue
         read.sections.append(section)
         read.paths.append(path)
@@ -148,16 +148,24 @@ def _of_folder(folder: Path) -> _Folder:
     return read
 
 
+def _left_out(path: Path, error: StatsNetError) -> str:
+    return f"{path} is left out: {error.message}{f' ({error.cause})' if error.cause else ''}"
+
+
 def _add_signatures(found: Sequence[tuple[Path, Signature]], read: _Folder) -> None:
     """Each alone; if there are many, side by side, those that one machine measured in one mode."""
     read.paths.extend(path for path, _ in found)
     if len(found) <= MOST_ALONE:
-        read.sections.extend(_of_file(path)[0] for path, _ in found)
+        for path, _ in found:
+            try:
+                read.sections.append(_of_file(path)[0])
+            except StatsNetError as error:
+                read.notes.append(_left_out(path, error))
         return
     groups: dict[tuple[str, str], list[NamedSignature]] = {}
     for path, signature in found:
-        measured = next((m for m in signature.measurements if m.step_latency_s), None)
-        where = environment_line(measured.environment) if measured else ""
+        first = next(iter(signature.measurements), None)
+        where = environment_line(first.environment) if first and first.step_latency_s else ""
         named = NamedSignature(name=signature.name or path.stem, signature=signature)
         groups.setdefault((where, signature.mode), []).append(named)
     for (where, mode), members in groups.items():
