@@ -149,7 +149,7 @@ def test_the_coarse_level_rounds_and_tells_only_the_extremes_of_processes(told: 
     assert any("collectives" in p for p in problems_of_signature(dataclasses.replace(coarse, measurements=(exact,))))
 
 
-@given(st.lists(st.floats(0, 10), min_size=1, max_size=6), st.floats(0.1, 10))
+@given(st.lists(st.just(0.0) | st.floats(1e-9, 10), min_size=1, max_size=6), st.floats(0.1, 10))
 def test_times_scale_and_add_up(times: list[float], factor: float) -> None:
     calls = tuple(
         CollectiveTime(cluster=i, time_s=t, exposed_time_s=t / 2, start_share=0.5) for i, t in enumerate(times)

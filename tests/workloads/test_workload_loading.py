@@ -182,9 +182,10 @@ def test_overrides_are_parsed(models: str) -> None:
 def test_a_module_target_works(models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(models).parent)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "models", raising=False)  # another test's file of that name
-    assert build("models:linear", mode="inference").batch == 2
-    del sys.modules["models"]
+    module = Path(models).with_name("models_as_a_module.py")  # other tests leave files called models on the path
+    module.write_text(Path(models).read_text(encoding="utf-8"), encoding="utf-8")
+    assert build(f"{module.stem}:linear", mode="inference").batch == 2
+    del sys.modules[module.stem]
 
 
 def test_missing_places_are_usage_errors(models: str) -> None:
