@@ -20,7 +20,7 @@ import hashlib
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -31,8 +31,10 @@ from benchmarks.console import duration, markdown_table, parser, report, start
 from benchmarks.together.linked_namespaces import LinkedNamespaces, linked_namespaces
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of, threads
 from statsnet.deadline import Deadline
+from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.measure.device_lock import LOCKS
+from statsnet.measure.process import measuring_environment
 from statsnet.progress import Progress
 from statsnet.signatures.intervals import Interval, paired_ratio, relative_error
 from statsnet.signatures.timing import Timing
@@ -69,7 +71,7 @@ class NetworkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A program that both processes run. `identity` is of all that it runs."""
+    """A program that both processes run. `identity` is of its source and of how long it is timed."""
 
     label: str
     command: tuple[str, ...]
@@ -81,20 +83,25 @@ class Logged:
     """A group of processes: a line of the log. Without a rate, the network was as fast as the kernel."""
 
     identity: str
+    environment: str
     rate_gbit_per_s: float | None
     timing: Timing
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """All groups of processes so far; what stands in no whole line was cut off, and is measured again."""
+    """All groups of processes so far in this environment (`here`). What stands in no whole line was cut off, and is
+    measured again."""
 
     path: Path
+    here: str = field(default_factory=lambda: fingerprint(measuring_environment()))
 
     def of(self, run: Run, rate: float | None) -> list[Timing]:
-        return [e.timing for e in self._entries() if (e.identity, e.rate_gbit_per_s) == (run.identity, rate)]
+        wanted = run.identity, self.here, rate
+        return [e.timing for e in self._entries() if (e.identity, e.environment, e.rate_gbit_per_s) == wanted]
 
-    def add(self, entry: Logged) -> None:
+    def add(self, run: Run, rate: float | None, timing: Timing) -> None:
+        entry = Logged(identity=run.identity, environment=self.here, rate_gbit_per_s=rate, timing=timing)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
             file.seek(max(0, file.seek(0, 2) - 1))
@@ -162,14 +169,18 @@ def _rates(text: str) -> list[float]:
 
 def _model(subject: SharedStep, options: argparse.Namespace) -> Run:
     command = (sys.executable, "-m", "benchmarks.together.rank", subject.target, *_times(options))
-    return Run(label=subject.name, command=command, identity=subject.identity)
+    return Run(label=subject.name, command=command, identity=_identity(subject.identity.encode(), options))
 
 
 def _proxy(subject: SharedStep, folder: Path, options: argparse.Namespace) -> Run:
     network = folder / "network.py"
     source = network.read_bytes() + network.with_name("run.py").read_bytes()
     command = (sys.executable, str(network.resolve()), *_times(options))
-    return Run(label=f"{subject.name}'s proxy", command=command, identity=hashlib.sha256(source).hexdigest())
+    return Run(label=f"{subject.name}'s proxy", command=command, identity=_identity(source, options))
+
+
+def _identity(source: bytes, options: argparse.Namespace) -> str:
+    return hashlib.sha256(source + " ".join(_times(options)).encode()).hexdigest()
 
 
 def _times(options: argparse.Namespace) -> tuple[str, ...]:
@@ -188,7 +199,7 @@ def measured(
                 speed = "unlimited" if rate is None else f"{rate:g} Gbit/s"
                 report(Progress(stage=f"{run.label}, {speed}, round {number + 1} of {rounds}"))
                 linked.limit(rate)
-                log.add(Logged(identity=run.identity, rate_gbit_per_s=rate, timing=_timed(linked, run, timeout_s)))
+                log.add(run, rate, _timed(linked, run, timeout_s))
                 yield
 
 

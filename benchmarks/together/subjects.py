@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import reference_workloads
 from benchmarks.console import report
 from benchmarks.together.linked_namespaces import ending_with_this_program
 from statsnet.environment.record import usable_cores
@@ -18,6 +19,10 @@ from statsnet.errors import MeasurementError
 from statsnet.progress import Progress
 
 MODELS = Path(__file__).with_name("models.py")
+WORKLOADS = Path(reference_workloads.__file__ or "").parent
+SOURCES = (MODELS, *(WORKLOADS / name for name in ("cv/resnets.py", "nlp/bert.py", "recsys/dlrm.py", "synthetic.py")))
+"""What the steps are made of."""
+
 PROCESSES = 2
 
 
@@ -34,8 +39,8 @@ class SharedStep:
 
     @property
     def identity(self) -> str:
-        """Of the model as its source has it."""
-        return hashlib.sha256(self.target.rpartition("/")[2].encode() + MODELS.read_bytes()).hexdigest()
+        """Of the model as its sources have it."""
+        return hashlib.sha256(self.factory.encode() + b"".join(f.read_bytes() for f in SOURCES)).hexdigest()
 
 
 SUBJECTS = (

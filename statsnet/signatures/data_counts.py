@@ -2,9 +2,9 @@
 
 Told as powers of two: rows of sparse gradients, sizes that operators such as `nonzero` find in their input, and the
 same sizes where later operators take what was found. Told with two digits: what sparse matrices store, how many rows
-nested tensors have, and the squares of their lengths, for a power of two would put a model's FLOPs wrong by up to 41
-%. A size that a parameter has, too, is a width of the model, and stays where it was not found. An activation's width
-is no such evidence: similarities of what was found are as wide.
+nested tensors have, and the squares of their lengths. FLOPs follow from these, and a power of two would put them wrong
+by up to 41 %. A size that a parameter has, too, is a width of the model, and stays where it was not found. An
+activation's width is no such evidence: similarities of what was found are as wide.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def has_exact_count(cluster: Cluster) -> bool:
 
 
 def _in_digits(count: int) -> int:
-    """With two digits; a power of two where two digits are all of them."""
+    """With two digits; below 100, where these would tell all, the nearest power of two."""
     return in_steps(count, 2) if count < 100 else int(rounded(count))
 
 

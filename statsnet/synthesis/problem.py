@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from statsnet.environment import fingerprint
-from statsnet.errors import MeasurementError, StatsNetError, UsageError
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError, UsageError
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
@@ -30,6 +30,9 @@ from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.operator_candidates import operator_candidates
 from statsnet.workloads.building import DTYPES
 from statsnet.workloads.dtypes import MIXED
+
+LOOK_AGAIN_S = 5.0
+"""What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
 
 LARGEST_COUNT = 96
 AT_A_TIME = 120
@@ -56,10 +59,6 @@ class Design:
     max_distinct: int = 64
     order: int = 0
     seed: int = 0
-
-
-LOOK_AGAIN_S = 5.0
-"""What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +206,9 @@ def costs_of(target: Target, budget_s: float, bench: Bench, speed: MachineSpeed)
         except MeasurementError as error:
             why = error
             setup.note(f"blocks were left out: {error.message}: {error.cause}")
-            continue
+            if isinstance(error, ProcessError):
+                continue
+            break  # each block that hangs takes minutes
         costs = BlockCosts.of(measured, setup.dtype, idle_s)
         rows = MatchedCharacteristics(target, costs.overheads, setup.elsewhere)
         before, bound = bound, _bound(costs, rows, budget_s, setup.mode)

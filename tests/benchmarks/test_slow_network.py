@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.csv_tables import table_text
-from benchmarks.slow_network import Log, Logged, NetworkRow, Run, markdown, measured, rows_of
+from benchmarks.slow_network import Log, NetworkRow, Run, markdown, measured, rows_of
 from benchmarks.together import linked_namespaces as linking
 from benchmarks.together.linked_namespaces import linked_namespaces
 from statsnet.errors import MeasurementError, StatsNetError
@@ -31,7 +31,7 @@ def may_link() -> None:
 
 
 def _logged(log: Log, run: Run, rate: float | None, step_s: float) -> None:
-    log.add(Logged(identity=run.identity, rate_gbit_per_s=rate, timing=Timing(latency_s=(step_s,) * 3)))
+    log.add(run, rate, Timing(latency_s=(step_s,) * 3))
 
 
 def test_factors_and_their_error(tmp_path: Path) -> None:
@@ -67,6 +67,12 @@ def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
         for rate in (None, 1.0):
             _logged(log, run, rate, 1.0)
     assert list(measured(None, log, (MODEL, PROXY), [1.0], 1, 1.0)) == []  # type: ignore[arg-type]
+
+
+def test_times_of_another_environment_do_not_count(tmp_path: Path) -> None:
+    log = Log(tmp_path / "times.jsonl")
+    _logged(log, MODEL, None, 1.0)
+    assert Log(log.path, here="another").of(MODEL, None) == []
 
 
 EXCHANGE = """
