@@ -10,14 +10,17 @@ from torch import Tensor, nn
 from statsnet.blocks.base import Block, BlockKind, Config, divided
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.parameters import tensors_in
 
 
 class Recurrent(Block):
-    """One direction of one layer of LSTM, GRU or plain (tanh) RNN cells over `steps` positions."""
+    """Layers of LSTM, GRU or plain (tanh) RNN cells over `steps` positions, forwards or in both directions."""
 
-    def __init__(self, steps: int, batch: int, inputs: int, hidden: int, cell: str = "LSTM") -> None:
+    def __init__(
+        self, steps: int, batch: int, inputs: int, hidden: int, cell: str = "LSTM", layers: int = 1, both: bool = False
+    ) -> None:
         super().__init__(steps, batch, inputs)
-        self.cell = getattr(nn, cell)(inputs, hidden)
+        self.cell = getattr(nn, cell)(inputs, hidden, layers, bidirectional=both)
 
     def forward(self, x: Tensor) -> Tensor:
         y, _ = self.cell.forward(self.enter(x))
@@ -28,6 +31,13 @@ LARGEST_BATCH = 256
 """Most sequences in a batch. A product of more rows is taken for a layer over all positions at once."""
 
 
+STATE = {"_cudnn_rnn": 4, "miopen_rnn": 3}
+"""A GPU's libraries run all layers and directions in one call: the place of its initial state among the arguments."""
+
+CELLS = {4: "LSTM", 3: "GRU", 1: "RNN"}
+"""By the number of matrices (gates) that a cell's weights hold."""
+
+
 class RecurrentKind(BlockKind):
     name = "recurrent"
     module = Recurrent
@@ -35,7 +45,9 @@ class RecurrentKind(BlockKind):
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]
-        if base_name(first.op) not in ("mkldnn_rnn_layer", "_cudnn_rnn"):
+        if (name := base_name(first.op)) in STATE:
+            return _all_layers(first, STATE[name])
+        if name != "mkldnn_rnn_layer":
             return None
         shape = first.args[0]["shape"]
         hidden = next(o["shape"][-1] for o in first.outputs if o is not None)
@@ -67,6 +79,21 @@ class RecurrentKind(BlockKind):
     def narrowed(self, config: Config, divisor: int) -> Config | None:
         hidden = divided(config["hidden"], divisor)
         return None if hidden is None or hidden < 32 else {**config, "hidden": hidden}
+
+
+def _all_layers(cluster: Cluster, state: int) -> Config | None:
+    """By shapes alone, which also tell of inputs [steps, batch, size], batch first, or packed. None for projections,
+    whose state is shorter than a gate."""
+    *tokens, inputs = cluster.args[0]["shape"]
+    rows, batch, hidden = cluster.args[state]["shape"]
+    gates = next(t["shape"][0] for t in tensors_in([cluster.args[1]]))
+    directions = next(o["shape"][-1] for o in cluster.outputs if o is not None) // hidden
+    if gates % hidden or gates // hidden not in CELLS:
+        return None
+    config = {"steps": max(1, math.prod(tokens) // batch), "batch": batch, "inputs": inputs, "hidden": hidden}
+    usual = {"cell": "LSTM", "layers": 1, "both": False}
+    found = {"cell": CELLS[gates // hidden], "layers": rows // directions, "both": directions == 2}
+    return config | {key: value for key, value in found.items() if value != usual[key]}
 
 
 def _adds_and_squashes(motif: list[Cluster]) -> bool:

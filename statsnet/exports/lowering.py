@@ -230,7 +230,9 @@ def _composite_rnn(call: OperatorCall) -> list[Product]:
 
 def _cudnn_rnn(call: OperatorCall) -> list[Product]:
     x = call.tensor(0)
-    return _recurrent(x, _matrices(call.tensors(1)), x.shape[0], backward="backward" in call.op)
+    batch = call.tensor(4).shape[-2]
+    steps = x.numel // max(1, last_dimension(x) * batch)
+    return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
 
 
 def _cell(call: OperatorCall) -> list[Product]:

@@ -22,7 +22,7 @@ PENALTIES = ((0.25, 0.05), (0.05, 0.25))
 """The price of halving a block's width (channels), and of halving its safe axis: the logarithm of its time must be
 nearer to that of the wanted time by this much. A product divided on the safe axis keeps its weights, and so reads more
 of them for each FLOP; a narrowed one runs a smaller kernel. Blocks with weights are chosen with both pairs, others with
-the first."""
+the first: also recurrent layers in inference, for each of their steps reads all weights."""
 
 WITH_WEIGHTS = frozenset({"conv", "deconv", "linear", "recurrent"})
 COARSE = 3
@@ -54,6 +54,9 @@ its input's gradient and its weights' gradient."""
 NEAREST = 3
 """The first sizes of every motif come before any further sizes: the program needs something of each kernel class more
 than a finer choice of some."""
+
+MOST_OF_KIND = 1.25
+"""On GPUs, a motif comes in its own size alone if one of it takes at most this many times its kind's share."""
 
 USUAL_MACHINES, ANY = (0.2, 5.0), (0.0, math.inf)
 """A motif's time ÷ the estimate for a core or two: limits on CPUs, and on GPUs, which are up to thousands of times as
@@ -123,18 +126,24 @@ def _nearest_first(
 ) -> tuple[list[Candidate], list[Candidate]]:
     """The candidates of a source that come first, and the others."""
     if own_sizes:
-        return _own_size_first(source, of_source, largest_share(budget_s, mode, source.kind) * budget_s)
+        longest_s = largest_share(budget_s, mode, source.kind) * budget_s
+        return _own_size_first(source, of_source, share * budget_s, longest_s)
     by_distance = sorted(of_source, key=lambda c: abs(math.log(c.time_s / (share * budget_s))))
     return by_distance[:NEAREST], by_distance[NEAREST:]
 
 
 def _own_size_first(
-    source: Source, candidates: list[Candidate], longest_s: float
+    source: Source, candidates: list[Candidate], wanted_s: float, longest_s: float
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """The motif itself, or if that is too long the NEAREST that are not; and the others."""
+    """The motif itself, and where one of it takes much more than all of its kind should (`wanted_s`), or is too long,
+    the NEAREST that do not; and the others."""
     ordered = sorted((c for c in candidates if c.time_s <= longest_s), key=lambda c: (abs(math.log(c.scale)), c.key))
     own = [c for c in ordered if c.config == source.config]
-    first = own or ordered[:NEAREST]
+    if own and own[0].time_s <= MOST_OF_KIND * wanted_s:
+        first = own
+    else:
+        short = [c for c in ordered if c.time_s <= MOST_OF_KIND * wanted_s and c not in own]
+        first = [*own, *(short or [c for c in ordered if c not in own])[:NEAREST]]
     return first, [c for c in ordered if c not in first]
 
 
@@ -208,7 +217,7 @@ def _sizes(
                 break  # smaller ones are too short to be of use
     usual = _usual(budget_s, mode, source.kind)
     chosen = [_nearest(sized, size * budget_s, PENALTIES[0]) for size in sizes]
-    if source.kind in WITH_WEIGHTS:
+    if source.kind in WITH_WEIGHTS and (source.kind, mode) != ("recurrent", "inference"):
         chosen += [_nearest(sized, size * budget_s, PENALTIES[1]) for size in sizes if size in usual[:COARSE]]
     original = next((c for _, _, c in sized if c.scale == 1.0), None)
     if original is not None and original.time_s <= largest_share(budget_s, mode, source.kind) * budget_s:

@@ -72,6 +72,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5},
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 6, "cell": "GRU"},
         {"steps": 8, "batch": 2, "inputs": 6, "hidden": 6, "cell": "RNN"},
+        {"steps": 8, "batch": 2, "inputs": 6, "hidden": 5, "cell": "GRU", "layers": 2, "both": True},
     ],
     "embedding": [
         {"rows": 40, "width": 4, "indices": 16},

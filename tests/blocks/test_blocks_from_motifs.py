@@ -321,3 +321,39 @@ def test_what_is_spread_over_a_larger_operand_is_another_blocks_work() -> None:
     config = KINDS["pointwise"].from_motif([relu, add])
     assert config == {"shape": (8,), "functions": ("relu",)}
     assert KINDS["pointwise"].scaled(config, 2) == {"shape": (4,), "functions": ("relu",)}
+
+
+def library_layer(op: str, x: list[int], y: list[int], state: list[int], gates: int) -> Cluster:
+    """All layers in one call, as cuDNN and MIOpen run them; MIOpen has no buffer of weights."""
+    tensors = [{"shape": s, "dtype": "float32"} for s in (x, [gates, x[-1]], [gates, state[-1]], [gates], state, y)]
+    given, *weights, initial, result = tensors
+    buffer = [weights[0]] if op == "_cudnn_rnn" else []
+    args = (given, {"tensors": weights}, 4, *buffer, initial, None, 3, state[-1])
+    return Cluster(
+        op=f"aten.{op}.default", phase="forward", category="recurrent", calls=1.0, args=args, outputs=(result, initial),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["_cudnn_rnn", "miopen_rnn"])
+@pytest.mark.parametrize(
+    ("x", "y", "state", "gates", "more"),
+    [
+        ([6, 2, 4], [6, 2, 5], [1, 2, 5], 20, {}),
+        ([6, 2, 4], [6, 2, 10], [2, 2, 5], 15, {"cell": "GRU", "both": True}),
+        ([6, 2, 4], [6, 2, 5], [3, 2, 5], 5, {"cell": "RNN", "layers": 3}),
+        ([2, 6, 4], [2, 6, 10], [4, 2, 5], 20, {"layers": 2, "both": True}),
+        ([12, 4], [12, 5], [1, 2, 5], 20, {}),
+    ],
+    ids=["LSTM", "both directions", "three layers", "batch first", "packed"],
+)
+def test_all_layers_in_one_call(
+    op: str, x: list[int], y: list[int], state: list[int], gates: int, more: dict[str, Any]
+) -> None:
+    config = KINDS["recurrent"].from_motif([library_layer(op, x, y, state, gates)])
+    assert config == {"steps": 6, "batch": 2, "inputs": 4, "hidden": 5, **more}
+    cell = KINDS["recurrent"].build(config).cell
+    assert (cell.weight_ih_l0.shape[0], cell.bidirectional) == (gates, "both" in more)
+
+
+def test_a_layer_with_a_projection_is_left_to_others() -> None:
+    assert KINDS["recurrent"].from_motif([library_layer("_cudnn_rnn", [6, 2, 4], [6, 2, 3], [1, 2, 3], 20)]) is None

@@ -11,10 +11,11 @@ from synthesis_builders import GEMM, small_signature
 
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.budget import budget_of, usual_budget_of
-from statsnet.synthesis.candidates import candidates
+from statsnet.synthesis.candidates import candidates, nearest_sizes
 from statsnet.synthesis.elsewhere import Fate
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
+from statsnet.synthesis.sources import by_importance, sources
 
 
 @dataclass(frozen=True)
@@ -72,3 +73,13 @@ def test_the_usual_budget_of_a_gpu(target: Target) -> None:
         suite = target.scale_times(factor)
         assert usual_budget_of(suite, own_sizes=True) == pytest.approx(budget_s), factor
         assert usual_budget_of(suite, own_sizes=False) == budget_of(suite, 53)
+
+
+def test_an_own_size_that_is_too_much_of_its_kind_has_smaller_ones_beside_it(target: Target) -> None:
+    """Of one kind of operator, a hundredth of the time is wanted, and one call takes half of a hundredth, or more."""
+    linear = next(s for s, _ in by_importance(sources(target)) if s.kind == "linear")
+    for calls, sizes in ((2.0, 1), (0.5, 4)):
+        rare = replace(linear, share=0.01, time_s=0.01 / calls)
+        first = nearest_sizes(rare, 1.0, "inference", own_sizes=True)
+        assert first[0].config == linear.config and len(first) == sizes
+        assert all(c.time_s <= 0.0125 for c in first[1:])
