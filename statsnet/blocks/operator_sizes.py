@@ -22,6 +22,7 @@ from statsnet.blocks.operator_source import argument_names, operand_sources
 from statsnet.blocks.operator_spelling import NAMESPACE, meta_operands
 from statsnet.blocks.operator_values import MADE_BY
 from statsnet.signatures.categories import base_name
+from statsnet.signatures.partitions import ENDS
 from statsnet.signatures.strides import resized_strides
 from statsnet.workloads.torch_operators import overload
 
@@ -66,6 +67,8 @@ def resized(config: Config, factor: float) -> Config | None:
     None if they cannot change by so much."""
     if ("device",) in config["arguments"]:
         return _resized_factory(config, factor)
+    if base_name(name_of(config)) in ENDS and (places := _grouped_places(config)):
+        return _resized_groups(config, places, factor)
     changed, left = config, factor
     rank = len(operands_of(config)[0].shape)
     for axis in _in_turn(config, rank):
@@ -82,6 +85,27 @@ def resized(config: Config, factor: float) -> Config | None:
         if 1 / NEAR < left < NEAR:
             return changed
     return None
+
+
+def _grouped_places(config: Config) -> frozenset[Place]:
+    """The axes of a grouped product's operands that its groups share; none if it has no groups."""
+    names = argument_names(config)
+    if not {"self", "mat2", "offs"} <= set(names):
+        return frozenset()
+    left, right = names.index("self"), names.index("mat2")
+    axes = len(operands_of(config)[left].shape), len(operands_of(config)[right].shape)
+    by_axes = {(2, 3): {(left, 0)}, (3, 2): {(right, 1)}, (2, 2): {(left, 1), (right, 0)}}
+    return frozenset(by_axes.get(axes, ()))
+
+
+def _resized_groups(config: Config, places: frozenset[Place], factor: float) -> Config | None:
+    """As many groups of a product, each of fewer or more rows."""
+    operands = operands_of(config)
+    number, axis = min(places)
+    length = operands[number].shape[axis]
+    new = max(FEWEST, FEWEST * round(length * factor / FEWEST))
+    changed = _with(config, operands, places, length, new, "")
+    return changed if new != length and _may_run(changed) else None
 
 
 def _resized_factory(config: Config, factor: float) -> Config | None:
@@ -168,7 +192,7 @@ def _hypotheses(config: Config, operands: list[Operand], place: Place) -> Iterat
 
 def _is_lax(base: str) -> bool:
     """Whether an operator may trust its caller, as those of autograd do, and read past the end of what does not fit."""
-    if base in SAFE_BACKWARD:
+    if base in SAFE_BACKWARD or base in ENDS:
         return False
     return "_backward" in base or base.startswith("_") or base.startswith(("mkldnn", "embedding"))
 
@@ -181,7 +205,10 @@ def surely_runs(config: Config) -> bool:
 @lru_cache(maxsize=4096)
 def _surely_runs(key: tuple[Any, ...]) -> bool:
     config = _config(key)
-    base, results = base_name(name_of(config)), _result_shapes(key)
+    base = base_name(name_of(config))
+    results = (
+        () if base in ENDS else _result_shapes(key)
+    )  # without values, torch takes grouped products of bfloat16 alone
     if results is None or _is_lax(base) or base.startswith(SLOW):
         return False
     count = sum(o.numel for o in operands_of(config)) + sum(map(math.prod, results))

@@ -11,6 +11,7 @@ from statsnet.blocks.operator_call import OWN, Operand, index_limit, name_of, op
 from statsnet.blocks.operator_schema import type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import SAFE_STRINGS
+from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.strides import span, view_of
 from statsnet.workloads.torch_operators import overload
 
@@ -149,9 +150,11 @@ def operand_sources(config: Config) -> list[str]:
     """Calls that make the operands."""
     base, high = base_name(name_of(config)).removesuffix("_"), index_limit(config)
     operands, names, texts = operands_of(config), argument_names(config), []
-    for i, (operand, name) in enumerate(zip(operands, names, strict=True)):
-        if name == "offsets" and i and not _is_floating(operand):  # bags of equal length, over the indices before them
-            texts.append(_made("bags", [operands[i - 1].numel // max(1, operand.numel)], operand, "int64"))
+    shapes = {name: operand.shape for name, operand in zip(names, operands, strict=True)}
+    for operand, name in zip(operands, names, strict=True):
+        parts = None if _is_floating(operand) else parts_of(name_of(config), name, operand.numel, shapes)
+        if parts is not None:
+            texts.append(_made("bags", [parts[1]], operand, "int64") + (f" + {parts[0]}" if parts[0] else ""))
         elif name == "offset2bag" and "grad" in names:  # the bag of each index: a row of the gradient
             bags = operands[names.index("grad")].shape[0]
             texts.append(_made("below", [bags], operand, "int64") + ".sort().values")

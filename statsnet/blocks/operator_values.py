@@ -32,7 +32,7 @@ def flags(*shape: int) -> Tensor:
 
 
 def bags(length: int, count: int, dtype: torch.dtype = torch.int64) -> Tensor:
-    """Where `count` bags of equal length begin."""
+    """Where `count` bags (or groups, or sequences) of equal length begin."""
     return (torch.arange(count) * length).to(dtype)
 
 

@@ -11,6 +11,7 @@ import torch
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, each_in_list, is_tensor
+from statsnet.signatures.partitions import parts_of
 from statsnet.workloads.torch_operators import overload
 
 MOST_ROWS = 10_000
@@ -29,8 +30,8 @@ def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]
             value = getattr(torch, cluster.outputs[0]["dtype"])
         if value is None and argument.default_value is None and str(argument.type) in ("number", "float"):
             value = -math.inf  # infinities (masks) are not JSON
-        if argument.name == "offsets" and value is not None:
-            value = _bag_offsets(value, cluster)
+        if isinstance(value, torch.Tensor) and not value.is_floating_point():
+            value = _divided(value, argument.name, cluster)
         if argument.name == "offset2bag" and value is not None:
             value = _bags_of_indices(value, cluster)
         if argument.name == "device" and value is None:
@@ -52,11 +53,14 @@ def _value(encoded: Any, high: int, device: str) -> Any:
     return float(encoded) if encoded in INFINITE else encoded
 
 
-def _bag_offsets(offsets: torch.Tensor, cluster: Cluster) -> torch.Tensor:
-    """Bags of equal length over the indices, the argument before the offsets."""
-    indices = int(cluster.args[1]["shape"][0])
-    bags = max(1, offsets.numel())
-    return (torch.arange(bags, device=offsets.device) * (indices // bags)).to(offsets.dtype)
+def _divided(given: torch.Tensor, name: str, cluster: Cluster) -> torch.Tensor:
+    """Numbers that divide rows into equal parts, if the argument of this name does so."""
+    names = [a.name for a in overload(cluster.op)._schema.arguments]
+    shapes = {n: a["shape"] for n, a in zip(names, cluster.args, strict=False) if is_tensor(a)}
+    parts = parts_of(cluster.op, name, given.numel(), shapes)
+    if parts is None:
+        return given
+    return (torch.arange(given.numel(), device=given.device) * parts[1] + parts[0]).to(given.dtype).view(given.shape)
 
 
 def _bags_of_indices(places: torch.Tensor, cluster: Cluster) -> torch.Tensor:

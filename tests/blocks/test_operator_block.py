@@ -276,3 +276,33 @@ def test_a_convolutions_gradients_are_not_narrowed() -> None:
     (call,) = [c for c in calls if c.op == "aten.convolution_backward.default"]
     config = KIND.of_call(cluster_of(call), "float32")
     assert config is not None and KIND.narrowed(config, 2) is None
+
+
+GROUPED: dict[str, tuple[tuple[int, ...], tuple[int, ...], int]] = {
+    "rows": ((48, 16), (3, 16, 32), 48),
+    "depth": ((32, 48), (48, 16), 48),
+    "columns": ((3, 32, 16), (16, 48), 48),
+}
+
+
+@pytest.mark.parametrize("what", GROUPED)
+def test_groups_of_a_product_share_all_rows(what: str) -> None:
+    """Where groups end are values, not shapes: with ends near zero it would multiply next to nothing."""
+    left, right, rows = GROUPED[what]
+    ends = torch.tensor([5, 20, rows], dtype=torch.int32)
+    call, config = rebuilt(lambda: torch.ops.aten._grouped_mm(torch.randn(left), torch.randn(right), ends))
+    block = KIND.build(config)
+    assert isinstance(block, Operator)
+    ended = next(o for o in block.operands if o.dtype == torch.int32)
+    assert ended.tolist() == [16, 32, 48]
+    assert layouts(run(config).args) == layouts(call.args)
+    assert KIND.resized(config, 1.1) is None, "rows come in sixteens"
+    for factor in (1 / 3, 2, 4):
+        other = KIND.resized(config, factor)
+        assert other is not None
+        again = KIND.build(other)
+        assert isinstance(again, Operator)
+        (x,) = again.samples(1)
+        assert again(x).isfinite().all()
+        ended = next(o for o in again.operands if o.dtype == torch.int32)
+        assert (len(ended), int(ended[-1])) == (3, max(16, 16 * round(rows * factor / 16)) // 3 * 3)

@@ -143,6 +143,12 @@ def test_bags_start_at_zero_and_cover_the_indices() -> None:
     assert positional[2].tolist() == [0, 4, 8]
 
 
+def test_groups_of_a_product_end_with_the_rows() -> None:
+    left, right, ends = torch.ones(48, 16), torch.ones(3, 16, 8), torch.tensor([1, 2, 48], dtype=torch.int32)
+    positional, _ = arguments(only(lambda: torch.ops.aten._grouped_mm(left, right, ends), "_grouped_mm"), "cpu")
+    assert positional[2].tolist() == [16, 32, 48]
+
+
 def test_infinite_and_dtype_arguments_are_restored() -> None:
     item = only(lambda: torch.ones(3).masked_fill(torch.tensor([True, False, True]), -math.inf), "masked_fill")
     positional, _ = arguments(item, "cpu")

@@ -1,0 +1,35 @@
+"""Whole numbers among an operator's arguments that divide rows among bags, groups, sequences or segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from statsnet.signatures.categories import base_name
+
+Shapes = Mapping[str, Sequence[int]]
+"""Of an operator's tensors, by the schema's names of its arguments."""
+
+ENDS = frozenset({"_grouped_mm", "_scaled_grouped_mm"})
+"""Products whose `offs` hold where each group ends."""
+
+
+def parts_of(op: str, name: str, count: int, shapes: Shapes) -> tuple[int, int] | None:
+    """The first of `count` numbers and the step from each to the next, if all parts are equally long. None if the
+    argument of this name divides nothing."""
+    if name == "offs" and base_name(op) in ENDS and {"self", "mat2"} <= shapes.keys():
+        step = grouped_rows(shapes) // max(1, count)
+        return step, step
+    if name == "offsets" and "indices" in shapes:
+        return 0, shapes["indices"][0] // max(1, count)
+    if name.startswith(("cum_seq_", "cu_seqlens_")):  # where each sequence begins, and the end of the last
+        of = "query" if name.endswith("q") else "key"
+        return (0, shapes[of][-3] // max(1, count - 1)) if len(shapes.get(of, ())) >= 3 else None
+    if name == "lengths" and base_name(op) == "segment_reduce" and "data" in shapes:
+        return shapes["data"][0] // max(1, count), 0
+    return None
+
+
+def grouped_rows(shapes: Shapes) -> int:
+    """How many rows (or columns) the groups of a product share."""
+    left, right = shapes["self"], shapes["mat2"]
+    return right[-1] if len(left) == 3 else left[0] if len(right) == 3 else left[-1]
