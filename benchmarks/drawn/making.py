@@ -24,7 +24,7 @@ from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import target_of_mix
-from statsnet.synthesis.budget import DEFAULT_COMPRESSION, budget_of
+from statsnet.synthesis.budget import DEFAULT_COMPRESSION, usual_budget_of
 from statsnet.synthesis.problem import ProxyRequest
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def _budget_s(mix: DrawnMix) -> float | None:
     """The usual budget, but at least the floor; None where there is no floor, or it changes nothing."""
     if mix.floor_s is None:
         return None
-    usual_s = budget_of(target_of_mix(resolve_mix(mix.text, mix.mode, ProfilesDB())), DEFAULT_COMPRESSION)
+    usual_s = usual_budget_of(target_of_mix(resolve_mix(mix.text, mix.mode, ProfilesDB())), own_sizes=False)
     return mix.floor_s if usual_s < mix.floor_s else None
 
 

@@ -10,7 +10,7 @@ import pytest
 from synthesis_builders import GEMM, small_signature
 
 from statsnet.signatures.target import Target, target_of
-from statsnet.synthesis.budget import budget_of, usual_budget_of
+from statsnet.synthesis.budget import usual_budget_of
 from statsnet.synthesis.candidates import candidates, nearest_sizes
 from statsnet.synthesis.elsewhere import Fate
 from statsnet.synthesis.loads import StepLoad
@@ -72,7 +72,13 @@ def test_the_usual_budget_of_a_gpu(target: Target) -> None:
     for factor, budget_s in by_factor.items():
         suite = target.scale_times(factor)
         assert usual_budget_of(suite, own_sizes=True) == pytest.approx(budget_s), factor
-        assert usual_budget_of(suite, own_sizes=False) == budget_of(suite, 53)
+
+
+def test_the_usual_budget_of_a_cpu(target: Target) -> None:
+    """Of a step of 10 ms: a 53rd, but at least 40 ms or half of it, and 20 ms."""
+    by_factor = {1: 20e-3, 4: 20e-3, 6: 30e-3, 8: 40e-3, 200: 40e-3, 530: 100e-3}
+    for factor, budget_s in by_factor.items():
+        assert usual_budget_of(target.scale_times(factor), own_sizes=False) == pytest.approx(budget_s), factor
 
 
 def test_an_own_size_that_is_too_much_of_its_kind_has_smaller_ones_beside_it(target: Target) -> None:
