@@ -14,6 +14,7 @@ import math
 import runpy
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -273,8 +274,9 @@ def repeat(count: int, block: type[nn.Module], /, *args: object, **options: obje
 
 def build(device: str = "cpu") -> Proxy:
     torch.manual_seed(SEED)
-    with torch.device(device):  # drawn there at once: billions of weights would take minutes on a CPU
-        proxy = Proxy()
+    shared_table.cache_clear()  # an earlier network's
+    with torch.device(device), torch.no_grad():
+        proxy = Proxy()  # drawn there at once: billions of weights would take minutes on a CPU
     return proxy.to(DTYPE).train(MODE == "training")
 
 
@@ -440,6 +442,19 @@ def table_values(rows: int, width: int) -> Tensor:
     return values
 
 
+@cache
+def shared_table(rows: int, width: int, device: torch.device) -> nn.Parameter:
+    """One table for all blocks of this size: dozens of them, each with its own, would fill a small GPU."""
+    return nn.Parameter(table_values(rows, width))
+
+
+def table_of(rows: int, width: int) -> nn.Parameter:
+    """A block's own table; the shared one where blocks are made without gradients, because no step writes it."""
+    if torch.is_grad_enabled():
+        return nn.Parameter(table_values(rows, width))
+    return shared_table(rows, width, torch.empty(0).device)
+
+
 class Embedding(nn.Module):
     """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. If the
     output is concatenated with other branches, its gradient is a slice of a wider one."""
@@ -451,7 +466,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.rows, self.indices, self.skew = rows, indices, skew
         self.output_is_concatenated = output_is_concatenated
-        self.table = nn.Embedding.from_pretrained(table_values(rows, width), freeze=False, sparse=sparse)
+        self.table = nn.Embedding(rows, width, sparse=sparse, _weight=torch.empty(rows, width, device="meta"))
+        self.table.weight = table_of(rows, width)
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table.forward(indices)
@@ -473,8 +489,9 @@ class EmbeddingBag(nn.Module):
     ) -> None:
         super().__init__()
         self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
-        values = table_values(rows, width)
-        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
+        without = torch.empty(rows, width, device="meta")
+        self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse, _weight=without)
+        self.table.weight = table_of(rows, width)
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
@@ -651,7 +668,9 @@ class Pointwise(Block):
 def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
     """Activations for a tower's first block, in `count` places in memory; or `count` tensors of indices."""
     if not isinstance(head, Block):
-        return [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
+        first = int(torch.randint(head.rows, (), generator=generator))  # each block's frequent rows are others
+        drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
+        return [(indices + first) % head.rows for indices in drawn]
     x = torch.randn(head.shape, generator=generator)
     x = (0.8 * x.sign() + 0.25 * x).to(DTYPE)
     return [x.clone() for _ in range(count)]

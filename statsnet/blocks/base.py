@@ -24,6 +24,7 @@ Config = dict[str, Any]
 
 PRELUDE = """\
 import math
+from functools import cache
 from typing import Any
 
 import torch

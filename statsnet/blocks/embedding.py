@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -25,6 +26,19 @@ def table_values(rows: int, width: int) -> Tensor:
     return values
 
 
+@cache
+def shared_table(rows: int, width: int, device: torch.device) -> nn.Parameter:
+    """One table for all blocks of this size: dozens of them, each with its own, would fill a small GPU."""
+    return nn.Parameter(table_values(rows, width))
+
+
+def table_of(rows: int, width: int) -> nn.Parameter:
+    """A block's own table; the shared one where blocks are made without gradients, because no step writes it."""
+    if torch.is_grad_enabled():
+        return nn.Parameter(table_values(rows, width))
+    return shared_table(rows, width, torch.empty(0).device)
+
+
 class Embedding(nn.Module):
     """Rows of a table by index; `skew` is the exponent of the Zipf law that the indices follow. If the
     output is concatenated with other branches, its gradient is a slice of a wider one."""
@@ -36,7 +50,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.rows, self.indices, self.skew = rows, indices, skew
         self.output_is_concatenated = output_is_concatenated
-        self.table = nn.Embedding.from_pretrained(table_values(rows, width), freeze=False, sparse=sparse)
+        self.table = nn.Embedding(rows, width, sparse=sparse, _weight=torch.empty(rows, width, device="meta"))
+        self.table.weight = table_of(rows, width)
 
     def forward(self, indices: Tensor) -> Tensor:
         return self.table.forward(indices)
@@ -58,8 +73,9 @@ class EmbeddingBag(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.rows, self.indices, self.bags, self.skew = rows, indices, bags, skew
-        values = table_values(rows, width)
-        self.table = nn.EmbeddingBag.from_pretrained(values, freeze=False, mode=mode, sparse=sparse)
+        without = torch.empty(rows, width, device="meta")
+        self.table = nn.EmbeddingBag(rows, width, mode=mode, sparse=sparse, _weight=without)
+        self.table.weight = table_of(rows, width)
         self.register_buffer("offsets", torch.arange(0, indices, indices // bags), persistent=False)
 
     def forward(self, indices: Tensor) -> Tensor:
@@ -77,7 +93,7 @@ def _table(shape: list[int]) -> tuple[int, int]:
 class EmbeddingKind(BlockKind):
     name = "embedding"
     module: ClassVar[type[nn.Module]] = Embedding
-    helpers: ClassVar[tuple[Any, ...]] = (table_values,)
+    helpers: ClassVar[tuple[Any, ...]] = (table_values, shared_table, table_of)
 
     def from_motif(self, motif: list[Cluster]) -> Config | None:
         first = motif[0]

@@ -31,6 +31,7 @@ def network_source(
     """
     _check(spec_id, mode, dtype)
     placed = [b for t in towers for b in t.blocks]
+    shares_tables = mode == "inference" and _reads_indices(placed)
     source = templates.FRAME.substitute(
         title=_docstring(title),
         purpose=templates.PURPOSE if repeats is None else templates.PURPOSE_OF_LAYERS,
@@ -42,6 +43,8 @@ def network_source(
         seed=int(seed),
         side_inputs=literal(SIDE_INPUTS),
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
+        without_gradients=", torch.no_grad()" if shares_tables else "",
+        without_tables="    shared_table.cache_clear()  # an earlier network's\n" if shares_tables else "",
         blocks=_block_sources(placed, collectives),
         network=_network_sources(towers, mode, collectives),
         steps=_steps(mode, placed, collectives),
@@ -153,6 +156,7 @@ def _imports(source: str) -> str:
         "import math": r"\bmath\.",
         "import time": r"\btime\.",
         "from contextlib import contextmanager": r"@contextmanager\b",
+        "from functools import cache": r"\n@cache\n",
         "from functools import partial": r"\bpartial\(",
         "from typing import Any": r"\bAny\b",
     }

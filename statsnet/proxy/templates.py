@@ -30,8 +30,8 @@ $network
 
 def build(device: str = "cpu") -> Proxy:
     torch.manual_seed(SEED)
-    with torch.device(device):  # drawn there at once: billions of weights would take minutes on a CPU
-        proxy = Proxy()
+$without_tables    with torch.device(device)$without_gradients:
+        proxy = Proxy()  # drawn there at once: billions of weights would take minutes on a CPU
     return proxy.to(DTYPE).train(MODE == "training")
 
 

@@ -362,3 +362,24 @@ def test_elsewhere_maps_are_contiguous(write_source: Callable[..., str], load: A
     (batch,) = network.batches(proxy, "cpu", count=1)
     given = [x for x, tower in zip(batch, proxy.towers, strict=True) if isinstance(tower[0], network.Block)]
     assert all(x.is_contiguous() for x in (*given, *proxy.parameters()))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tables_that_no_step_writes_share_their_memory(mode: str, write_source: Callable[..., str], load: Any) -> None:
+    """But each block reads other rows of them most often, and every network of one seed has the same weights."""
+    table = {"rows": 50, "width": 4, "indices": 200, "skew": 1.5}
+    bags = {**table, "bags": 100}
+    blocks = [("embedding", table, 3), ("embedding", {**table, "rows": 40}, 1), ("embedding_bag", bags, 2)]
+    towers = build_towers([(Placed(kind=kind, config=config), count) for kind, config, count in blocks])
+    network = load(write_source(mode, towers))
+    first, second = network.build(), network.build()
+    tables = {block.table.weight.data_ptr() for block in blocks_of(first)}
+    assert len(tables) == (6 if mode == "training" else 2)
+    assert all(map(torch.equal, first.state_dict().values(), second.state_dict().values()))
+    assert not tables & {block.table.weight.data_ptr() for block in blocks_of(second)}
+    for turn in network.batches(first, "cpu", 2):
+        read = [indices for indices in turn if len(indices) == table["indices"]]
+        assert all(int(indices.min()) >= 0 and int(indices.max()) < 50 for indices in read)
+        assert len({int(indices.mode().values) for indices in read}) > 1
+    halves = network.build().to(torch.bfloat16)
+    assert len({block.table.weight.data_ptr() for block in blocks_of(halves)}) == len(tables)
