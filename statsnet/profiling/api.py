@@ -33,7 +33,8 @@ from statsnet.profiling.capture import CaptureMode, OpCall, capturing
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.distributed import is_first, wait_for_others
-from statsnet.profiling.joining import StepJoin, Variant
+from statsnet.profiling.joining import Variant
+from statsnet.profiling.loop_steps import LoopSteps
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.varying import mean_samples, traces_of
@@ -112,7 +113,7 @@ class profile:
             )
         self._environment = environment.describe(self._device)
         overhead_s = event_overhead_s(record_shapes=True)
-        self._join = StepJoin(device=self._kind, event_overhead_s=overhead_s)
+        self._join = LoopSteps(device=self._kind, event_overhead_s=overhead_s)
         # Counted in every step: with gradient accumulation the captured ones are a sample of few.
         self._counting = register_optimizer_step_pre_hook(self._count_optimizer)
         self._begin()
@@ -140,7 +141,7 @@ class profile:
                 call.metadata = is_metadata(call.op)
             self._join.add_captured(capture.calls, kind=optimized)
         if session is not None:
-            self._join.add_profiled(StepEvents.take(session))
+            self._join.add_profiled(StepEvents.take(session), kind=optimized)
         self._begin()
 
     def __exit__(
@@ -182,9 +183,12 @@ class profile:
         if self._running == "capture":
             handle = register_optimizer_step_pre_hook(self._see_optimizer)
             self._stack.callback(handle.remove)
-            self._capture = self._stack.enter_context(capturing(self._kind))
+            self._capture = self._stack.enter_context(capturing(self._kind, self._join.by))
         elif self._running == "profile":
-            self._session = self._stack.enter_context(profiling(self._kind, record_shapes=True, ready=wait_for_others))
+            looks = self._join.looks_at_threads
+            self._session = self._stack.enter_context(
+                profiling(self._kind, record_shapes=True, all_threads=looks, ready=wait_for_others)
+            )
         elif self._running != "none":
             wait_for_others()
         self._synchronize()

@@ -148,7 +148,7 @@ class ProfileWorkload(CountableTask[Profile]):
         calls: list[OpCall] = []
 
         def capture() -> None:
-            calls[:] = captured(lambda: step(index), device="meta", phases=_phases(step))
+            calls[:] = captured(lambda: step(index), device="meta", phases=_phases(step), has_run=False)
 
         step.prepare(index)
         # One run for both: a step of long recurrent layers takes minutes on fake tensors.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 
+from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.timing import precision
@@ -22,6 +24,7 @@ from statsnet.profiling.distributed import agreed, alone, wait_for_others
 from statsnet.profiling.draws import draw_again
 from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
+from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER
 from statsnet.signatures.categories import is_metadata
 from statsnet.workloads import Successive
 
@@ -194,12 +197,27 @@ def captured(
     device: str,
     phases: Callable[[Callable[[str], None] | None], None] | None,
     by: type[CaptureMode] = CaptureMode,
+    has_run: bool = True,
 ) -> list[OpCall]:
-    """The calls of a step, with those that move no data marked."""
-    calls = capture_step(step, device=device, phases=phases, by=by)
+    """The calls of a step, with those that move no data marked. Raises MeasurementError if it fails, but `has_run`."""
+    try:
+        calls = capture_step(step, device=device, phases=phases, by=by)
+    except WorkloadError as error:
+        raise (_fails_when_watched(error) if has_run else error) from error
     for call in calls:
         call.metadata = is_metadata(call.op)
     return calls
+
+
+def _fails_when_watched(error: WorkloadError) -> MeasurementError:
+    frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
+    is_higher_order = any("_higher_order_ops" in frame.filename for frame in frames)
+    part = "a higher-order operator (torch.cond, while_loop, scan) or its derivative" if is_higher_order else "a part"
+    return MeasurementError(
+        "the step runs by itself, but not while its operators are captured",
+        cause=f"{part} does not work under a torch dispatch mode: {error.cause or error.message}",
+        hint=WITHOUT_HIGHER_ORDER if is_higher_order else "profile the model without this part",
+    )
 
 
 def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:

@@ -19,7 +19,13 @@ MOST_UNSEEN = 0.02
 
 LONGEST_NAMED = 5
 
+WITHOUT_HIGHER_ORDER = (
+    "use --mode inference, or write it with Python's if and for (attention: scaled_dot_product_attention) for profiling"
+)
+
 _ENGINE = "autograd::engine::"
+_TRACES = "AutogradOp"
+"""How the names end of autograd functions that trace what they differentiate: those of higher-order operators."""
 _TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
 """Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
 have copies that the captured one lacks, and nothing is hidden in them."""
@@ -33,7 +39,7 @@ _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 class Unseen:
     """Seconds of one profiled step in events that belong to no captured call, by name; those in threads of the model's
     own, and those on a GPU that a CUDA graph launched, are also added up. `unmatched` of `timed` captured calls have no
-    event."""
+    event. If derivatives of higher-order operators are `traced` in the step, events of no work look like work."""
 
     step_s: float
     by_name: dict[str, float] = field(default_factory=dict)
@@ -42,6 +48,7 @@ class Unseen:
     unmatched: int = 0
     timed: int = 0
     is_forward_mode: bool = False
+    is_traced: bool = False
 
     @property
     def time_share(self) -> float:
@@ -60,7 +67,7 @@ class Unseen:
     @property
     def is_too_much(self) -> bool:
         """Whether more is missing than a signature may lack."""
-        return max(self.time_share, self.call_share) > MOST_UNSEEN
+        return self.is_traced or max(self.time_share, self.call_share) > MOST_UNSEEN
 
     @property
     def beside_operators(self) -> Unseen:
@@ -75,6 +82,13 @@ class Unseen:
         share = max(self.time_share, self.call_share)
         if not self.is_too_much:
             return
+        if self.is_traced:
+            raise MeasurementError(
+                "the step cannot be told operator by operator",
+                cause="in each step torch traces the derivative of a higher-order operator (torch.cond, while_loop, "
+                "scan, flex_attention) anew, on tensors without data",
+                hint=WITHOUT_HIGHER_ORDER,
+            )
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.shares[:LONGEST_NAMED])
         cause, hint = self._why()
         raise MeasurementError(
@@ -125,9 +139,7 @@ def look_for_unseen(step: Callable[[], Any], calls: list[OpCall], *, device: str
 
 def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
     """What a profiled step holds beside the captured calls."""
-    own = {id(event) for event in step.step.children}
-    threads = [root for root in step.roots if id(root) not in own and not root.name.startswith(_ENGINE)]
-    known = {id(root) for root in threads}
+    known = _in_threads(step)
     matched = join_in_order(_without(step, known), calls)
     if matched is None:
         matched = join_by_name(step, calls)
@@ -151,7 +163,19 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
         unmatched=sum(1 for call in calls if not call.metadata) - len(matched),
         timed=sum(1 for call in calls if not call.metadata),
         is_forward_mode=any(call.op == _FORWARD_MODE for call in calls) or _FORWARD_MODE_EVENT in seconds,
+        is_traced=any(event.name.endswith(_TRACES) for event in step.inside),
     )
+
+
+def in_one_thread(step: StepEvents) -> StepEvents:
+    """The step without what threads of the model's own did meanwhile."""
+    return _without(step, _in_threads(step))
+
+
+def _in_threads(step: StepEvents) -> set[int]:
+    """The ids of outermost events in threads of the model's own."""
+    own = {id(event) for event in step.step.children}
+    return {id(root) for root in step.roots if id(root) not in own and not root.name.startswith(_ENGINE)}
 
 
 def _without(step: StepEvents, left_out: Collection[int]) -> StepEvents:

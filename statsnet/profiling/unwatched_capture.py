@@ -85,14 +85,32 @@ def look_nearer(
     """What a profiled step lacks of the calls that an unwatched capture sees, these calls, and the type of capture; if
     the step lacks some of the `calls` that a mode captured, or these lack too much of the step. None if that explains
     no more of the step, or is not possible here."""
-    is_asked = any(call.op in _ASKING for call in calls)
-    if not unseen.unmatched and not unseen.is_too_much and not is_asked:
+    if not is_suspect(unseen, calls):
         return None
+    is_asked = is_suspect(Unseen(step_s=0.0), calls)
     try:
         calls = capture(UnwatchedCapture)
     except (StatsNetError, RuntimeError, AttributeError):  # this torch has no such key, or the model cannot run with it
         return None
     nearer = look(calls)
+    return (nearer, calls, UnwatchedCapture) if is_nearer(nearer, unseen, is_asked=is_asked) else None
+
+
+def is_suspect(unseen: Unseen, calls: list[OpCall]) -> bool:
+    """Whether a mode may have captured these calls otherwise than they run."""
+    return bool(unseen.unmatched) or unseen.is_too_much or any(call.op in _ASKING for call in calls)
+
+
+def is_nearer(nearer: Unseen, unseen: Unseen, *, is_asked: bool) -> bool:
+    """Whether an unwatched capture explains more of a profiled step than a mode, or as much where the mode's calls ask
+    for more than the model does."""
     is_nearer = nearer.unmatched < unseen.unmatched or (unseen.is_too_much and not nearer.is_too_much)
-    is_nearer |= is_asked and nearer.unmatched == unseen.unmatched
-    return (nearer, calls, UnwatchedCapture) if is_nearer else None
+    return is_nearer or (is_asked and nearer.unmatched == unseen.unmatched)
+
+
+def is_possible() -> bool:
+    """Whether this torch lets a capture go unwatched."""
+    try:
+        return bool(_registered())
+    except (RuntimeError, AttributeError):
+        return False

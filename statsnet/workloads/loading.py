@@ -93,6 +93,11 @@ def next_step(error: BaseException, otherwise: str) -> str:
         return "the model reads the values of tensors: use a real device instead of meta"
     if re.search(r"_cuda_|compiled with CUDA|support for cuda|NVIDIA driver", str(error)):
         return "there is no GPU here: build on the CPU where torch.cuda.is_available() is false"
+    if "does not support backward on CPU" in str(error):
+        return (
+            "train it on a GPU (--device cuda), use --mode inference, or put a function in its place that torch can "
+            "differentiate on a CPU (flex_attention: scaled_dot_product_attention)"
+        )
     if "process group has not been initialized" in str(error):
         return "it is one of several processes: count it with --device meta --nproc N, or run it under torchrun"
     if "dummy base class" in str(error):  # torch's own words for a class that this build lacks

@@ -114,7 +114,7 @@ class ProjectionLoss:
                 "the model cannot be trained while it is watched",
                 cause="its outputs depend on parameters in other steps, and do not where its operators are seen: "
                 "a higher-order operator (torch.cond, scan) uses parameters that it does not get as operands",
-                hint="pass these parameters as operands, or use --mode inference",
+                hint="use --mode inference, or write it with Python's if and for while you profile",
             )
         if total is None:
             raise WorkloadError(

@@ -147,6 +147,40 @@ def test_threads_that_compute_nothing_are_not() -> None:
     assert profiled(with_idle_thread).signature.flops_per_step == 2 * 2 * 256 * WIDTH * WIDTH
 
 
+def loop_in_training() -> Any:
+    return Calls(loop), (torch.randn(ROWS, WIDTH),)
+
+
+def test_a_derivative_of_a_higher_order_operator_is_refused() -> None:
+    with pytest.raises(MeasurementError) as caught:
+        profiled(loop_in_training, "training")
+    assert "higher-order operator" in caught.value.cause
+    assert "inference" in caught.value.hint
+
+
+def test_events_of_a_traced_derivative_are_not_taken_for_work() -> None:
+    traced = event("ScanAutogradOp", 0, 60, event("aten::mm", 1, 20))
+    unseen = unseen_in(StepEvents.of(flat(event(STEP_LABEL, 0, 100, traced))), [call("aten.mm.default")], device="cpu")
+    with pytest.raises(MeasurementError) as caught:
+        unseen.check()
+    assert "without data" in caught.value.cause
+
+
+def only_unwatched() -> Any:
+    def run(self: Any, x: torch.Tensor) -> torch.Tensor:
+        if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
+            raise RuntimeError("no modes, please")
+        return self.a(x)
+
+    return Calls(run), (torch.randn(ROWS, WIDTH),)
+
+
+def test_a_step_that_fails_only_while_it_is_captured_says_so() -> None:
+    with pytest.raises(MeasurementError, match="not while its operators are captured") as caught:
+        profiled(only_unwatched)
+    assert "no modes, please" in caught.value.cause
+
+
 @pytest.mark.parametrize("factory", [forward_mode, hessian])
 def test_forward_mode_is_refused(factory: Callable[..., Any]) -> None:
     with pytest.raises(MeasurementError) as caught:

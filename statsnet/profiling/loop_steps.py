@@ -1,0 +1,107 @@
+"""The captured and profiled steps of a user's own loop: by which capture they are seen as they run, and what it lacks.
+
+A step of such a loop runs once, so that none is captured in two ways or looked at twice. If a profiled step lacks
+calls that the captured ones have, the next step is captured by UnwatchedCapture; the profiled step after that tells
+which of the two sees what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median_low
+
+from statsnet.errors import MeasurementError
+from statsnet.measure.profiler_events import StepEvents
+from statsnet.profiling.capture import CaptureMode, OpCall
+from statsnet.profiling.distributed import alone
+from statsnet.profiling.joining import JoinedSteps, StepJoin, Variant
+from statsnet.profiling.unseen import Unseen, in_one_thread, largest, unseen_in
+from statsnet.profiling.unwatched_capture import UnwatchedCapture, is_nearer, is_possible, is_suspect
+
+
+class LoopSteps:
+    """Takes the steps of a loop in their order; the first one should be captured. `by` is how the next one is to be.
+
+    Steps of another `kind` are not compared with each other. Each step of several processes that run together is
+    captured by CaptureMode, and nothing is compared: what they wait for is not alike from step to step.
+    """
+
+    def __init__(self, *, device: str, event_overhead_s: float) -> None:
+        self._device, self._overhead_s = device, event_overhead_s
+        self._joins: dict[type[CaptureMode], StepJoin] = {}
+        self._unseen: dict[type[CaptureMode], list[Unseen]] = {}
+        self.by: type[CaptureMode] = CaptureMode
+        self._is_decided = not alone()
+
+    @property
+    def looks_at_threads(self) -> bool:
+        """Whether the next profiled step should show all threads: the first one."""
+        return alone() and not self._unseen
+
+    @property
+    def variants(self) -> list[Variant]:
+        return self._best.variants
+
+    def add_captured(self, calls: list[OpCall], kind: int = 0) -> None:
+        """A step that was captured by `by`."""
+        if self.by not in self._joins:
+            self._joins[self.by] = StepJoin(device=self._device, event_overhead_s=self._overhead_s)
+        self._joins[self.by].add_captured(calls, kind)
+
+    def add_profiled(self, step: StepEvents, kind: int = 0) -> None:
+        """A step that was profiled with shapes."""
+        found = {by: self._least_unseen(step, join, kind) for by, join in self._joins.items()} if alone() else {}
+        for by, unseen in found.items():
+            if unseen is not None:
+                self._unseen.setdefault(by, []).append(unseen)
+        own = in_one_thread(step)
+        for join in self._joins.values():
+            join.add_profiled(own)
+        if not self._is_decided:
+            self._decide(found)
+
+    def finish(self) -> JoinedSteps:
+        """Raises MeasurementError where a part of the steps cannot be seen."""
+        self._check()
+        return self._best.finish()
+
+    @property
+    def _best(self) -> StepJoin:
+        """The steps by the capture that was decided for, else by the first."""
+        return self._joins[self.by if self._is_decided else CaptureMode]
+
+    def _decide(self, found: dict[type[CaptureMode], Unseen | None]) -> None:
+        watched, unwatched = found.get(CaptureMode), found.get(UnwatchedCapture)
+        is_asked = any(is_suspect(Unseen(step_s=0.0), v.calls) for v in self._joins[CaptureMode].variants)
+        if watched is not None and unwatched is not None:
+            self.by = UnwatchedCapture if is_nearer(unwatched, watched, is_asked=is_asked) else CaptureMode
+            self._is_decided = True
+        elif watched is not None and (is_asked or is_suspect(watched, [])) and is_possible():
+            self.by = UnwatchedCapture
+
+    def _least_unseen(self, step: StepEvents, join: StepJoin, kind: int) -> Unseen | None:
+        """What the step has beside the captured one that is most like it; None if none of its kind was captured."""
+        alike = [unseen_in(step, v.calls, device=self._device) for v in join.variants if v.kind == kind]
+        return min(alike, key=lambda each: (each.unmatched, each.time_share), default=None)
+
+    def _check(self) -> None:
+        unseen = self._unseen.get(self.by if self._is_decided else CaptureMode, [])
+        if not unseen:
+            return
+        largest(each.beside_operators for each in unseen).check()
+        # A loop whose steps rightly differ has several variants, or a step now and then that is unlike all.
+        if len({variant.kind for variant in self.variants}) < len(self.variants):
+            return
+        middle = _middle(unseen)
+        try:
+            middle.check()
+        except MeasurementError as error:
+            if self.by is UnwatchedCapture and not self._is_decided:
+                hint = "run the loop longer (30 steps are good): the next steps are captured in another way"
+                raise MeasurementError(error.message, cause=error.cause, hint=hint) from None
+            raise
+
+
+def _middle(unseen: Iterable[Unseen]) -> Unseen:
+    shares = {max(each.time_share, each.call_share): each for each in unseen}
+    return shares[median_low(shares)]
