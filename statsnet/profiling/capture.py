@@ -6,7 +6,7 @@ Works on real tensors and, for models that do not fit the machine, on fake ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,9 +98,10 @@ class CaptureMode(TorchDispatchMode):
         if _is_composite(func, tensors, without_autograd=self._higher_order > 0):
             with self:
                 return func.decompose(*args, **kwargs)
-        encoded = encode_arguments(func, args, kwargs)
-        producers = self._producers(tensors)
-        skew = index_skew(func, args)
+        with self._aside():  # what is looked at may take operators to see
+            encoded = encode_arguments(func, args, kwargs)
+            producers = self._producers(tensors)
+            skew = index_skew(func, args)
         result = run(*args, **kwargs)
         index = len(self.calls)
         self.calls.append(
@@ -118,6 +119,10 @@ class CaptureMode(TorchDispatchMode):
         )
         self._remember(func, tensors, result, index)
         return result
+
+    def _aside(self) -> AbstractContextManager[Any]:
+        """While it is entered, operators are not recorded: a mode is off while it handles one."""
+        return nullcontext()
 
     def set_phase(self, name: str) -> None:
         """The following calls belong to this phase, except those that the autograd engine makes."""

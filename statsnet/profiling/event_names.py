@@ -14,6 +14,8 @@ COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGrap
 """How the names of compiled regions begin."""
 
 _NO_OPERATORS = frozenset(("autograd", "cuda", "profiler", "prim", "c10d", "record_param_comms", "statsnet", "segment"))
+_SAME_WORK = {"aten::_index_put_impl_": "aten::index_put", "aten::new_zeros": "aten::zeros"}
+"""Operators whose place another takes while a mode captures them, in the derivatives of `topk`, `gather` and `max`."""
 _HANDED_ON = "PythonSubclass"
 
 
@@ -39,8 +41,8 @@ def is_stopped(event: Event) -> bool:
 @cache
 def _out_of_place(name: str) -> str:
     """The name of the operator that does the same and writes another tensor; the name itself if there is none."""
-    if name == "aten::_index_put_impl_":
-        return "aten::index_put"
+    if name in _SAME_WORK:
+        return _SAME_WORK[name]
     if not name.startswith("aten::") or not name.endswith("_") or name.endswith("__"):
         return name
     return name[:-1] if hasattr(torch.ops.aten, name[len("aten::") : -1]) else name

@@ -203,14 +203,16 @@ def captured(
     try:
         calls = capture_step(step, device=device, phases=phases, by=by)
     except WorkloadError as error:
-        raise (_fails_when_watched(error) if has_run else error) from error
+        if not has_run or error.__cause__ is None:  # without a cause it is a sentence of ours
+            raise
+        raise _fails_when_watched(error, error.__cause__) from error
     for call in calls:
         call.metadata = is_metadata(call.op)
     return calls
 
 
-def _fails_when_watched(error: WorkloadError) -> MeasurementError:
-    frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
+def _fails_when_watched(error: WorkloadError, origin: BaseException) -> MeasurementError:
+    frames = traceback.extract_tb(origin.__traceback__)
     is_higher_order = any("_higher_order_ops" in frame.filename for frame in frames)
     part = "a higher-order operator (torch.cond, while_loop, scan) or its derivative" if is_higher_order else "a part"
     return MeasurementError(

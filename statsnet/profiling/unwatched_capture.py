@@ -11,7 +11,7 @@ so it is taken only where a mode's calls are not those of a profiled step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from types import TracebackType
 from typing import Any
@@ -47,6 +47,9 @@ class UnwatchedCapture(CaptureMode):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.pop().close()
+
+    def _aside(self) -> AbstractContextManager[Any]:
+        return torch._C._ExcludeDispatchKeyGuard(_registered().keys)  # type: ignore[no-any-return]
 
     @property
     def _entered(self) -> list[ExitStack]:

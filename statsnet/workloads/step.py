@@ -52,6 +52,7 @@ class Step:
         self.mode = mode
         self.optimizer_name = optimizer_name
         self.on_phase: Callable[[str], None] | None = None
+        self._phase = "forward"
         self._loss = loss
         self.optimizer = optimizer
         self.differentiates = False
@@ -68,7 +69,7 @@ class Step:
             self.prepare(index)
         assert self._ready is not None
         (_, batches), self._ready = self._ready, None
-        with _running(self.built):
+        with _running(self.built, lambda: self._phase):
             return self._train(batches) if self.mode == "training" else self._infer(*batches[0])
 
     def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -115,7 +116,9 @@ class Step:
         self.optimizer.zero_grad()
         for args, kwargs in batches:
             self._enter("forward")
-            loss = self._loss(self._whole(self.built.model(*args, **kwargs)))
+            outputs = self._whole(self.built.model(*args, **kwargs))
+            self._phase = "loss"
+            loss = self._loss(outputs)
             if len(batches) > 1:
                 loss = loss / len(batches)
             self._enter("backward")
@@ -129,8 +132,17 @@ class Step:
         return _yielded(outputs) if self._yields else outputs
 
     def _enter(self, phase: str) -> None:
+        self._phase = phase
         if self.on_phase is not None:
             self.on_phase(phase)
+
+
+_BY_ITSELF = {
+    "forward": "model(*args, **kwargs) by itself",
+    "loss": "loss(model(*args, **kwargs)) by itself",
+    "backward": "loss(model(*args, **kwargs)).backward() by itself",
+    "optimizer": "the optimizer's step() a hundred times, as profiling does, each after backward() of the loss,",
+}
 
 
 class Successive:
@@ -230,7 +242,7 @@ def _lacks_gradients(error: RuntimeError) -> bool:
 
 
 @contextlib.contextmanager
-def _running(built: BuiltWorkload) -> Iterator[None]:
+def _running(built: BuiltWorkload, phase: Callable[[], str] = lambda: "forward") -> Iterator[None]:
     """Run under the workload's fake mode, if any. Errors of its model become errors that name the workload."""
     import torch
 
@@ -249,5 +261,5 @@ def _running(built: BuiltWorkload) -> Iterator[None]:
         raise WorkloadError(
             f"a step of '{built.label}' failed",
             cause=describe(error, built.origin),
-            hint=next_step(error, "run model(*args, **kwargs) by itself in Python to see the whole trace"),
+            hint=next_step(error, f"run {_BY_ITSELF[phase()]} in Python to see the whole trace"),
         ) from error

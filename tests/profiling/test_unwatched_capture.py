@@ -53,6 +53,11 @@ def radius() -> Any:
     return Weighted(lambda x: torch.linalg.eigvals(x.T @ x).abs().amax()), (torch.randn(ROWS, WIDTH),)
 
 
+def routed() -> Any:
+    """Each row goes to its two best columns, as a mixture of experts sends it."""
+    return Weighted(lambda x: x.softmax(-1).topk(2).values), (torch.randn(ROWS, WIDTH),)
+
+
 class Checkpointed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +77,7 @@ def checkpointed() -> Any:
     (volume, "training", "aten.cumsum.default"), (product, "training", "aten.prod.dim_int"),
     (orthogonal, "training", "aten.linalg_matrix_exp.default"), (radius, "inference", "aten._linalg_eigvals.default"),
     (householder, "training", "aten.linalg_householder_product.default"),
-    (checkpointed, "training", "aten.tanh_backward.default"),
+    (checkpointed, "training", "aten.tanh_backward.default"), (routed, "training", "aten.topk.default"),
 ])  # fmt: skip
 def test_what_runs_is_what_is_counted(factory: Callable[..., Any], mode: str, ran: str) -> None:
     signature = profiled(factory, mode).signature
@@ -93,8 +98,8 @@ def test_values_without_vectors_are_counted_as_such() -> None:
 
 
 def test_an_unwatched_capture_sees_what_a_mode_sees() -> None:
-    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
-    x = torch.randn(ROWS, WIDTH)
+    layers = [nn.Embedding(50, WIDTH), nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH)]
+    model, x = nn.Sequential(*layers), torch.randint(50, (ROWS,))
 
     def step() -> None:
         model.zero_grad()

@@ -78,6 +78,9 @@ def lbfgs(): return _with(_lbfgs)
 def scaled():
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     return _with(lambda parameters: Scaled(parameters, scaler), loss=lambda out: scaler.scale(out.sum()))
+def unscaled(): return _with(lambda parameters: Scaled(parameters, torch.amp.GradScaler("cpu")))
+def failing_loss(): return _with("sgd", loss=lambda out: out[9])
+def failing_model(): return {"model": _net(), "args": torch.randn(3, 7)}
 def no_step(): return _with(lambda parameters: [torch.optim.SGD(parameters), object()])
 
 def accumulated(accumulation: int = 4):
@@ -146,6 +149,17 @@ def test_an_optimizer_that_asks_for_a_closure_evaluates_the_loss_itself(models: 
     step.on_phase = phases.append
     step(0)
     assert phases == ["optimizer", *(["forward", "backward", "optimizer"] * 3)]
+
+
+@pytest.mark.parametrize(("name", "mode", "part"), [
+    ("unscaled", "training", "the optimizer's step()"), ("failing_loss", "training", "loss(model"),
+    ("failing_model", "inference", "model(*args"),
+])  # fmt: skip
+def test_what_to_run_by_itself_is_what_failed(models: str, name: str, mode: str, part: str) -> None:
+    step = make_step(build(f"{models}:{name}", mode=mode))
+    with pytest.raises(WorkloadError) as caught:
+        step(0)
+    assert caught.value.hint.startswith(f"run {part}")
 
 
 def test_what_has_no_step_is_refused_before_anything_runs(models: str) -> None:
