@@ -63,9 +63,10 @@ class profile:
     Where several processes make the steps together, each has such a block; `signature` is of its own operators, with
     what all of them wait for, and the first one writes `output`.
     Whatever the loop does between two calls of `step()`, such as loading data in this process, is part of a
-    step. Models compiled with torch.compile are not captured.
+    step.
 
-    Raises MeasurementError at the end of the block for fewer than SMALLEST_NUMBER_OF_STEPS steps, UsageError
+    Raises MeasurementError at the end of the block for fewer than SMALLEST_NUMBER_OF_STEPS steps and where a part of
+    them cannot be seen, such as compiled models and threads of the loop's own (loop_steps.py). Raises UsageError
     if another `profile` is active, DeviceError for a device that is not there. An exception inside the block
     passes through, and nothing is written.
     """

@@ -54,7 +54,7 @@ class LoopSteps:
         for by, unseen in found.items():
             if unseen is not None:
                 self._unseen.setdefault(by, []).append(unseen)
-        own = in_one_thread(step)
+        own = in_one_thread(step) if self._device == "cpu" else step  # on a GPU autograd has threads
         for join in self._joins.values():
             join.add_profiled(own)
         if not self._is_decided:
