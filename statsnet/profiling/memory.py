@@ -33,7 +33,7 @@ def memory_record(
     """
     parameters = list(model.parameters()) if model is not None else []
     buffers = list(model.buffers()) if model is not None else []
-    weights = [*parameters, *(packed_tensors(model) if model is not None else [])]
+    weights = [*parameters, *(_hidden_weights(model) if model is not None else [])]
     input_bytes = _bytes(all_tensors(list(inputs)))
     # Otherwise this step would free an earlier step's gradients, which would hide as much of its own memory.
     for parameter in parameters:
@@ -51,6 +51,17 @@ def memory_record(
         "activation_bytes": transient,
         "peak_bytes": None if transient is None else transient + resident,
     }
+
+
+def _hidden_weights(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Weights that torch shows neither as parameters nor as buffers: those in packed parameters of quantised layers,
+    and the constants in a frozen script's code."""
+    weights = packed_tensors(model)
+    for script in model.modules():
+        if isinstance(script, torch.jit.ScriptModule) and script._c._has_method("forward"):
+            constants = script.graph.findAllNodes("prim::Constant")
+            weights += [n.t("value") for n in constants if n.hasAttribute("value") and n.kindOf("value") == "t"]
+    return weights
 
 
 class StorageMeter(TorchDispatchMode):

@@ -200,6 +200,8 @@ def _place(
     def place(tensor: torch.Tensor) -> torch.Tensor:
         if fake is not None and not _is_fake(tensor):
             tensor = fake.from_tensor(tensor)  # inputs from numpy are real
+        if fake is not None and tensor.is_meta and tensor.layout is torch.strided:  # a model built on "meta" itself
+            tensor = torch.empty_like(tensor, device="cpu")
         wanted = tensor.dtype if cast is None else cast.dtype(tensor)
         if fake is not None:
             return tensor if wanted == tensor.dtype else tensor.to(wanted)

@@ -131,7 +131,7 @@ def _read(target: Target, result: Any) -> Made:
     made = _as_mapping(target, result)
     model = made.get("model")
     if not isinstance(model, torch.nn.Module):
-        raise _bad_result(target, f"its model is a {type(model).__name__}, not a torch.nn.Module")
+        raise _bad_result(target, _no_module(model))
     _check_not_compiled(target, model)
     loss, optimizer = made.get("loss"), made.get("optimizer")
     if loss is not None and not callable(loss):
@@ -143,6 +143,16 @@ def _read(target: Target, result: Any) -> Made:
         raise _bad_result(target, "its accumulation is not a number of batches")
     inputs = _inputs(target, made)
     return Made(model=model, inputs=inputs, loss=loss, optimizer=optimizer, accumulation=accumulation)
+
+
+def _no_module(model: Any) -> str:
+    import torch
+
+    if isinstance(model, type) and issubclass(model, torch.nn.Module):
+        return f"its model is the class {model.__name__}: call it, {model.__name__}(...)"
+    if inspect.isroutine(model):
+        return "its model is a function: call it in the forward of a torch.nn.Module"
+    return f"its model is a {type(model).__name__}, not a torch.nn.Module"
 
 
 def _check_not_compiled(target: Target, model: torch.nn.Module) -> None:

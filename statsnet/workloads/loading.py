@@ -93,6 +93,12 @@ def next_step(error: BaseException, otherwise: str) -> str:
         return "the model reads the values of tensors: use a real device instead of meta"
     if re.search(r"_cuda_|compiled with CUDA|support for cuda|NVIDIA driver", str(error)):
         return "there is no GPU here: build on the CPU where torch.cuda.is_available() is false"
+    if "Cannot copy out of meta tensor" in str(error):
+        return (
+            "build the model and its inputs on a real device, with torch.device('cpu'), or count it with --device meta"
+        )
+    if "Expected more than 1 value per channel" in str(error):
+        return "train it on a larger batch, or use --mode inference: batch normalization cannot learn from one value"
     if "does not support backward on CPU" in str(error):
         return (
             "train it on a GPU (--device cuda), use --mode inference, or put a function in its place that torch can "

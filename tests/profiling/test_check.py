@@ -53,6 +53,18 @@ def test_attention_is_excepted_by_name(causal: bool, why: str) -> None:
     assert check.flops_agree
 
 
+def thin_convolution() -> Any:
+    return nn.Conv2d(1, 64, 1), (torch.randn(2, 1, 8, 8),)
+
+
+def test_a_biass_gradient_is_excepted_in_a_first_layer_too() -> None:
+    check = checked(thin_convolution, "training")
+    (row,) = [o for o in check.operators if o.op == "aten.convolution_backward"]
+    assert row.flops == 1.5 * row.torch_flops  # of each output: a multiply-add and an add
+    assert "bias" in row.exception
+    assert check.flops_agree
+
+
 def test_what_differs_is_said() -> None:
     spec = {"shape": [WIDTH, WIDTH], "dtype": "float32"}
     product = call("aten.mm.default", args=[spec, spec], outputs=[spec])

@@ -78,3 +78,11 @@ def test_a_sparse_gradient_counts_with_its_parts() -> None:
     assert table.weight.grad is not None
     assert 0 < meter.peak < 4 * table.weight.numel()
     assert meter.level >= 2 * 8 + 2 * 4 * 4  # two indices, two rows
+
+
+def test_the_constants_of_a_frozen_script_are_its_weights() -> None:
+    layer = nn.Sequential(nn.Linear(8, 4), nn.ReLU()).eval()
+    frozen = torch.jit.freeze(torch.jit.script(layer))
+    assert not list(frozen.parameters())
+    record = memory_record(frozen, [], None, device="cpu")
+    assert (record["parameter_count"], record["parameter_bytes"]) == (36, 144)

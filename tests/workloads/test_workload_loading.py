@@ -77,6 +77,18 @@ def nothing():
 def no_model():
     return "model", torch.ones(1)
 
+def a_class():
+    return nn.Linear, torch.ones(1, 3)
+
+def a_function():
+    return torch.relu, torch.ones(1, 3)
+
+def on_meta():
+    return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1, device="meta")), torch.ones(1, 3)
+
+def one_row():
+    return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(1, 3)
+
 def unknown_key():
     return {"model": nn.Linear(3, 1), "arguments": torch.ones(1, 3)}
 
@@ -228,6 +240,8 @@ def test_a_missing_library_is_named_with_its_install_command(models: str) -> Non
         ("model_only", "without inputs"),
         ("nothing", "NoneType"),
         ("no_model", "its model is a str"),
+        ("a_class", "the class Linear: call it"),
+        ("a_function", "in the forward of a torch.nn.Module"),
         ("unknown_key", "unknown keys: arguments"),
         ("no_inputs", "no input"),
         ("both_inputs", "both"),
@@ -295,6 +309,17 @@ def test_a_model_that_reads_values_cannot_be_counted_on_meta(models: str) -> Non
         make_step(built)(0)
     assert "real device" in caught.value.hint
     assert "models.py, line" in caught.value.cause
+
+
+def test_a_model_without_data_is_counted_and_not_run(models: str) -> None:
+    assert "--device meta" in failure(f"{models}:on_meta").hint
+    assert make_step(build(f"{models}:on_meta", mode="training", device="meta"))(0).shape == ()
+
+
+def test_what_one_row_cannot_train_asks_for_more(models: str) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        make_step(build(f"{models}:one_row", mode="training"))
+    assert "larger batch" in caught.value.hint
 
 
 def test_a_decorated_factory_in_a_file_has_its_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
