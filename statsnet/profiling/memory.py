@@ -59,7 +59,8 @@ def _hidden_weights(model: torch.nn.Module) -> list[torch.Tensor]:
     weights = packed_tensors(model)
     for script in model.modules():
         if isinstance(script, torch.jit.ScriptModule) and script._c._has_method("forward"):
-            constants = script.graph.findAllNodes("prim::Constant")
+            graph: Any = script.graph
+            constants = graph.findAllNodes("prim::Constant")
             weights += [n.t("value") for n in constants if n.hasAttribute("value") and n.kindOf("value") == "t"]
     return weights
 
