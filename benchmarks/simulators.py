@@ -48,7 +48,7 @@ print(json.dumps(cycles))
 
 
 GENZ_SYSTEMS = ((30.0, 60.0), (50.0, 500.0), (100.0, 1000.0), (100.0, 3000.0), (400.0, 1000.0), (1000.0, 3000.0))
-"""TFLOP/s and GB/s of the systems that GenZ models."""
+"""TFLOP/s and GiB/s (GenZ's "GB/s") of the systems that GenZ models."""
 
 _GENZ = """
 import json, sys
@@ -114,7 +114,7 @@ def zigzag_cycles(python: str | Path, folder: Path, hardware: str) -> float:
 
 def genz_times(python: str | Path, products: Sequence[Product], systems: Sequence[tuple[float, float]]) -> np.ndarray:
     """Milliseconds [products, systems] of dense products in 16 bits, as GenZ models them on systems of so many TFLOP/s
-    and GB/s. Raises UsageError if there is no such Python, MeasurementError if GenZ fails."""
+    and GiB/s. Raises UsageError if there is no such Python, MeasurementError if GenZ fails."""
     program = _program(python, "genz-llm")
     asked = json.dumps({"products": [(p.rows, p.columns, p.depth) for p in products], "systems": list(systems)})
     done = subprocess.run([program, "-c", _GENZ], input=asked, capture_output=True, text=True, check=False)

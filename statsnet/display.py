@@ -7,6 +7,7 @@ the package hands it the functions (`use`) when it is imported.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statsnet.errors import UsageError
@@ -58,3 +59,10 @@ class Displayed:
                 "no data frame can be made", cause="pandas is not installed", hint="pip install 'statsnet[pandas]'"
             ) from error
         return pandas.DataFrame(dict(_forms().columns(self)))
+
+
+def told_path(path: str | Path) -> str:
+    """A path as a page tells it that others may read: folders of absolute paths name users and projects, so they are
+    left out; a relative path stays as it was typed."""
+    path = Path(path)
+    return path.name if path.is_absolute() or ".." in path.parts else str(path)

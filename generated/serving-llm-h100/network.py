@@ -604,7 +604,7 @@ class Pointwise(Block):
 def samples(head: nn.Module, count: int, generator: torch.Generator) -> list[Tensor]:
     """Activations for a tower's first block, in `count` places in memory; or `count` tensors of indices."""
     if not isinstance(head, Block):
-        first = int(torch.randint(head.rows, (), generator=generator))  # each block's frequent rows are others
+        first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
         return [(indices + first) % head.rows for indices in drawn]
     x = torch.randn(head.shape, generator=generator)

@@ -15,6 +15,7 @@ from statsnet.analysis.audit import (
     problems_of_signature,
     problems_of_texts,
 )
+from statsnet.display import told_path
 from statsnet.errors import FileFormatError, OtherFileError, UsageError
 from statsnet.proxy.private_fit import fingerprints_in
 from statsnet.signatures import member_key, packed
@@ -35,7 +36,7 @@ def audit_path(path: Path) -> list[AuditedFile]:
     none of ours.
     """
     if not path.is_dir():
-        return [audit_file(path, str(path))]
+        return [audit_file(path, told_path(path))]
     if (path / "spec.json").is_file():
         return _audit_proxy(path)
     files = [_audited_or_why_not(p, str(p.relative_to(path))) for p in sorted(_files(path))]

@@ -25,6 +25,7 @@ def report(files: tuple[str, ...], path: str, title: str) -> None:
 
     Example: statsnet report my-proxy here.json there.json -o report.html
     """
+    from statsnet.display import told_path
     from statsnet.reporting.html.document import check_library, document
     from statsnet.reporting.html.inputs import read_inputs
     from statsnet.signatures.canonical import write_text_atomically
@@ -33,9 +34,8 @@ def report(files: tuple[str, ...], path: str, title: str) -> None:
     output.check_file(path)
     found = read_inputs(files)
     check_no_input(path, found.paths)
-    made_by = shlex.join(
-        ["statsnet", "report", *files, "-o", path, *(("--title", title) if options.was_given("title") else ())]
-    )
+    titled = ("--title", title) if options.was_given("title") else ()
+    made_by = shlex.join(["statsnet", "report", *map(told_path, files), "-o", told_path(path), *titled])
     text = document(title, found.sections, made_by, notes=found.notes)
     write_text_atomically(Path(path), text)
     click.echo(f"written to {path}: {plural(len(found.sections), 'section')}, {len(text.encode()) / 1e6:.1f} MB")

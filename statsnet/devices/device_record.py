@@ -4,7 +4,6 @@ gzip if the file's name ends in .gz."""
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from statsnet.display import Displayed
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.progress import Report, silent
 from statsnet.signatures.canonical import write_bytes_atomically
+from statsnet.signatures.gzipped import read_unpacked
 
 KIND = "statsnet.device"
 VERSION = 2
@@ -204,16 +204,10 @@ def content_of(
 def read_plain(path: Path) -> dict[str, Any]:
     """A JSON object, packed or not. Raises FileFormatError if it is none."""
     try:
-        with open(path, "rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if packed else open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise FileFormatError(f"'{path}' is too large", cause=f"more than {MAX_BYTES} bytes")
-        data = msgspec.json.decode(content)
-    except (OSError, EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise FileFormatError(f"'{path}' can not be read as JSON", cause=why, hint="take the file again") from error
+        data = msgspec.json.decode(read_unpacked(path, most=MAX_BYTES))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise FileFormatError(f"'{path}' can not be read as JSON", cause=cause, hint="take the file again") from error
     if not isinstance(data, dict):
         raise FileFormatError(f"'{path}' is no file of StatsNet", cause="it holds no JSON object")
     return data

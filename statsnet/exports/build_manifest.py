@@ -76,6 +76,8 @@ def _part(
     *,
     alone: bool = False,
 ) -> _Part:
+    if not signature.clusters:
+        raise UsageError(f"'{name}' has no layers", cause="its step runs no operator", hint="export another workload")
     if not any(tensors_of((*c.args, *c.outputs)) for c in signature.clusters):
         raise UsageError(
             f"'{name}' holds no shapes",

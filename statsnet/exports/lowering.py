@@ -1,8 +1,8 @@
 """Operators as dense matrix products: what an array of multipliers computes when it runs them.
 
 A convolution is the product that lowering it (im2col) gives, and keeps its window beside it. Attention is two products
-for each head, a recurrent layer one product for all inputs and one for each step. The multiply-adds are those of the
-cost formulas (statsnet/profiling/costs), to which tests compare them.
+for each head, a recurrent layer one product for all inputs and one for each step, a product of complex numbers four of
+real ones. The multiply-adds are those of the cost formulas (statsnet/profiling/costs), to which tests compare them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statsnet.profiling.costs.attention import attended
-from statsnet.profiling.costs.call import MisfitError, OperatorCall, SparseSpec, dimensions, last_dimension
+from statsnet.exports.fused_layers import (
+    attention,
+    composite_rnn,
+    cudnn_rnn,
+    encoder_layer,
+    gradients,
+    multi_head_attention,
+    onednn_rnn,
+    recurrent_cell,
+)
+from statsnet.profiling.costs.call import (
+    MisfitError,
+    OperatorCall,
+    SparseSpec,
+    dimensions,
+    is_complex,
+    last_dimension,
+)
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.operators import TensorSpec
 from statsnet.signatures.products import Product, Window
@@ -26,13 +42,16 @@ def products_of(op: str, args: Sequence[Any], outputs: Sequence[Any]) -> tuple[P
     """
     rule = _RULES.get(base_name(op).rstrip("_"))
     if rule is None and "attention" in op:
-        rule = _attention
+        rule = attention
     if rule is None:
         return ()
     try:
-        made = rule(OperatorCall.decode(op, args, outputs))
+        call = OperatorCall.decode(op, args, outputs)
+        made = rule(call)
     except (MisfitError, ZeroDivisionError, IndexError):
         return ()
+    if any(is_complex(spec) for spec in call.inputs):
+        made = [replace(p, times=4 * p.times) for p in made]
     return tuple(p for p in made if p.macs > 0)
 
 
@@ -85,17 +104,7 @@ def _linear_backward(call: OperatorCall) -> list[Product]:
     x, grad = call.tensor(0), call.tensor(1)
     wants_input, wants_weight, _ = call.mask(3, 3)
     inputs, outputs = last_dimension(x), last_dimension(grad)
-    return _gradients(x.numel // inputs, outputs, inputs, wants_input, wants_weight)
-
-
-def _gradients(rows: int, columns: int, depth: int, wants_left: bool, wants_right: bool, **more: Any) -> list[Product]:
-    """Of [rows, depth] x [depth, columns]: with respect to the left side and to the right side."""
-    made = []
-    if wants_left:
-        made.append(Product(rows=rows, columns=depth, depth=columns, **more))
-    if wants_right:
-        made.append(Product(rows=depth, columns=columns, depth=rows, **more))
-    return made
+    return gradients(x.numel // inputs, outputs, inputs, wants_input, wants_weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +179,7 @@ def _convolution_backward(call: OperatorCall) -> list[Product]:
     grad, x, transposed = call.tensor(0), call.tensor(1), call.flag(7)
     forward = lowered(_window(call, _Places(4, 5, 6, 9), x, grad, transposed))
     wants_input, wants_weight, _ = call.mask(10, 3)
-    return _gradients(forward.rows, forward.columns, forward.depth, wants_input, wants_weight, batch=forward.batch)
+    return gradients(forward.rows, forward.columns, forward.depth, wants_input, wants_weight, batch=forward.batch)
 
 
 def _simple_convolution(call: OperatorCall) -> list[Product]:
@@ -180,63 +189,6 @@ def _simple_convolution(call: OperatorCall) -> list[Product]:
     groups = max(1, x.shape[-space - 1] // max(1, weight.shape[1]))
     positions = math.prod(out.shape) // out.shape[-space - 1]
     return [Product(rows=positions, columns=weight.shape[0] // groups, depth=math.prod(weight.shape[1:]), batch=groups)]
-
-
-def _attention(call: OperatorCall) -> list[Product]:
-    """Queries times keys, then weights times values; backward also the three gradients, with the scores again."""
-    a = attended(call)
-    density = a.pairs / (a.batch * a.queries * a.keys)
-    scores = Product(rows=a.queries, columns=a.keys, depth=a.width, batch=a.batch, density=density)
-    mixed = Product(rows=a.queries, columns=a.value_width, depth=a.keys, batch=a.batch, density=density)
-    if not a.backward:
-        return [scores, mixed]
-    more = {"batch": a.batch, "density": density}
-    return [scores, *_gradients(a.queries, a.value_width, a.keys, True, True, **more),
-            *_gradients(a.queries, a.keys, a.width, True, True, **more)]  # fmt: skip
-
-
-def _recurrent(x: TensorSpec, weights: Sequence[TensorSpec], steps: int, *, backward: bool = False) -> list[Product]:
-    """Weights in pairs: of the input, for all tokens at once, and of the state, step by step; more are projections."""
-    tokens = x.numel // max(1, last_dimension(x))
-    rows = max(1, tokens // max(1, steps))
-    made: list[Product] = []
-    for number, weight in enumerate(weights):
-        gates, depth = dimensions(weight, 2)
-        is_state = number % 2 == 1
-        size, times = (rows, tokens / rows) if is_state else (tokens, 1.0)
-        if backward:
-            made += _gradients(size, gates, depth, True, True, times=times)
-        else:
-            made.append(Product(rows=size, columns=gates, depth=depth, times=times))
-    return made
-
-
-def _matrices(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
-    return [w for w in specs if len(w.shape) == 2]
-
-
-def _onednn_rnn(call: OperatorCall) -> list[Product]:
-    x = call.tensor(0)
-    return _recurrent(x, _matrices(call.inputs[1:3]), x.shape[0], backward="backward" in call.op)
-
-
-def _composite_rnn(call: OperatorCall) -> list[Product]:
-    packed = call.op.endswith(".data")
-    x, weights = call.tensor(0), _matrices(call.tensors(3 if packed else 2))
-    if packed:
-        return _recurrent(x, weights, call.tensor(1).numel)
-    return _recurrent(x, weights, x.shape[1 if call.flag(8) else 0] if len(x.shape) == 3 else x.shape[0])
-
-
-def _cudnn_rnn(call: OperatorCall) -> list[Product]:
-    x = call.tensor(0)
-    batch = call.tensor(4).shape[-2]
-    steps = x.numel // max(1, last_dimension(x) * batch)
-    return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
-
-
-def _cell(call: OperatorCall) -> list[Product]:
-    return _recurrent(call.tensor(0), [call.tensor(2), call.tensor(3)], 1)
 
 
 _Rule = Callable[[OperatorCall], list[Product]]
@@ -257,14 +209,15 @@ _RULES: dict[str, _Rule] = {
                      "_scaled_mm", "_scaled_mm_v2", "linear", "_sparse_mm"), _gemm),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation", "_sparse_addmm"), _gemm_with_bias),
     "addbmm": _batch_summed, "addr": _outer,
+    "_native_multi_head_attention": multi_head_attention, "_transformer_encoder_layer_fwd": encoder_layer,
     "_grouped_mm": _grouped, "_scaled_grouped_mm": _grouped, "linear_backward": _linear_backward,
     **{name: _convolution_rule(places) for name, places in _CONVOLUTIONS.items()},
     **dict.fromkeys(("thnn_conv2d", "_slow_conv2d_forward", "slow_conv3d", "slow_conv3d_forward", "slow_conv_dilated2d",
                      "slow_conv_dilated3d", "_conv_depthwise2d", "conv_depthwise3d", "deform_conv2d"),
                     _simple_convolution),
     "convolution_backward": _convolution_backward,
-    "mkldnn_rnn_layer": _onednn_rnn, "mkldnn_rnn_layer_backward": _onednn_rnn,
-    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _composite_rnn),
-    "_cudnn_rnn": _cudnn_rnn, "_cudnn_rnn_backward": _cudnn_rnn,
-    **dict.fromkeys(("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"), _cell),
+    "mkldnn_rnn_layer": onednn_rnn, "mkldnn_rnn_layer_backward": onednn_rnn,
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), composite_rnn),
+    "_cudnn_rnn": cudnn_rnn, "_cudnn_rnn_backward": cudnn_rnn,
+    **dict.fromkeys(("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"), recurrent_cell),
 }  # fmt: skip

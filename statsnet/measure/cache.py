@@ -66,7 +66,7 @@ class MeasurementCache:
             entry = json.loads(self._path(key).read_text(encoding="utf-8"))
             is_fresh = entry["put_ns"] >= (self.fresh_since_ns or 0)
             return msgspec.convert(entry["value"], kind) if is_fresh else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def put(self, key: str, value: Any) -> None:

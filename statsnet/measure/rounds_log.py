@@ -82,7 +82,7 @@ class RoundsLog:
         text = _text(self.path) if self.path.exists() else ""
         lines = []
         for line in text.splitlines():
-            with contextlib.suppress(msgspec.MsgspecError):
+            with contextlib.suppress(msgspec.MsgspecError, RecursionError):
                 lines.append(msgspec.json.decode(line, type=_Line))
         if "\n" in text and not lines:
             raise _no_log(self.path, "none of its lines is a round")

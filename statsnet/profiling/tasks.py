@@ -214,7 +214,7 @@ class ProfileWorkload(CountableTask[Profile]):
         return {
             "mode": self.model.mode,
             "dtype": built.dtype,
-            "batch": built.batch,
+            "batch": built.batch or None,  # none of an empty input
             "optimizer": step.optimizer_name if self.model.mode == "training" else None,
             "processes": None if alone() else number_of_processes(),
             "workload": {"domain": shipped.domain, "name": shipped.name, "preset": built.preset or ""}

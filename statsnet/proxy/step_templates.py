@@ -42,7 +42,7 @@ SAMPLE_OF_OPERATOR = """\
 
 SAMPLE_OF_INDICES = """\
     if not isinstance(head, Block):
-        first = int(torch.randint(head.rows, (), generator=generator))  # each block's frequent rows are others
+        first = torch.randint(head.rows, (), generator=generator)  # each block's frequent rows are others
         drawn = [zipf_indices(head.indices, head.rows, head.skew, generator) for _ in range(count)]
         return [(indices + first) % head.rows for indices in drawn]
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import zlib
 from pathlib import Path
@@ -11,23 +12,33 @@ from statsnet.errors import FileFormatError
 
 _MAGIC = b"\x1f\x8b"
 
+MOST_BYTES = 2**30
+"""What is read at once."""
+
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading a damaged gzip file raises."""
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """A file's content. Raises OSError as `open` does; reading may raise one of DAMAGED."""
+    """A file's content. Raises OSError as `open` does and for what is no file; reading may raise one of DAMAGED."""
+    check_ends(path)
     with open(path, "rb") as file:
         is_packed = file.read(len(_MAGIC)) == _MAGIC
     return cast(BinaryIO, gzip.open(path, "rb")) if is_packed else open(path, "rb")
 
 
-def read_unpacked(path: Path, *, most: int | None = None) -> bytes:
-    """A file's whole content. Raises FileFormatError if it cannot be read, is damaged, or has more than `most` bytes
-    (None: any number)."""
+def check_ends(path: Path) -> None:
+    """Raises OSError for a pipe or a device: whoever opens it may wait forever."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
+
+
+def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
+    """A file's whole content. Raises FileFormatError if it cannot be read, is damaged, or has more than `most`
+    bytes: a small file may unpack to more than there is memory."""
     try:
         with open_unpacked(path) as file:
-            content = file.read(-1 if most is None else most + 1)
+            content = file.read(most + 1)
     except DAMAGED as error:
         raise FileFormatError(
             f"'{path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
@@ -36,6 +47,8 @@ def read_unpacked(path: Path, *, most: int | None = None) -> bytes:
         raise FileFormatError(
             f"'{path}' cannot be read", cause=error.strerror or str(error), hint="check the path and its permissions"
         ) from error
-    if most is not None and len(content) > most:
-        raise FileFormatError(f"'{path}' is too large", cause=f"more than {most} bytes")
+    if len(content) > most:
+        raise FileFormatError(
+            f"'{path}' is too large", cause=f"more than {most} bytes, unpacked", hint="give a shorter recording"
+        )
     return content

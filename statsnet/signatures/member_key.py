@@ -17,6 +17,7 @@ import secrets
 from pathlib import Path
 
 from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.signatures.gzipped import check_ends
 
 ENDING = ".key"
 KEY_BYTES = 32
@@ -39,6 +40,7 @@ def key_beside(path: Path) -> bytes | None:
     holds something else."""
     file = key_file(path)
     try:
+        check_ends(file)
         with open(file, "rb") as opened:
             text = opened.read(_MOST_BYTES).decode("ascii", "replace")
     except OSError:
@@ -65,6 +67,7 @@ def key_of(path: Path) -> bytes:
     try:
         with contextlib.suppress(FileExistsError):  # another process was faster
             _store(secrets.token_bytes(KEY_BYTES), file)
+        check_ends(file)
         with open(file, "rb"):
             pass
     except OSError as error:

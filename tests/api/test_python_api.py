@@ -186,7 +186,7 @@ def test_load_knows_a_device_record_that_is_not_packed(here: Path) -> None:
     ("name", "text", "error", "what"),
     [
         ("nothing.json", None, FileFormatError, "does not exist"),
-        ("nothing.json.gz", None, FileFormatError, "can not be read"),
+        ("nothing.json.gz", None, FileFormatError, "cannot be read"),
         ("other.json", '{"kind": "x"}', OtherFileError, "is no file of StatsNet"),
         ("list.json", "[1]", FileFormatError, "does not hold an object"),
         ("cut.json", '{"kind": "statsnet.res', FileFormatError, "ends too early"),

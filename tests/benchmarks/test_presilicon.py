@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from clusters import addmm, convolution, mm, signature, tensor
 from exporting import mix_of
 
 from benchmarks.presilicon import DESIGNS, rows_of_mix, table
-from benchmarks.simulators import config_of
+from benchmarks.simulators import GENZ_SYSTEMS, config_of, genz_times
 from benchmarks.ways.small_layers import Layers, halved, most_expensive, randomly_chosen, ranking
 from statsnet.exports.systolic import SPREAD, Design
 from statsnet.signatures.products import Product
@@ -50,3 +52,15 @@ def test_distinct_layers_are_exact_and_scaled_ones_keep_the_budget() -> None:
 def test_an_array_s_configuration() -> None:
     text = config_of(Design(8, 16, "os"))
     assert "ArrayHeight: 8\n" in text and "ArrayWidth: 16\n" in text and "Dataflow: os\n" in text
+
+
+def test_genz_models_a_roofline() -> None:
+    """GenZ is too large for the environment of the other simulators, so this runs where somebody has it."""
+    if not (python := os.environ.get("STATSNET_GENZ")):
+        pytest.skip("the Python of an environment with genz-llm is wanted in STATSNET_GENZ")
+    layers = [Product(rows=512, columns=256, depth=128), Product(rows=32, columns=2048, depth=4096)]
+    expected = [
+        [1e3 * max(2 * p.macs / (rate * 1e12), 2 * sum(p.operand_elements) / (width * 2**30))
+         for rate, width in GENZ_SYSTEMS] for p in layers
+    ]  # fmt: skip
+    assert genz_times(python, layers, GENZ_SYSTEMS) == pytest.approx(np.array(expected), rel=1e-6)

@@ -209,6 +209,20 @@ def test_no_secret_leaves(
     assert {"report.html", "audit.html", "audit.md", "fleet.json"} < texts.keys()
 
 
+def test_nor_do_pages_tell_of_folders(profiled: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner names a file by its whole path, and gives the page away."""
+    vault, here = _folders(tmp_path)
+    monkeypatch.chdir(here)
+    box = vault / "box"
+    box.mkdir()
+    (box / "told.json").write_bytes(profiled.signature.read_bytes())
+    (box / "damaged.json").write_text("{")
+    assert main(["report", str(box / "told.json"), str(box), "-o", str(here / "report.html")]) == 0
+    pages = ["--html", "audit.html", "--markdown", "audit.md", "--json", "audit.json"]
+    assert main(["audit", str(box / "told.json"), *pages]) == 0
+    assert leaks(files_of(here)) == {}
+
+
 @pytest.mark.parametrize("kind", ["profiled", "recorded"])
 def test_nor_while_it_is_made(kind: str, request: pytest.FixtureRequest) -> None:
     """In what is said, in caches, and in temporary files that are left."""

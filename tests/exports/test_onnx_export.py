@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from clusters import addmm, cluster, convolution, mm, signature, tensor
 from exporting import simulators_python, small_manifest
 
+from benchmarks.simulators import zigzag_cycles
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.manifest import Manifest
 from statsnet.exports.onnx_model import Onnx, OnnxShapes
@@ -196,3 +198,13 @@ def test_zigzag_finds_the_multiply_adds_of_each_product(bit_widths: bool, tmp_pa
         found = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines()}
         rows = [line.split(",") for line in made.files["nodes.csv"].decode().splitlines()[1:]]
         assert found == {row[0]: int(row[5]) for row in rows if row[5] != "0"}
+
+
+def test_zigzag_counts_each_layer_as_often_as_it_repeats(tmp_path: Path) -> None:
+    python = simulators_python("zigzag")
+    once = signature(mm(64, 32, 16))
+    twice = replace(once, clusters=tuple(replace(c, calls=2 * c.calls) for c in once.clusters))
+    for name, counted in (("once", once), ("twice", twice)):
+        write(export(OnnxShapes(), manifest_of_signature(counted, name)), tmp_path / name)
+    cycles = [zigzag_cycles(python, tmp_path / name, "tpu_like") for name in ("once", "twice")]
+    assert cycles[0] >= 64 * 32 * 16 / 32**2 and cycles[1] == 2 * cycles[0]

@@ -70,6 +70,62 @@ def test_a_recurrent_layer_is_a_product_for_all_inputs_and_one_for_each_step() -
     assert sizes(state) == (1, batch, 4 * hidden, hidden) and state.times == steps
 
 
+def test_projections_of_a_recurrent_layer_run_step_by_step() -> None:
+    """Two directions of an LSTM with projections: input, state and projection of each."""
+    steps, batch, width, hidden, size = 5, 2, 7, 6, 4
+    weights = [tensor(4 * hidden, width), tensor(4 * hidden, size), tensor(4 * hidden), tensor(size, hidden)] * 2
+    args = [tensor(steps, batch, width), {"tensors": [tensor(2, batch, size)] * 2}, {"tensors": weights}, True, 1,
+            0.0, False, True, False]  # fmt: skip
+    layer = cluster("aten.lstm.input", args, tensor(steps, batch, 2 * size))
+    assert [(p.rows, p.times) for p in products(layer)] == [(10, 1), (2, 5), (2, 5)] * 2
+
+
+def fused_attention(x: dict[str, Any], key: dict[str, Any], heads: int) -> Cluster:
+    width = x["shape"][-1]
+    args = [x, key, key, width, heads, tensor(3 * width, width), tensor(3 * width), tensor(width, width), tensor(width)]
+    return cluster("aten._native_multi_head_attention.default", args, x, tensor(1))
+
+
+def fused_layer(x: dict[str, Any], heads: int, hidden: int) -> Cluster:
+    width = x["shape"][-1]
+    norm = [tensor(width)] * 2
+    args = [
+        x,
+        width,
+        heads,
+        tensor(3 * width, width),
+        tensor(3 * width),
+        tensor(width, width),
+        tensor(width),
+        False,
+        False,
+        1e-5,
+        *norm,
+        *norm,
+        tensor(hidden, width),
+        tensor(hidden),
+        tensor(width, hidden),
+        tensor(width),
+    ]
+    return cluster("aten._transformer_encoder_layer_fwd.default", args, x)  # fmt: skip
+
+
+def test_fused_layers_of_a_transformer() -> None:
+    x = tensor(2, 10, 12)
+    projections, heads = [(1, 20, 36, 12), (1, 20, 12, 12)], [(6, 10, 10, 4), (6, 10, 4, 10)]
+    own, other = fused_attention(x, x, 3), fused_attention(x, tensor(2, 5, 12), 3)
+    assert [sizes(p) for p in products(own)] == [projections[0], *heads, projections[1]]
+    assert [2 * macs(c) for c in (own, other)] == [own.flops, other.flops]
+    found = [sizes(p) for p in products(fused_layer(x, 3, 48))]
+    assert found == [projections[0], *heads, projections[1], (1, 20, 48, 12), (1, 20, 12, 48)]
+
+
+def test_a_product_of_complex_numbers_is_four_of_real_ones() -> None:
+    left, right, out = (tensor(*shape, dtype="complex64") for shape in ((7, 11), (11, 5), (7, 5)))
+    layer = cluster("aten.mm.default", [left, right], out)
+    assert 2 * macs(layer) == layer.flops == 8 * 7 * 11 * 5
+
+
 def test_the_gradients_of_a_convolution_are_two_products() -> None:
     forward = convolution(tensor(2, 6, 10, 10), tensor(8, 6, 3, 3), padding=1)
     grad, x, weight = forward.outputs[0], forward.args[0], forward.args[1]

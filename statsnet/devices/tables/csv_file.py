@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import io
 import math
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +15,9 @@ from statsnet.devices.names import canonical_name
 from statsnet.devices.tables.model_steps import ModelTables
 from statsnet.devices.tables.row import TableRow
 from statsnet.errors import FileFormatError, UsageError
+from statsnet.signatures.gzipped import DAMAGED, open_unpacked
 
 MICRO = 1e-6
-_GZIP = b"\x1f\x8b"
 
 Record = dict[str, str]
 
@@ -62,18 +60,12 @@ class Format:
 def opened(path: Path) -> Iterator[io.TextIOBase]:
     """The text of a table. Raises FileFormatError if it can not be read, while it is read as well."""
     try:
-        with open(path, "rb") as raw:
-            packed = raw.read(2) == _GZIP
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-            if packed
-            else open(path, encoding="utf-8-sig", newline="") as text
-        ):
-            yield text  # type: ignore[misc]
+        with io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig", newline="") as text:
+            yield text
     except OSError as error:  # gzip.BadGzipFile is one
         why = error.strerror or str(error)
         raise FileFormatError(f"'{path}' can not be read", cause=why, hint="check the file, or copy it anew") from error
-    except (EOFError, zlib.error) as error:
+    except DAMAGED as error:
         raise FileFormatError(
             f"'{path}' ends too early or is damaged", cause=str(error), hint="copy it anew"
         ) from error

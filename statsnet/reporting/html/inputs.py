@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statsnet.analysis.database import NamedSignature
+from statsnet.display import told_path
 from statsnet.errors import FileFormatError, OtherFileError, StatsNetError, UsageError
 from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standings
 from statsnet.evaluation.standings import NamedResult, standings
@@ -81,14 +82,14 @@ class _Folder:
 
 def _of_file(path: Path) -> tuple[Section, Named | None]:
     """A file, or a proxy's folder."""
-    command = shlex.join(["statsnet", "show", str(path)])
+    command = shlex.join(["statsnet", "show", told_path(path)])
     if path.is_dir():
         return _proxy(path / "spec.json", path.name, command), None
     if is_mix_file(str(path)):
         file = load_mix_file(path)
         mode = file.mode or "inference"
         mix = resolve_mix(str(path), mode, ProfilesDB())
-        made = shlex.join(["statsnet", "synthesize", "--mix", str(path)])
+        made = shlex.join(["statsnet", "synthesize", "--mix", told_path(path)])
         return mix_section(f"{file.name or path.name}: a mix, {mode}", mix, mode, made), None
     kind = storage.kind_of(path)
     if kind == "statsnet.signature":
@@ -96,10 +97,10 @@ def _of_file(path: Path) -> tuple[Section, Named | None]:
         return signature_section(signature.name or path.stem, signature, command), None
     if kind == "statsnet.result":
         result = storage.load_result(path)
-        return result_section(path.name, result, command), NamedResult(name=str(path), result=result)
+        return result_section(path.name, result, command), NamedResult(name=told_path(path), result=result)
     if kind == "statsnet.scenario":
         scenario = storage.load_scenario(path)
-        return scenario_section(path.name, scenario, command), NamedScenario(name=str(path), result=scenario)
+        return scenario_section(path.name, scenario, command), NamedScenario(name=told_path(path), result=scenario)
     return _proxy(path.with_name("spec.json"), path.parent.resolve().name, command), None
 
 
@@ -149,7 +150,8 @@ def _of_folder(folder: Path) -> _Folder:
 
 
 def _left_out(path: Path, error: StatsNetError) -> str:
-    return f"{path} is left out: {error.message}{f' ({error.cause})' if error.cause else ''}"
+    text = f"{path} is left out: {error.message}{f' ({error.cause})' if error.cause else ''}"
+    return text.replace(str(path), told_path(path))
 
 
 def _add_signatures(found: Sequence[tuple[Path, Signature]], read: _Folder) -> None:
@@ -196,7 +198,8 @@ def _add_profiles(folder: Path, read: _Folder) -> None:
         measured = [
             each for each in named if each.signature.measurements and each.signature.measurements[0].step_latency_s
         ]
-        words = ["statsnet", "characterize", "--profiles", str(folder), "--environment", environment, "--mode", mode]
+        words = ["statsnet", "characterize", "--profiles", told_path(folder), "--environment", environment]
+        words += ["--mode", mode]
         if measured:
             title = f"{environment}, {mode}: {plural(len(measured), 'workload')}"
             read.sections.append(profiles_section(title, measured, mode, shlex.join(words)))

@@ -1,0 +1,119 @@
+"""Operators that hold several matrix products: attention, layers of torch.nn, recurrent layers, and gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from statsnet.profiling.costs.attention import attended
+from statsnet.profiling.costs.call import OperatorCall, dimensions, last_dimension
+from statsnet.signatures.operators import TensorSpec
+from statsnet.signatures.products import Product
+
+
+def gradients(rows: int, columns: int, depth: int, wants_left: bool, wants_right: bool, **more: Any) -> list[Product]:
+    """Of [rows, depth] x [depth, columns]: with respect to the left side and to the right side."""
+    made = []
+    if wants_left:
+        made.append(Product(rows=rows, columns=depth, depth=columns, **more))
+    if wants_right:
+        made.append(Product(rows=depth, columns=columns, depth=rows, **more))
+    return made
+
+
+def attention(call: OperatorCall) -> list[Product]:
+    """Queries times keys, then weights times values; backward also the three gradients, with the scores again."""
+    a = attended(call)
+    density = a.pairs / (a.batch * a.queries * a.keys)
+    scores = Product(rows=a.queries, columns=a.keys, depth=a.width, batch=a.batch, density=density)
+    mixed = Product(rows=a.queries, columns=a.value_width, depth=a.keys, batch=a.batch, density=density)
+    if not a.backward:
+        return [scores, mixed]
+    more = {"batch": a.batch, "density": density}
+    return [scores, *gradients(a.queries, a.value_width, a.keys, True, True, **more),
+            *gradients(a.queries, a.keys, a.width, True, True, **more)]  # fmt: skip
+
+
+def multi_head_attention(call: OperatorCall) -> list[Product]:
+    """torch.nn's fused path: queries, keys and values of one product where they have one input, attention, output."""
+    query, key = call.tensor(0), call.tensor(1)
+    width, tokens, others = last_dimension(query), _tokens(query), _tokens(key)
+    output = Product(rows=tokens, columns=width, depth=width)
+    if query == key:
+        inputs = [Product(rows=tokens, columns=3 * width, depth=width)]
+    else:
+        inputs = [output, Product(rows=others, columns=2 * width, depth=width)]
+    return [*inputs, *_heads(query, dimensions(key, 3)[1], int(call.number(4, 1))), output]
+
+
+def encoder_layer(call: OperatorCall) -> list[Product]:
+    """torch.nn's fused layer: its four weights on every token, and attention."""
+    x = call.tensor(0)
+    width = last_dimension(x)
+    weights = [w for w in call.inputs[1:] if len(w.shape) == 2 and width in w.shape][:4]
+    made = [Product(rows=_tokens(x), columns=math.prod(w.shape) // width, depth=width) for w in weights[:3]]
+    made += [Product(rows=_tokens(x), columns=width, depth=math.prod(w.shape) // width) for w in weights[3:]]
+    return [*made[:1], *_heads(x, dimensions(x, 3)[1], int(call.number(2, 1))), *made[1:]]
+
+
+def _tokens(x: TensorSpec) -> int:
+    return x.numel // max(1, last_dimension(x))
+
+
+def _heads(query: TensorSpec, keys: int, heads: int) -> list[Product]:
+    """Scores and their product with the values, for each head of [batch, queries, width]."""
+    batch, queries, width = dimensions(query, 3)
+    pairs = batch * queries * keys if query.squares is None else query.squares
+    size, density = max(1, width // max(1, heads)), pairs / (batch * queries * keys)
+    more: dict[str, Any] = {"batch": batch * width // size, "density": density}
+    return [Product(rows=queries, columns=keys, depth=size, **more),
+            Product(rows=queries, columns=size, depth=keys, **more)]  # fmt: skip
+
+
+def _recurrent(x: TensorSpec, weights: Sequence[TensorSpec], steps: int, *, backward: bool = False) -> list[Product]:
+    """Weights in pairs, in threes with projections: of the input, for all tokens at once; the others step by step."""
+    tokens = x.numel // max(1, last_dimension(x))
+    rows = max(1, tokens // max(1, steps))
+    shapes = [dimensions(weight, 2) for weight in weights]
+    projected = len(shapes) % 3 == 0 and all(
+        (gates, depth) == (4 * hidden, size)
+        for (gates, depth), (size, hidden) in zip(shapes[1::3], shapes[2::3], strict=True)
+    )
+    made: list[Product] = []
+    for number, (gates, depth) in enumerate(shapes):
+        is_state = number % (3 if projected else 2) > 0
+        size, times = (rows, tokens / rows) if is_state else (tokens, 1.0)
+        if backward:
+            made += gradients(size, gates, depth, True, True, times=times)
+        else:
+            made.append(Product(rows=size, columns=gates, depth=depth, times=times))
+    return made
+
+
+def _matrices(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    return [w for w in specs if len(w.shape) == 2]
+
+
+def onednn_rnn(call: OperatorCall) -> list[Product]:
+    x = call.tensor(0)
+    return _recurrent(x, _matrices(call.inputs[1:3]), x.shape[0], backward="backward" in call.op)
+
+
+def composite_rnn(call: OperatorCall) -> list[Product]:
+    packed = call.op.endswith(".data")
+    x, weights = call.tensor(0), _matrices(call.tensors(3 if packed else 2))
+    if packed:
+        return _recurrent(x, weights, call.tensor(1).numel)
+    return _recurrent(x, weights, x.shape[1 if call.flag(8) else 0] if len(x.shape) == 3 else x.shape[0])
+
+
+def cudnn_rnn(call: OperatorCall) -> list[Product]:
+    x = call.tensor(0)
+    batch = call.tensor(4).shape[-2]
+    steps = x.numel // max(1, last_dimension(x) * batch)
+    return _recurrent(x, _matrices(call.tensors(1)), steps, backward="backward" in call.op)
+
+
+def recurrent_cell(call: OperatorCall) -> list[Product]:
+    return _recurrent(call.tensor(0), [call.tensor(2), call.tensor(3)], 1)
