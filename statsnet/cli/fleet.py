@@ -94,15 +94,14 @@ def of_one_speed(engine: Engine, places: Sequence[Place], mode: str) -> Sequence
 
 @contextmanager
 def pooled(engine: str, device: str, environment: str | None, mode: str) -> Iterator[Pool | None]:
-    """The nodes of one environment and one speed; those that are left out are named. None: this machine, which has the
-    device."""
-    with opened(engine, device) as found:
-        if engine == LOCAL:
-            yield None
-            return
-        from statsnet.measure.engine import Pool
-        from statsnet.measure.fleet import of_one_kind
+    """The nodes of one environment and one speed; those that are left out are named. None: this machine."""
+    if engine == LOCAL:
+        yield None
+        return
+    from statsnet.measure.engine import Pool
+    from statsnet.measure.fleet import of_one_kind
 
+    with opened(engine, device) as found:
         kind, left_out = of_one_kind(found.find(device), environment)
         output.print_notes(map(str, left_out))
         yield Pool(engine=found, places=of_one_speed(found, kind.places, mode))

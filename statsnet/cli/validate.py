@@ -124,6 +124,8 @@ def validate(
     )
     opened = open_proxy(proxy, trust=trust)
     output.print_notes([opened.note] if opened.note else [])
+    if engine == fleet.LOCAL:
+        require_device(device)
     try:
         with fleet.pooled(engine, device, environment, opened.spec.mode) as pool, output.progress() as show:
             result = validate_proxy(proxy, replace(wanted, pool=pool), report=show)

@@ -108,11 +108,17 @@ class Pool:
     def run(
         self, errands: Sequence[tuple[str, Errand[R]]], *, report: Report = silent
     ) -> Generator[Done[R], None, None]:
-        """Each errand, with its label, on one of the places; as `Engine.run`. An error names its place."""
+        """Each errand, with its label, on one of the places; as `Engine.run`. An error names its place. Raises
+        StatsNetError once no place is left: that is no fault of what was to be measured."""
         asked = [Asked(errand=errand, label=label, places=self.places) for label, errand in errands]
         with closing(self.engine.run(asked, report=report)) as ended:
             for done in ended:
-                yield replace(done, error=_named(done.error, done.place)) if done.error and done.place else done
+                if done.error is None:
+                    yield done
+                elif done.place is None:
+                    raise StatsNetError(done.error.message, cause=done.error.cause, hint=done.error.hint)
+                else:
+                    yield replace(done, error=_named(done.error, done.place))
 
     def results(self, errands: Sequence[tuple[str, Errand[R]]], *, report: Report = silent) -> list[R]:
         """In the errands' order. Raises the first error, which ends what still runs."""
