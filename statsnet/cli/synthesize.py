@@ -144,7 +144,7 @@ def synthesize(
     searching = trials is not None or time_limit is not None
     _check_together(searching, resume, fresh)
     fleet.check(engine, environment)
-    _check_on_fleet(engine, device, searching)
+    _check_on_fleet(engine, device, counters, searching)
     search_storage.check_options(storage, study, searching=searching)
     simulators.check_options(macs)
     asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
@@ -257,12 +257,14 @@ def _check_together(searching: bool, resume: bool, fresh: bool) -> None:
         )
 
 
-def _check_on_fleet(engine: str, device: str, searching: bool) -> None:
+def _check_on_fleet(engine: str, device: str, counters: str, searching: bool) -> None:
     """Raises UsageError for what the nodes of a fleet do not do."""
     if engine == fleet.LOCAL:
         return
-    if option := options.first_given("macs", "counters"):
-        what, why = option, "nothing is measured" if option == "--macs" else "a fleet's nodes read no counters"
+    if options.was_given("macs"):
+        what, why = "--macs", "nothing is measured for it"
+    elif counters == "ncu":
+        what, why = "--counters ncu", "a fleet's nodes read no counters"
     elif device.startswith("recorded:"):
         what, why = device, "a device that is not here is computed, not measured"
     elif searching:
