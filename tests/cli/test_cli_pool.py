@@ -8,12 +8,12 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_support import GOLDEN, command, environment, member, read, write_proxy
+from cli_support import GOLDEN, member, read, write_proxy
 from ray_clusters import TwoNodes, two_nodes
 
 from statsnet.cli import main
@@ -23,13 +23,13 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.engine import Pool
 from statsnet.measure.ray_cluster import RayCluster, connected
 from statsnet.measure.ray_engine import RayEngine
+from statsnet.measure.rounds_log import RoundsLog
 from statsnet.measure.timing_tasks import Limits
 from statsnet.progress import Progress
 from statsnet.synthesis import live_bench, machine_speed, problem
 from statsnet.synthesis.block_measurement import BlockMeasurement
 
 NCF = member("recsys/ncf", 1.0, preset="tiny", batch=8)
-QUICK = ("--min-time", "20ms", "--max-time", "50ms")
 
 
 @pytest.fixture(scope="module")
@@ -52,30 +52,28 @@ def pool(running: tuple[TwoNodes, RayCluster], nodes: TwoNodes) -> Pool:
     return Pool(engine=engine, places=engine.find("cpu").places)
 
 
-def killed_when(done: Callable[[], bool], words: list[str], folder: Path) -> None:
-    """A command that is killed as soon as something is there."""
-    driver = subprocess.Popen(command(*words), cwd=folder, env=environment(folder), stderr=subprocess.DEVNULL)
-    while not done():
-        assert driver.poll() is None, "it ended before"
-    driver.kill()
-    driver.wait()
-
-
-def test_a_validation_goes_on_where_its_driver_was_killed(
-    running: tuple[TwoNodes, RayCluster], here: Path, request: pytest.FixtureRequest
+def test_a_validation_goes_on_where_it_was_stopped(
+    here: Path, nodes: TwoNodes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is killed as soon as the first group is there, and started again when there is a second node."""
+    """It is stopped as soon as the first group is logged."""
     write_proxy(here / "p", NCF)
-    log = here / "log.jsonl"
+    log, keep = here / "log.jsonl", RoundsLog._keep
     words = ["validate", "p", "--settings", "mkldnn=off", "--rounds", "1", "--resume", "log.jsonl", "--json", "v.json"]
-    words += [*QUICK, "--engine", f"ray://{running[0].address}"]
-    killed_when(lambda: log.exists() and b"\n" in log.read_bytes(), words, here)
-    kept = log.read_text().rpartition("\n")[0]
-    request.getfixturevalue("nodes")
+    words += ["--min-time", "20ms", "--max-time", "50ms", "--engine", f"ray://{nodes.address}"]
+
+    def keep_and_stop(*arguments: Any) -> None:
+        keep(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(RoundsLog, "_keep", keep_and_stop)
+        assert main(words) == 130
+    assert "the same command goes on with the rounds in 'log.jsonl'" in capsys.readouterr().err
+    (kept,) = log.read_text().splitlines()
     assert main(words) == 0
-    assert log.read_text().startswith(kept)
-    assert len({json.loads(line)["subject"] for line in log.read_text().splitlines()}) == 2
-    assert log.read_text().count("\n") == 2, "each once"
+    first, second = log.read_text().splitlines()
+    assert first == kept
+    assert json.loads(first)["subject"] != json.loads(second)["subject"]
     fidelity = read(here / "v.json")["validation"]["fidelity"]
     assert fidelity["rounds"] == 1
     assert [row["name"] for row in fidelity["settings"]] == ["mkldnn=off"]
@@ -90,7 +88,7 @@ def test_a_round_whose_node_ends_is_measured_elsewhere(here: Path, nodes: TwoNod
             both_ran.append(progress.stage)
             nodes.end(nodes.second)
 
-    options = ValidateOptions(rounds=2, limits=Limits(min_time_s=0.05), pool=pool)
+    options = ValidateOptions(rounds=2, limits=Limits(min_time_s=0.02), pool=pool)
     result = validate_proxy(here / "p", options, report=cut)
     assert both_ran
     assert result.proxy is not None and result.members is not None
@@ -126,7 +124,7 @@ def test_a_proxy_of_two_nodes(
 
     monkeypatch.setattr(MeasurementCache, "put", put_and_kill)
     shutil.copy(GOLDEN, here / "mine.json")
-    words = ["synthesize", "--mix", "mine.json:1", "--effort", "quick", "--budget", "2ms", "-o", "p"]
+    words = ["synthesize", "--mix", "mine.json:1", "--effort", "quick", "--compression", "10", "-o", "p"]
     words += ["--mode", read(GOLDEN)["mode"], "--engine", f"ray://{nodes.address}"]
     assert main(words) == 0
     said = capsys.readouterr().err
