@@ -17,15 +17,10 @@ from cli_support import GOLDEN, member, read, write_proxy
 from ray_clusters import TwoNodes, two_nodes
 
 from statsnet.cli import main
-from statsnet.evaluation.validate import ValidateOptions, validate_proxy
 from statsnet.measure import fleet
 from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.engine import Pool
 from statsnet.measure.ray_cluster import RayCluster, connected
-from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.rounds_log import RoundsLog
-from statsnet.measure.timing_tasks import Limits
-from statsnet.progress import Progress
 from statsnet.synthesis import live_bench, machine_speed, problem
 from statsnet.synthesis.block_measurement import BlockMeasurement
 
@@ -46,16 +41,10 @@ def nodes(running: tuple[TwoNodes, RayCluster], here: Path, monkeypatch: pytest.
     return running[0].both()
 
 
-@pytest.fixture
-def pool(running: tuple[TwoNodes, RayCluster], nodes: TwoNodes) -> Pool:
-    engine = RayEngine(running[1])
-    return Pool(engine=engine, places=engine.find("cpu").places)
-
-
 def test_a_validation_goes_on_where_it_was_stopped(
     here: Path, nodes: TwoNodes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is stopped as soon as the first group is logged."""
+    """It is stopped as soon as the first group is logged; then the fit is asked for, too."""
     write_proxy(here / "p", NCF)
     log, keep = here / "log.jsonl", RoundsLog._keep
     words = ["validate", "p", "--settings", "mkldnn=off", "--rounds", "1", "--resume", "log.jsonl", "--json", "v.json"]
@@ -70,31 +59,14 @@ def test_a_validation_goes_on_where_it_was_stopped(
         assert main(words) == 130
     assert "the same command goes on with the rounds in 'log.jsonl'" in capsys.readouterr().err
     (kept,) = log.read_text().splitlines()
-    assert main(words) == 0
+    assert main([*words, "--fit"]) == 0
     first, second = log.read_text().splitlines()
     assert first == kept
     assert json.loads(first)["subject"] != json.loads(second)["subject"]
-    fidelity = read(here / "v.json")["validation"]["fidelity"]
-    assert fidelity["rounds"] == 1
-    assert [row["name"] for row in fidelity["settings"]] == ["mkldnn=off"]
-
-
-def test_a_round_whose_node_ends_is_measured_elsewhere(here: Path, nodes: TwoNodes, pool: Pool) -> None:
-    write_proxy(here / "p", NCF)
-    both_ran: list[str] = []
-
-    def cut(progress: Progress) -> None:
-        if ", " in progress.stage and not both_ran:
-            both_ran.append(progress.stage)
-            nodes.end(nodes.second)
-
-    options = ValidateOptions(rounds=2, limits=Limits(min_time_s=0.02), pool=pool)
-    result = validate_proxy(here / "p", options, report=cut)
-    assert both_ran
-    assert result.proxy is not None and result.members is not None
-    assert [len(each.processes) for each in (*result.members, result.proxy)] == [2, 2]
-    assert result.validation is not None and result.validation.fit is not None
-    assert result.validation.fit.noise is not None  # of two rounds
+    validation = read(here / "v.json")["validation"]
+    assert validation["fidelity"]["rounds"] == 1
+    assert [row["name"] for row in validation["fidelity"]["settings"]] == ["mkldnn=off"]
+    assert validation["fit"]["compression"] > 0
 
 
 def kill_a_worker(nodes: TwoNodes) -> bool:
