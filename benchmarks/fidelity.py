@@ -11,7 +11,7 @@ Every workload and every network then runs in fresh processes, one for the basel
 turns. A workload's run serves all mixes that it belongs to. After --rounds, more follow for those whose 95 % interval
 of ln F has a half-width over 1.5 %, up to --most-rounds. Every group of processes is logged to times.jsonl at once, so
 that an interrupted run continues where it stopped. With --rounds 0 --most-rounds 0 it only adds up. Run nothing else
-meanwhile.
+meanwhile. With --engine ray the nodes of a cluster measure, several groups at once.
 
 Under another runtime, members that it cannot load are named beside the mix and left out on both sides: a proxy for the
 others is made too.
@@ -23,7 +23,8 @@ F_P / F_S - 1. --kept prints tables that were written before; where several hold
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
@@ -33,10 +34,18 @@ from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdow
 from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
 from benchmarks.ways.ablations import ABLATIONS
 from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons, plans
+from statsnet.environment import fingerprint
+from statsnet.errors import MeasurementError
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.engine import Pool
+from statsnet.measure.fleet import of_one_kind, of_one_speed
+from statsnet.measure.process import measuring_environment
+from statsnet.measure.ray_cluster import connected
+from statsnet.measure.ray_engine import RayEngine
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
 from statsnet.signatures.intervals import Interval, Member, latency_with_ci, paired_mean_factor, paired_ratio
+from statsnet.synthesis.machine_speed import reference_network
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 
@@ -45,8 +54,32 @@ def main() -> None:
     if options.kept:
         print_kept(options.kept, options.mixes, options.settings)
         return
+    with pooled(options.engine) as pool:
+        compare(options, pool)
+
+
+@contextmanager
+def pooled(engine: str | None) -> Iterator[Pool | None]:
+    """The nodes of the Ray cluster at this address that most others are like; None for this machine."""
+    if engine is None:
+        yield None
+        return
+    with connected(None if engine == "ray" else engine) as cluster:
+        found = RayEngine(cluster, print)
+        kind, left_out = of_one_kind(found.find("cpu"))
+        source = reference_network("inference", "float32")
+        places, slower = of_one_speed(found, kind.places, source, report=report)
+        print(*left_out, *slower, sep="\n")
+        if not places:
+            raise MeasurementError("no node could time the reference network", hint="statsnet doctor, on one of them")
+        yield Pool(engine=found, places=places)
+
+
+def compare(options: argparse.Namespace, pool: Pool | None) -> None:
+    """Make and measure what is missing; write and print the table."""
     settings = parse_settings(options.settings or SETTINGS)
-    log = RoundsLog(options.proxies / "times.jsonl")
+    here = pool.environment if pool else measuring_environment()
+    log = RoundsLog(options.proxies / "times.jsonl", here=fingerprint(here))
     cache = MeasurementCache()
     compared: list[Comparison] = []
     for mode in options.modes.split(","):
@@ -54,22 +87,24 @@ def main() -> None:
             asked = [*(OTHERS if mix in options.others else ()), *(ABLATIONS if mix in options.ablations else ())]
             ways = [way for way in asked if way in options.ways]
             for compression in options.compressions:
-                compared += comparisons(mix, mode, compression, options.proxies, ways=ways, cache=cache, report=report)
+                compared += comparisons(
+                    mix, mode, compression, options.proxies, ways=ways, cache=cache, report=report, pool=pool
+                )
     rounds = Rounds(fewest=options.rounds, most=options.most_rounds)
     first = Rounds(fewest=min(1, rounds.most), most=min(1, rounds.most))
-    measure(log, compared, settings, first, options.most_suite_rounds)  # tells who fails where
+    measure(log, compared, settings, first, options.most_suite_rounds, pool)  # tells who fails where
 
     def remake(mix: str, comparison: Comparison) -> Comparison:
         made = comparisons(
             mix, comparison.mode, comparison.compression, options.proxies,
-            ways=[] if comparison.way == PROXY else [comparison.way], cache=cache, report=report,
+            ways=[] if comparison.way == PROXY else [comparison.way], cache=cache, report=report, pool=pool,
         )  # fmt: skip
         return made[-1]
 
     planned = [plan for c in compared for plan in plans(log, c, settings, remake)]
     for under in {plan.names: plan.settings for plan in planned}.values():
         together = [plan.comparison for plan in planned if plan.settings == under]
-        measure(log, together, under, rounds, options.most_suite_rounds)
+        measure(log, together, under, rounds, options.most_suite_rounds, pool)
     rows, failed = [], []
     for plan in planned:
         for setting in plan.settings:
@@ -95,6 +130,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--most-rounds", type=int, default=8)
     options.add_argument("--most-suite-rounds", type=int, default=8, help="of the workloads, which take longest")
     options.add_argument("--proxies", type=Path, default=Path("build/fidelity"), help="what is made and measured")
+    options.add_argument("--engine", metavar="ray[://HOST:PORT]", help="on a cluster's nodes of one environment")
     options.add_argument("-o", "--output", type=Path, default=Path("build/fidelity/fidelity.csv"))
     chosen = options.parse_args()
     mixes = chosen.mixes or MIXES.values()
@@ -136,6 +172,7 @@ def measure(
     settings: Sequence[Setting],
     rounds: Rounds,
     most_suite_rounds: int,
+    pool: Pool | None = None,
 ) -> None:
     """Every subject in every setting, until its factors are known or `rounds` are over; into the log."""
     suites = {s.identity for c in compared for _, s in c.suite}
@@ -156,8 +193,9 @@ def measure(
 
     subjects = list({s.identity: s for c in compared for s in c.subjects()}.values())
     measure_until_known(
-        log, subjects, settings, fewest=rounds.fewest, most=rounds.most, uncertain=uncertain, report=report
-    )
+        log, subjects, settings,
+        fewest=rounds.fewest, most=rounds.most, uncertain=uncertain, pool=pool, report=report,
+    )  # fmt: skip
 
 
 def _factor(log: RoundsLog, weighted: Sequence[Weighted], setting: Setting, rounds: slice = slice(None)) -> Interval:

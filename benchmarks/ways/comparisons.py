@@ -17,6 +17,7 @@ from statsnet.evaluation.factors import subjects_of
 from statsnet.evaluation.suite import suite_of
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.control import Control, Job
+from statsnet.measure.engine import Pool
 from statsnet.measure.rounds_log import RoundsLog, Subject
 from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
 from statsnet.progress import Progress, Report
@@ -65,10 +66,11 @@ def comparisons(
     ways: Collection[str],
     cache: MeasurementCache,
     report: Report,
+    pool: Pool | None = None,
 ) -> list[Comparison]:
     """A suite with its proxy, then with each of the other `ways` (of OTHERS and ABLATIONS). A network that is not in
-    `folder` yet is made now."""
-    options = MakeOptions(mode=mode, cache=cache)
+    `folder` yet is made now, for the environment of the `pool` or of this machine."""
+    options = MakeOptions(mode=mode, cache=cache, pool=pool)
     request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
     name = f"{mix_slug(mix)}.{mode}.{compression:g}"
 

@@ -16,7 +16,7 @@ from statsnet.measure.at_hand import require_device
 from statsnet.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
-    from statsnet.measure.engine import Asked, Done, Engine, Place
+    from statsnet.measure.engine import Asked, Done, Engine, Place, Pool
 
 R = TypeVar("R")
 
@@ -90,6 +90,21 @@ def of_one_speed(engine: Engine, places: Sequence[Place], mode: str) -> Sequence
             hint="try one node by itself first: statsnet doctor",
         )
     return kept
+
+
+@contextmanager
+def pooled(engine: str, device: str, environment: str | None, mode: str) -> Iterator[Pool | None]:
+    """The nodes of one environment and one speed; those that are left out are named. None: this machine."""
+    if engine == LOCAL:
+        yield None
+        return
+    from statsnet.measure.engine import Pool
+    from statsnet.measure.fleet import of_one_kind
+
+    with opened(engine, device) as found:
+        kind, left_out = of_one_kind(found.find(device), environment)
+        output.print_notes(map(str, left_out))
+        yield Pool(engine=found, places=of_one_speed(found, kind.places, mode))
 
 
 def shown(engine: Engine, asked: Sequence[Asked[R]]) -> Iterator[Done[R]]:

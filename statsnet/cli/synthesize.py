@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, layers, options, output, search_storage, simulators
+from statsnet.cli import fleet, json_option, layers, options, output, search_storage, simulators
 from statsnet.deadline import Deadline
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import check_counters, require_device
@@ -97,6 +97,8 @@ if TYPE_CHECKING:
 @options.profiles
 @options.seed
 @options.sandbox
+@fleet.option
+@fleet.environment
 @click.option("-o", "--output", "folder", metavar="DIR", help="Folder of the proxy (default: proxy-<the mix>).")
 def synthesize(
     mix: str,
@@ -120,6 +122,8 @@ def synthesize(
     reference: str,
     profiles: str | None,
     seed: int,
+    engine: str,
+    environment: str | None,
     folder: str | None,
     json_path: str | None,
 ) -> None:
@@ -129,6 +133,9 @@ def synthesize(
     `statsnet list profiles` shows what can be mixed. A mix can be a file, too: --mix suite.yaml
     (docs/formats.md); --mode, --budget and --compression override it.
 
+    With --engine ray the nodes of a cluster measure members, blocks and networks, several at once; what is measured is
+    kept here.
+
     Example: statsnet synthesize --mix recsys:0.5,cv:0.5 --budget 10ms -o my-proxy
     """
     from statsnet.synthesis.asked import asked_of, check_recorded
@@ -136,6 +143,8 @@ def synthesize(
     deadline = Deadline.after(within, LOCKS.clock)
     searching = trials is not None or time_limit is not None
     _check_together(searching, resume, fresh)
+    fleet.check(engine, environment)
+    _check_on_fleet(engine, device, counters, searching)
     search_storage.check_options(storage, study, searching=searching)
     simulators.check_options(macs)
     asked = asked_of(mix, mode=options.given_mode(mode), budget_s=budget, compression=compression)
@@ -152,7 +161,7 @@ def synthesize(
     check_recorded(recorded, dtype=dtype, searching=searching, fresh=fresh)
     json_option.check_no_input(json_path, [mix, *_inputs(mix, mode, profiles, recorded)])
     check_counters(counters, device)
-    if not recorded:
+    if not recorded and engine == fleet.LOCAL:
         require_device(device)
     output.check_folder(path.parent)
     kept = search_storage.checked(storage, path, resume=resume) if searching else None
@@ -176,7 +185,7 @@ def synthesize(
         compression=asked.compression,
     )
     files: dict[str, str] = {}
-    with output.progress() as show:
+    with fleet.pooled(engine, device, environment, mode) as pool, output.progress() as show:
         stages = Stages(show, deadline)
         wanted = MakeOptions(
             mode=mode,
@@ -184,11 +193,12 @@ def synthesize(
             dtype=dtype,
             profiles=Path(profiles) if profiles else None,
             cache=MeasurementCache(fresh_since_ns=time.time_ns() if fresh else None),
-            counters=counters,
+            counters=counters if pool is None else "off",
             note=notes.append,
             effort=EFFORTS[effort],
             deadline=deadline,
             stages=stages,
+            pool=pool,
         )
         if kept is not None:
             limits = SearchLimits(trials=trials, time_limit_s=time_limit)
@@ -245,6 +255,24 @@ def _check_together(searching: bool, resume: bool, fresh: bool) -> None:
             cause="a search must be able to go on with what it has measured",
             hint="profile the members first (statsnet profile NAME -o FILE) and search with --mix FILE:WEIGHT,...",
         )
+
+
+def _check_on_fleet(engine: str, device: str, counters: str, searching: bool) -> None:
+    """Raises UsageError for what the nodes of a fleet do not do."""
+    if engine == fleet.LOCAL:
+        return
+    if options.was_given("macs"):
+        what, why = "--macs", "nothing is measured for it"
+    elif counters == "ncu":
+        what, why = "--counters ncu", "a fleet's nodes read no counters"
+    elif device.startswith("recorded:"):
+        what, why = device, "a device that is not here is computed, not measured"
+    elif searching:
+        what, why = "a search", "the machines of a search share it by its storage"
+    else:
+        return
+    hint = "start the command on each machine, with --storage" if searching else f"leave out --engine, or {what}"
+    raise UsageError(f"--engine and {what} were both given", cause=why, hint=hint)
 
 
 def _inputs(mix: str, mode: str, profiles: str | None, recorded: bool) -> list[Path]:

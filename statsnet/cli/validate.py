@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from statsnet.cli import json_option, options, output, scenario_options
+from statsnet.cli import fleet, json_option, options, output, scenario_options
 from statsnet.errors import UsageError
 from statsnet.measure.at_hand import require_device
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 @scenario_options.qps
 @options.trust
 @options.sandbox
+@fleet.option
+@fleet.environment
 def validate(
     proxy: str,
     json_path: str | None,
@@ -59,6 +62,8 @@ def validate(
     scenario: ScenarioName | None,
     qps: float | None,
     trust: bool,
+    engine: str,
+    environment: str | None,
 ) -> None:
     """Measure the workloads that PROXY stands for and the proxy itself, in turn, and compare them.
 
@@ -70,8 +75,12 @@ def validate(
     With --scenario, MLPerf's load generator asks the workloads, each its share of the queries, and the proxy: does
     its p99 change by the suite's factor?
 
+    With --engine ray the nodes of a cluster measure: each a round, or one workload under all settings.
+
     Example: statsnet validate my-proxy --settings threads=1,onednn=sse41
     """
+    fleet.check(engine, environment)
+    _check_on_fleet(engine)
     scenario_options.check(scenario, of_scenarios=("qps",), not_of_them=("max_time_s", "log_path", "fit"))
     from statsnet.evaluation.own_models import parse_model
     from statsnet.evaluation.validate import ValidateOptions, validate_proxy
@@ -113,12 +122,13 @@ def validate(
         log_path=Path(log_path) if log_path is not None else None,
         models=tuple(map(parse_model, models)),
     )
-    note = open_proxy(proxy, trust=trust).note
-    output.print_notes([note] if note else [])
-    require_device(device)
+    opened = open_proxy(proxy, trust=trust)
+    output.print_notes([opened.note] if opened.note else [])
+    if engine == fleet.LOCAL:
+        require_device(device)
     try:
-        with output.progress() as show:
-            result = validate_proxy(proxy, wanted, report=show)
+        with fleet.pooled(engine, device, environment, opened.spec.mode) as pool, output.progress() as show:
+            result = validate_proxy(proxy, replace(wanted, pool=pool), report=show)
     except KeyboardInterrupt:
         if log_path is not None and Path(log_path).exists():
             click.echo(f"statsnet: the same command goes on with the rounds in '{log_path}'", err=True)
@@ -127,6 +137,17 @@ def validate(
     from statsnet.signatures.conversion import plain
 
     output.deliver(plain(result), json_path, lambda: validation_report(result))
+
+
+def _check_on_fleet(engine: str) -> None:
+    if engine != fleet.LOCAL and (option := options.first_given("models", "scenario")):
+        raise UsageError(
+            f"{option} and --engine were both given",
+            cause="a model of your own is a file of this machine"
+            if option == "--model"
+            else "load is generated on one machine",
+            hint="validate on this machine: leave out --engine",
+        )
 
 
 def _validate_scenario(proxy: str, wanted: SuiteScenarioOptions, json_path: str | None) -> None:

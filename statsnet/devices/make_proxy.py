@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from statsnet.deadline import NEVER, Deadline
 from statsnet.devices.counted_dtypes import USUAL, CountsInDtype, dtype_asked
@@ -13,6 +14,7 @@ from statsnet.devices.recorded_bench import PREFIX, RecordedBench, RecordedDevic
 from statsnet.environment import fingerprint
 from statsnet.errors import UsageError
 from statsnet.measure.cache import MeasurementCache
+from statsnet.measure.engine import Pool
 from statsnet.measure.process import measuring_environment
 from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
@@ -34,7 +36,8 @@ class MakeOptions:
     that are profiled here, for candidates if the members' are known, and for the finished proxy; if there are none,
     `note` is told why. At the `deadline` the best proxy so far is made. For a device that tables recorded, members are
     counted in `dtype` (default: that of the mix's file, else float32), and the other devices of the database help to
-    choose (other_devices.py), except `without_devices`: those that are to check it."""
+    choose (other_devices.py), except `without_devices`: those that are to check it. With a `pool`, its places measure
+    instead of this machine; counters are not read there."""
 
     mode: str = "inference"
     device: str = "cpu"
@@ -47,6 +50,7 @@ class MakeOptions:
     effort: Effort = NORMAL
     deadline: Deadline = NEVER
     stages: Stages = field(default_factory=Stages)
+    pool: Pool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,7 @@ class TargetDevice:
         recorded = None
         if is_recorded(options.device):
             recorded = recorded_device(options.device.removeprefix(PREFIX), db, options.mode)
-        here = recorded.environment if recorded else measuring_environment(options.device)
+        here = recorded.environment if recorded else _environment(options)
         return cls(options=options, db=db, environment=here, recorded=recorded)
 
     def mix_of(self, text: str) -> Mix:
@@ -92,8 +96,15 @@ class TargetDevice:
             effort=options.effort,
             deadline=options.deadline,
             stages=options.stages,
+            pool=options.pool,
         )
         return RecordedBench(setup, recorded) if recorded else LiveBench(setup)
+
+
+def _environment(options: MakeOptions) -> Environment:
+    if options.pool is not None:
+        return cast(Environment, options.pool.environment)
+    return measuring_environment(options.device)
 
 
 def open_bench(mix_text: str, options: MakeOptions) -> tuple[Mix, Bench]:

@@ -11,6 +11,7 @@ from statsnet.environment import differences
 from statsnet.errors import MeasurementError
 from statsnet.evaluation.run_proxy import common_environment, proxy_job
 from statsnet.evaluation.suite import NO_LIMITS, SuiteMember, suite_result
+from statsnet.measure.engine import Pool
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
 from statsnet.measure.task import to_json
 from statsnet.measure.timing_tasks import Limits
@@ -61,13 +62,15 @@ def measure_fidelity(
     device: str,
     limits: Limits = NO_LIMITS,
     log: RoundsLog | None = None,
+    pool: Pool | None = None,
     report: Report = silent,
 ) -> tuple[Result, Fidelity]:
     """The suite's result at the baseline, and the factors of suite and proxy under every setting.
 
     In each round, every member and then the proxy runs in new processes that take turns: one for the baseline and one
     for each setting. Rounds go on until every factor is known to HALF_WIDTH. A setting in which a member or the proxy
-    does not run is left out and named in `failed`. What the `log` already holds is not measured again.
+    does not run is left out and named in `failed`. What the `log` already holds is not measured again. With a `pool`,
+    its places measure a round's members and proxy at once.
 
     Raises UsageError for a setting that a replayed member cannot follow, MeasurementError if no setting is left.
     """
@@ -83,6 +86,7 @@ def measure_fidelity(
         most=rounds.most,
         uncertain=measured.uncertain,
         skip=measured.skip,
+        pool=pool,
         report=report,
     )
     baseline = [log.of(s, BASELINE) for s in subjects]

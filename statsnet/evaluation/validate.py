@@ -22,8 +22,9 @@ from statsnet.evaluation.suite import (
     suite_result,
 )
 from statsnet.measure.control import JOB_LIMIT_S, Control, Job
+from statsnet.measure.engine import Pool
 from statsnet.measure.process import measuring_environment
-from statsnet.measure.rounds import run_in_rounds
+from statsnet.measure.rounds import run_in_rounds, run_on_pool
 from statsnet.measure.rounds_log import RoundsLog
 from statsnet.measure.timing_tasks import Limits
 from statsnet.profiling.replay_task import Replayed
@@ -53,7 +54,8 @@ class ValidateOptions:
     """What is validated, and how. The fit is measured if there are no `settings`, or if `fit` is true. `rounds` is by
     default 2; under settings, 2 to 8, until every factor is known well. `limits` bound a single measurement. With
     `log_path`, times under settings are kept in that file, and those that it already holds are not measured again.
-    `models` run members that are not registered."""
+    `models` run members that are not registered. With a `pool`, its places measure, each a whole round or all settings
+    of one subject; `models`, which are files of this machine, cannot run there."""
 
     rounds: int | None = None
     settings: Sequence[Setting] = ()
@@ -64,6 +66,7 @@ class ValidateOptions:
     limits: Limits = NO_LIMITS
     log_path: Path | None = None
     models: Sequence[OwnModel] = ()
+    pool: Pool | None = None
 
 
 def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Report = silent) -> Result:
@@ -84,7 +87,8 @@ def validate_proxy(folder: str | Path, options: ValidateOptions, *, report: Repo
 
 def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> Result:
     members = suite_of(proxy.spec, options.profiles, options.models)
-    log = RoundsLog(options.log_path, here=fingerprint(measuring_environment(options.device)))
+    here = options.pool.environment if options.pool else measuring_environment(options.device)
+    log = RoundsLog(options.log_path, here=fingerprint(here))
     for member in members:
         for setting in options.settings:
             member.require_to_follow(setting)
@@ -105,6 +109,7 @@ def _validated(proxy: ProxyFolder, options: ValidateOptions, report: Report) -> 
             device=options.device,
             limits=options.limits,
             log=log,
+            pool=options.pool,
             report=report,
         )
         other = "; a proxy of the workloads that run there can be compared with them"
@@ -144,7 +149,11 @@ def _measure_fit(
         *(m.profile_job(spec, device, min_time_s=min_time_s) for m in members),
         Job(trace, Control(label="the proxy", timeout_s=JOB_LIMIT_S)),
     ]
-    outcomes = run_in_rounds(jobs, rounds, report=report)
+    outcomes = (
+        run_on_pool(options.pool, jobs, rounds, report=report)
+        if options.pool
+        else run_in_rounds(jobs, rounds, report=report)
+    )
     timings = [[o.timing for o in row] for row in outcomes]
     result = suite_result(spec, members, timings, [o.environment for row in outcomes for o in row])
     elsewhere = bool(differences(spec.reference_environment, result.environment))

@@ -7,7 +7,8 @@ than what is here. `LocalEngine` is this machine; ray_engine.py has the nodes of
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from statsnet.environment import fingerprint
@@ -91,6 +92,49 @@ class Engine(Protocol):
         A place runs one errand at a time, and holds its device's lock meanwhile. An errand whose place is lost begins
         anew at another of its places; it ends with an error where none is left. Closing the generator ends what runs.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Places of one environment and one speed, whose times may be pooled."""
+
+    engine: Engine
+    places: Sequence[Place]
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        return self.places[0].environment
+
+    def run(
+        self, errands: Sequence[tuple[str, Errand[R]]], *, report: Report = silent
+    ) -> Generator[Done[R], None, None]:
+        """Each errand, with its label, on one of the places; as `Engine.run`. An error names its place. Raises
+        StatsNetError once no place is left: that is no fault of what was to be measured."""
+        asked = [Asked(errand=errand, label=label, places=self.places) for label, errand in errands]
+        with closing(self.engine.run(asked, report=report)) as ended:
+            for done in ended:
+                if done.error is None:
+                    yield done
+                elif done.place is None:
+                    raise StatsNetError(done.error.message, cause=done.error.cause, hint=done.error.hint)
+                else:
+                    yield replace(done, error=_named(done.error, done.place))
+
+    def results(self, errands: Sequence[tuple[str, Errand[R]]], *, report: Report = silent) -> list[R]:
+        """In the errands' order. Raises the first error, which ends what still runs."""
+        results: dict[int, Any] = {}
+        with closing(self.run(errands, report=report)) as ended:
+            for done in ended:
+                if done.error is not None:
+                    raise done.error
+                results[done.index] = done.result
+        return [results[index] for index in sorted(results)]
+
+
+def _named(error: StatsNetError, place: Place) -> StatsNetError:
+    if place.name in error.message:
+        return error
+    return type(error)(f"{place.name}: {error.message}", cause=error.cause, hint=error.hint)
 
 
 class LocalEngine:

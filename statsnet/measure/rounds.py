@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from statsnet.errors import MeasurementError, StatsNetError
 from statsnet.measure.control import Job
+from statsnet.measure.engine import Pool
+from statsnet.measure.errand import RunJobs
 from statsnet.measure.process import run_job
 from statsnet.progress import Progress, Report, silent
 
@@ -39,6 +42,29 @@ def run_in_rounds(
             raise measuring_failed(job.label, error) from error
         spent_s[index].append(clock() - begin)
     return results
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRound(RunJobs[tuple[Any, ...]]):
+    """A round on one machine: its results belong together as no two machines' do."""
+
+    def run(self, report: Report = silent) -> tuple[Any, ...]:
+        with self.here() as jobs:
+            return tuple(result for (result,) in run_in_rounds(jobs, 1, report=report))
+
+    @property
+    def result_type(self) -> Any:
+        return tuple[tuple(job.result_type for job in self.jobs)]  # type: ignore[misc]
+
+    def environments(self, result: tuple[Any, ...]) -> Sequence[Mapping[str, Any]]:
+        return [each for job, one in zip(self.jobs, result, strict=True) for each in job.environments(one)]
+
+
+def run_on_pool(pool: Pool, jobs: Sequence[Job[Any]], rounds: int, *, report: Report = silent) -> list[list[Any]]:
+    """As `run_in_rounds`, each round on one place."""
+    errand = OneRound.of(jobs)
+    errands = [(f"round {number + 1} of {rounds}", errand) for number in range(rounds)]
+    return [list(row) for row in zip(*pool.results(errands, report=report), strict=True)]
 
 
 def measuring_failed(label: str, error: StatsNetError) -> MeasurementError:

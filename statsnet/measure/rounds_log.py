@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
@@ -15,8 +15,10 @@ from typing import Any
 import msgspec
 
 from statsnet.environment import fingerprint
-from statsnet.errors import FileFormatError, StatsNetError
+from statsnet.errors import FileFormatError, MeasurementError, StatsNetError
 from statsnet.measure.control import Failure, Job
+from statsnet.measure.engine import Pool
+from statsnet.measure.errand import RunJobs
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds import measuring_failed
 from statsnet.measure.side_by_side import side_by_side
@@ -120,10 +122,27 @@ class RoundsLog:
         """One more group: a process for the baseline and one for each setting. If a subject does not run in a setting,
         that is logged too."""
         began = round(time.time())
+        self._keep(subject, settings, map(_logged, side_by_side(_jobs(subject, settings))), began)
+
+    def measure_on(
+        self, pool: Pool, groups: Sequence[tuple[Subject, Sequence[Setting]]], report: Report = silent
+    ) -> None:
+        """One more group of each of these subjects, on the places of a pool. If one fails, the others are logged
+        before its error is raised."""
+        began, failed = round(time.time()), list[MeasurementError]()
+        errands = [(subject.label, TimeGroup.of(_jobs(subject, settings))) for subject, settings in groups]
+        for done in pool.run(errands, report=report):
+            subject, settings = groups[done.index]
+            if done.result is not None:
+                self._keep(subject, settings, done.result, began)
+            elif done.error is not None:
+                failed.append(measuring_failed(subject.label, done.error))
+        if failed:
+            raise failed[0]
+
+    def _keep(self, subject: Subject, settings: Sequence[Setting], logged: Iterable[Logged], began: int) -> None:
         sweep = [BASELINE, *settings]
-        jobs = [_may_fail(subject.job(setting), setting != BASELINE) for setting in sweep]
-        outcomes = side_by_side(jobs)
-        processes = {setting.name: _logged(o) for setting, o in zip(sweep, outcomes, strict=True)}
+        processes = {setting.name: each for setting, each in zip(sweep, logged, strict=True)}
         line = _Line(subject=subject.identity, environment=self.here, began=began, processes=processes)
         if self.path is not None:
             self._append(to_json(line) + "\n")
@@ -158,6 +177,22 @@ def _no_log(path: Path, cause: str) -> FileFormatError:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimeGroup(RunJobs[tuple[Logged, ...]]):
+    """Processes that take turns, on one machine."""
+
+    def run(self, report: Report = silent) -> tuple[Logged, ...]:
+        with self.here() as jobs:
+            return tuple(map(_logged, side_by_side(jobs)))
+
+    def environments(self, result: tuple[Logged, ...]) -> Sequence[Mapping[str, Any]]:
+        return [each.environment for each in result if each.timing is not None]
+
+
+def _jobs(subject: Subject, settings: Sequence[Setting]) -> list[Job[Any]]:
+    return [_may_fail(subject.job(setting), setting != BASELINE) for setting in (BASELINE, *settings)]
+
+
 def _may_fail(job: Job[Any], may_fail: bool) -> Job[Any]:
     return replace(job, control=replace(job.control, may_fail=may_fail))
 
@@ -177,11 +212,13 @@ def measure_until_known(
     most: int,
     uncertain: Callable[[], set[tuple[str, str]]],
     skip: Callable[[Setting], bool] = lambda _: False,
+    pool: Pool | None = None,
     report: Report = silent,
 ) -> None:
     """Measure every subject in every setting, beside the baseline, for `fewest` rounds. Then, up to `most` rounds,
     measure those pairs (identity, setting's name) that `uncertain` gives. What is in the log already counts. Without
-    settings, only the baseline is measured. As soon as `skip` is true for a setting, it is left out.
+    settings, only the baseline is measured. As soon as `skip` is true for a setting, it is left out. With a `pool`, its
+    places measure the subjects of a round at once.
 
     Raises MeasurementError if a subject fails at the baseline.
     """
@@ -190,6 +227,12 @@ def measure_until_known(
         wanted = uncertain() if number >= fewest else None
         due = [s for s in subjects if _due(log, s, settings, number, wanted)]
         rounds = max(fewest, number + 1)
+        if pool is not None:
+            under = [[e for e in _due(log, s, settings, number, wanted) if not skip(e)] for s in due]
+            log.measure_on(
+                pool, [(s, _changed(chosen)) for s, chosen in zip(due, under, strict=True) if chosen], report
+            )
+            continue
         for place, subject in enumerate(due):
             chosen = [s for s in _due(log, subject, settings, number, wanted) if not skip(s)]
             if not chosen:
@@ -200,10 +243,14 @@ def measure_until_known(
             report(Progress(stage=stage, done=done, remaining_s=left_s))
             begin = time.monotonic()
             try:
-                log.measure(subject, [s for s in chosen if s != BASELINE])
+                log.measure(subject, _changed(chosen))
             except StatsNetError as error:
                 raise measuring_failed(subject.label, error) from error
             spent_s[subject.identity].append(time.monotonic() - begin)
+
+
+def _changed(settings: Sequence[Setting]) -> list[Setting]:
+    return [setting for setting in settings if setting != BASELINE]
 
 
 def _left_s(spent_s: Sequence[Sequence[float]], place: int, rounds: int) -> float | None:

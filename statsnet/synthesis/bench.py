@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from statsnet.deadline import NEVER, Deadline
 from statsnet.environment import fingerprint
 from statsnet.measure.cache import MeasurementCache
-from statsnet.measure.control import JOB_LIMIT_S, Control
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
+from statsnet.measure.engine import Pool
+from statsnet.measure.errand import RunJob
 from statsnet.measure.process import run
 from statsnet.measure.task import Task
 from statsnet.progress import Progress, Report, Stages, silent
@@ -28,12 +30,23 @@ MeasuredBlocks = list[tuple[Candidate, BlockMeasurement]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Generic[T]):
+    """A task whose result the cache keeps under a key; one that is not usable is measured again."""
+
+    key: str
+    kind: type[T]
+    task: Task[T]
+    stage: str
+    is_usable: Callable[[T], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSetup:
     """What both kinds of bench need: the proxy's environment record, mode and dtype; the device that tasks run on; and,
     on a GPU, whether hardware counters are read (gpu.COUNTING). `note` is told what could not be measured. `stages`
     keeps where the time goes. `elsewhere` is what is known of other devices. With `own_sizes`, blocks come in their
     motifs' own sizes first: so they do for GPUs, where a smaller operator does not change from device to device as the
-    one it stands for."""
+    one it stands for. With a `pool`, tasks run on its places instead of this machine."""
 
     environment: Environment
     mode: str
@@ -48,6 +61,7 @@ class BenchSetup:
     effort: Effort = NORMAL
     deadline: Deadline = NEVER
     stages: Stages = field(default_factory=Stages)
+    pool: Pool | None = None
 
     @property
     def counts(self) -> bool:
@@ -67,7 +81,30 @@ class BenchSetup:
         def report(progress: Progress) -> None:
             self.report(replace(progress, stage=f"{stage}: {progress.stage}"))
 
-        return run(task, Control(timeout_s=JOB_LIMIT_S, silent_s=silent_s), report=report, begun=begun)
+        control = Control(timeout_s=JOB_LIMIT_S, silent_s=silent_s)
+        if self.pool is None:
+            return run(task, control, report=report, begun=begun)
+        result: T = self.pool.results([(stage, RunJob.of(Job(task, control)))], report=self.report)[0]
+        return result
+
+    def remember(self, kept: Kept[T]) -> T:
+        """Its result from the cache, or measured now."""
+        return self.cache.remember(
+            kept.key, kept.kind, lambda: self.run(kept.task, kept.stage), is_usable=kept.is_usable
+        )
+
+    def measure_ahead(self, wanted: Iterable[Kept[Any]]) -> None:
+        """Let all places of the pool measure what the cache lacks of these, so that `remember` finds it. What fails is
+        not kept: it is tried once more by whoever needs it, who knows what to do then."""
+        if self.pool is None or not self.cache.enabled:
+            return
+        cached = ((each, self.cache.get(each.key, each.kind)) for each in wanted)
+        missing = [each for each, value in cached if value is None or not each.is_usable(value)]
+        control = Control(timeout_s=JOB_LIMIT_S)
+        errands = [(each.stage, RunJob.of(Job(each.task, control))) for each in missing]
+        for done in self.pool.run(errands if len(missing) > 1 else [], report=self.report):
+            if done.result is not None:
+                self.cache.put(missing[done.index].key, done.result)
 
     def count_once(self, key: str, kind: type[T], count: Callable[[], tuple[T, str]]) -> T:
         """The counted result, from the cache if it is there. If there are no counters, the reason is noted and not

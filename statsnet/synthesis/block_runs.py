@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from statsnet.errors import MeasurementError
+from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.measure import process
+from statsnet.measure.control import JOB_LIMIT_S, Control, Job
+from statsnet.measure.engine import Pool
+from statsnet.measure.errand import Errand, RunJob
+from statsnet.measure.task import decode_error, encode_error
+from statsnet.progress import Report, silent
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
+from statsnet.synthesis.tasks import MeasureBlocks
+from statsnet.units import plural
 
 Measure = Callable[[Sequence[Candidate], Callable[[int], None]], list[BlockMeasurement]]
 """Measures these candidates in one process; its second argument is told the index of each candidate as it begins."""
+
+BLOCK_LIMIT_S, BLOCK_RUNS = 600.0, 200
+"""A block hangs if its process says nothing for so long, and so many runs of the longest of its blocks."""
+
+PARTS = 2
+"""Each place of a pool measures so many parts of the blocks: the last to end is waited for by the others."""
 
 MOST_FAULTS = 8
 """A library may end the process on a few of a mix's blocks, or hang; blocks of other sizes replace them. If more do,
@@ -46,6 +61,73 @@ def fastest_measurements(
             runs.append({c.key: m for c, m in zip(sound, measured, strict=True)})
     sound_keys = [c.key for c in wanted if c.key not in left_out]
     return {key: min((run[key] for run in runs), key=_relative_time) for key in sound_keys}, faults
+
+
+def silence_s(some: Sequence[Candidate]) -> float:
+    """How long a process may say nothing while it measures these."""
+    return BLOCK_LIMIT_S + BLOCK_RUNS * max(c.time_s for c in some)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksFound:
+    """What `fastest_measurements` gives, as data."""
+
+    measured: dict[str, BlockMeasurement]
+    faults: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastestMeasurements(Errand[BlocksFound]):
+    """`fastest_measurements` on one machine. `job` is the task without its blocks."""
+
+    wanted: tuple[Candidate, ...]
+    job: RunJob
+    processes: int
+
+    def run(self, report: Report = silent) -> BlocksFound:
+        with self.job.here() as job:
+
+            def measure(some: Sequence[Candidate], begun: Callable[[int], None]) -> list[BlockMeasurement]:
+                task = replace(job.task, blocks=tuple(c.placed for c in some))  # type: ignore[type-var]
+                control = replace(job.control, silent_s=silence_s(some))
+                measured: list[BlockMeasurement] = process.run(task, control, report=report, begun=begun)
+                return measured
+
+            measured, faults = fastest_measurements(self.wanted, measure, self.processes)
+        return BlocksFound(measured=measured, faults={key: encode_error(error) for key, error in faults.items()})
+
+
+def measure_on_pool(
+    pool: Pool,
+    wanted: Sequence[Candidate],
+    task: MeasureBlocks,
+    processes: int,
+    keep: Callable[[dict[str, BlockMeasurement]], None],
+    *,
+    report: Report = silent,
+) -> dict[str, StatsNetError]:
+    """`fastest_measurements` of parts of the candidates, on the places of a pool. `keep` is given each part's as soon
+    as it is there. Returns the faults: a part that could not be measured at all has one. Raises the last one if there
+    are more than MOST_FAULTS."""
+    number = min(len(wanted), PARTS * len(pool.places))
+    parts = [tuple(wanted[first::number]) for first in range(number)]  # the longest are at the beginning
+    job = RunJob.of(Job(replace(task, blocks=()), Control(timeout_s=JOB_LIMIT_S)))
+    errands = [
+        (f"blocks, part {place} of {number}", FastestMeasurements(wanted=part, job=job, processes=processes))
+        for place, part in enumerate(parts, 1)
+    ]
+    faults: dict[str, StatsNetError] = {}
+    for done in pool.run(errands, report=report):
+        if done.result is not None:
+            keep(done.result.measured)
+            faults |= {key: decode_error(error) for key, error in done.result.faults.items()}
+        elif done.error is not None:
+            part, error = parts[done.index], done.error
+            text = f"{plural(len(part), 'block')} could not be measured: {error.message}"
+            faults[part[0].key] = type(error)(text, cause=error.cause, hint=error.hint)
+        if len(faults) > MOST_FAULTS:
+            raise [*faults.values()][-1]
+    return faults
 
 
 def _same_operator(candidate: Candidate, other: Candidate) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,9 +17,9 @@ from statsnet.profiling.hardware_counters import by_place, counted_signature, co
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target
-from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks
+from statsnet.synthesis.bench import BenchSetup, Kept, MeasuredBlocks
 from statsnet.synthesis.block_measurement import BlockMeasurement
-from statsnet.synthesis.block_runs import fastest_measurements
+from statsnet.synthesis.block_runs import fastest_measurements, measure_on_pool, silence_s
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.live_members import LiveMembers
 from statsnet.synthesis.machine_speed import STEADY, UNDERCUT, MachineSpeed, reference_network
@@ -33,9 +33,6 @@ from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, 
 from statsnet.units import plural
 
 IDLE_PROCESSES = 2
-
-BLOCK_LIMIT_S, BLOCK_RUNS = 600.0, 200
-"""A block hangs if its process says nothing for so long, and so many runs of the longest of its blocks."""
 
 LOOKED_S = 0.3
 """Every command waits for it, even one that measures nothing else."""
@@ -95,6 +92,15 @@ class LiveBench:
             if measurement is not None and speed.has_use_for(measurement)
         }
         processes = self.setup.effort.block_processes
+
+        def keep(measured: Mapping[str, BlockMeasurement]) -> None:
+            if self.setup.pool is not None:
+                self.setup.stages.advance(len(measured) / self.setup.effort.candidates)
+            for name, measurement in measured.items():
+                if not measurement.lacked_memory:
+                    cache.put(keys[name], measurement)
+                known[name] = cache.get(keys[name], BlockMeasurement) or measurement  # rounded, as later runs read it
+
         if missing := [c for c in wanted if c.key not in known]:
             with speed.network_folder() as reference:
 
@@ -103,15 +109,16 @@ class LiveBench:
                         self.setup.stages.advance(1 / (processes * self.setup.effort.candidates))
                         begun(number)
 
-                    silent_s = BLOCK_LIMIT_S + BLOCK_RUNS * max(c.time_s for c in some)
-                    return self.setup.run(self._blocks_task(some, reference), "blocks", begin, silent_s=silent_s)
+                    task = self._blocks_task(some, reference)
+                    return self.setup.run(task, "blocks", begin, silent_s=silence_s(some))
 
-                measured, faults = fastest_measurements(missing, measure, processes)
-            known |= measured
-            for name, measurement in measured.items():
-                if not measurement.lacked_memory:
-                    cache.put(keys[name], measurement)
-                known[name] = cache.get(keys[name], BlockMeasurement) or measurement  # rounded, as later runs read it
+                faults: Mapping[str, StatsNetError]
+                if (pool := self.setup.pool) is not None:
+                    task = self._blocks_task((), reference)
+                    faults = measure_on_pool(pool, missing, task, processes, keep, report=self.setup.report)
+                else:
+                    measured, faults = fastest_measurements(missing, measure, processes)
+                    keep(measured)
             for fault in faults.values():
                 if not known:
                     raise fault
@@ -193,31 +200,31 @@ class LiveBench:
     def measure_network(self, source: str, runs: range, speed: MachineSpeed) -> NetworkMeasurement:
         """Operators have their median times. Processes that were disturbed (see DISTURBED) are left out. If there are
         two and one of them was, a third tells which."""
-        measured = [self._trace_once(source, number, speed) for number in runs]
-        if len(measured) == 2 and disagree(*measured):
-            measured.append(self._trace_once(source, THIRD + runs.start, speed))
-        return merge_undisturbed_runs(measured)
+        setup, network_s = self.setup, self.setup.effort.network_s
+        with written(source) as folder, speed.network_folder() as reference:
+            task = TraceNetwork(
+                folder=folder,
+                dtype=setup.dtype,
+                device=setup.device,
+                reference_network=reference,
+                min_time_s=network_s,
+            )
 
-    def _trace_once(self, source: str, number: int, speed: MachineSpeed) -> NetworkMeasurement:
-        """From one process; `number` distinguishes it from the network's others."""
-
-        def measure() -> NetworkTrace:
-            with written(source) as folder, speed.network_folder() as reference:
-                task = TraceNetwork(
-                    folder=folder,
-                    dtype=self.setup.dtype,
-                    device=self.setup.device,
-                    reference_network=reference,
-                    min_time_s=self.setup.effort.network_s,
+            def process(number: int) -> Kept[NetworkTrace]:
+                known = {"network": digest(source), "reference_network": speed.reference_id, "network_s": network_s}
+                return Kept(
+                    key=setup.key(**known, run=number),
+                    kind=NetworkTrace,
+                    task=task,
+                    stage="whole network",
+                    is_usable=speed.has_use_for,
                 )
-                return self.setup.run(task, "whole network")
 
-        network_s = self.setup.effort.network_s
-        key = self.setup.key(
-            network=digest(source), reference_network=speed.reference_id, run=number, network_s=network_s
-        )
-        trace = self.setup.cache.remember(key, NetworkTrace, measure, is_usable=speed.has_use_for)
-        return network_measurement(trace, speed)
+            setup.measure_ahead(map(process, runs))
+            measured = [network_measurement(setup.remember(process(number)), speed) for number in runs]
+            if len(measured) == 2 and disagree(*measured):
+                measured.append(network_measurement(setup.remember(process(THIRD + runs.start)), speed))
+        return merge_undisturbed_runs(measured)
 
     def count_network(self, source: str, measurement: NetworkMeasurement) -> NetworkMeasurement:
         if not self.setup.counts:
@@ -238,6 +245,8 @@ class LiveBench:
         why = "in a sandbox cannot find each other" if sandbox.is_on() else None
         if processes > places:
             why = f"have only {places} devices here"
+        if setup.pool is not None:
+            why = "are not started together on a fleet"
         if why is not None:
             setup.note(f"{processes} processes {why}: how long they wait was not measured")
             return None

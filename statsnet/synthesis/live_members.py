@@ -20,7 +20,7 @@ from statsnet.signatures.intervals import geometric_mean
 from statsnet.signatures.mix import Mix, MixMember
 from statsnet.signatures.model import Measurement, Signature
 from statsnet.signatures.target import Target, TargetMember
-from statsnet.synthesis.bench import BenchSetup
+from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.machine_speed import MachineSpeed
 from statsnet.synthesis.worth_timing import time_of_each_s, worth_timing
 
@@ -66,8 +66,11 @@ class LiveMembers:
         foreign = {m.name for m in mix.members if m.signature.measurement_for(here) is None}
         due = [m for m in mix.members if self.setup.cache.ignores_older or m.name in foreign]
         profiles: dict[str, Profile] = {}
+        at_hand = [m for m in due if _at_hand(m.signature) and self._kept(m, False) is None]
+        with self.speed.network_folder() as reference:
+            self.setup.measure_ahead(self._profiling(m, reference, f"profiling {m.name}", False) for m in at_hand)
         for number, member in enumerate(due, 1):
-            what = f"{member.name} on this machine ({number} of {len(due)})"
+            what = f"{member.name} ({number} of {len(due)})"
             self.setup.report(Progress(stage=f"profiling {what}"))
             if (profiled := self._profile(member, f"profiling {what}")) is not None:
                 profiles[member.name] = profiled
@@ -120,15 +123,12 @@ class LiveMembers:
         return next(usable, None)
 
     def _measured(self, member: MixMember, stage: str, again: bool) -> Profile:
-        key = self._profile_key(member, _repeats(member), again)
         with self.speed.network_folder() as reference:
-            task = self._profile_task(member, reference)
-            return self.setup.cache.remember(
-                key,
-                Profile,
-                lambda: self.setup.run(task, stage),
-                is_usable=self.speed.has_use_for,
-            )
+            return self.setup.remember(self._profiling(member, reference, stage, again))
+
+    def _profiling(self, member: MixMember, reference: str | None, stage: str, again: bool) -> Kept[Profile]:
+        key, task = self._profile_key(member, _repeats(member), again), self._profile_task(member, reference)
+        return Kept(key=key, kind=Profile, task=task, stage=stage, is_usable=self.speed.has_use_for)
 
     def _profile_task(self, member: MixMember, reference: str | None) -> ProfileWorkload:
         least_s, most_s = PROFILED_S
@@ -169,13 +169,11 @@ class LiveMembers:
         setup = self.setup
         with self.speed.network_folder() as reference:
             task = ReplayOperators(signature=signature, device=setup.device, reference_network=reference)
-            key = setup.key(replay=signature.id, reference_network=self.speed.reference_id)
-            replayed = setup.cache.remember(
-                key,
-                Replayed,
-                lambda: setup.run(task, stage),
-                is_usable=self.speed.has_use_for,
+            key, usable = (
+                setup.key(replay=signature.id, reference_network=self.speed.reference_id),
+                self.speed.has_use_for,
             )
+            replayed = setup.remember(Kept(key=key, kind=Replayed, task=task, stage=stage, is_usable=usable))
         return self._scaled(replayed.measurement, replayed.reference_latency_s)
 
     def _scaled(self, measurement: Measurement, reference_latency_s: float | None) -> Measurement:
@@ -231,19 +229,15 @@ class LiveMembers:
         rounds = math.ceil(RETIMED_PROCESSES / max(len(due), 1))
         repeated = [(member, number) for number in range(rounds) for member in due]
         with self.speed.network_folder() as folder:
+            if self._has_all_time():
+                self.setup.measure_ahead(self._timing(member, run, len(due), folder) for member, run in repeated)
             for number, (member, run) in enumerate(repeated, 1):
                 stage = f"timing {member.name} once more ({number} of {len(repeated)})"
                 self.setup.report(Progress(stage=stage))
-                task = TimeWorkload(
-                    model=self._model_of(member.signature),
-                    device=self.setup.device,
-                    limits=Limits(max_time_s=time_of_each_s(self._retimed_s(), len(due))),
-                    reference_network=folder,
-                )
                 in_time = not self.setup.deadline.passed or not any(steps.values())
                 if member.name not in failed and in_time:
                     try:
-                        steps[member.name].append(self._time_once(task, member.signature, run, stage))
+                        steps[member.name].append(self._time_once(self._timing(member, run, len(due), folder), stage))
                     except _NOT_MEASURED:
                         failed.add(member.name)
                 self.setup.stages.advance(1 / len(repeated))
@@ -252,16 +246,28 @@ class LiveMembers:
     def _retimed_s(self) -> float:
         return min(self.setup.effort.retimed_s, DEADLINE_SHARE * self.setup.deadline.left_s)
 
-    def _time_once(self, task: TimeWorkload, signature: Signature, run: int, stage: str) -> TimedStep:
+    def _has_all_time(self) -> bool:
+        """Else another command may have the time that this one lacks, so that nothing is kept."""
+        return self._retimed_s() >= self.setup.effort.retimed_s
+
+    def _time_once(self, timing: Kept[TimedStep], stage: str) -> TimedStep:
+        return self.setup.remember(timing) if self._has_all_time() else self.setup.run(timing.task, stage)
+
+    def _timing(self, member: TargetMember, run: int, members: int, reference: str | None) -> Kept[TimedStep]:
+        """A process that times the step of one of so many members."""
         setup = self.setup
-        if self._retimed_s() < setup.effort.retimed_s:  # another run may have the time that this one lacks
-            return setup.run(task, stage)
-        timed = {"timed": signature.id, "run": run, "retimed_s": setup.effort.retimed_s}
-        key = setup.key(**timed, reference_network=self.speed.reference_id)
-        return setup.cache.remember(
-            key,
-            TimedStep,
-            lambda: setup.run(task, stage),
+        timed = {"timed": member.signature.id, "run": run, "retimed_s": setup.effort.retimed_s}
+        task = TimeWorkload(
+            model=self._model_of(member.signature),
+            device=setup.device,
+            limits=Limits(max_time_s=time_of_each_s(self._retimed_s(), members)),
+            reference_network=reference,
+        )
+        return Kept(
+            key=setup.key(**timed, reference_network=self.speed.reference_id),
+            kind=TimedStep,
+            task=task,
+            stage=f"timing {member.name} once more",
             is_usable=lambda kept: not self.speed.spoils(median(kept.reference_latency_s)),
         )
 

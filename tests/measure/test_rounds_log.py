@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import pytest
 from statsnet.errors import FileFormatError, MeasurementError, StatsNetError, WorkloadError
 from statsnet.measure import rounds_log
 from statsnet.measure.control import Control, Failure, Job
+from statsnet.measure.engine import Asked, Done, LocalEngine, Place, Pool
 from statsnet.measure.rounds_log import RoundsLog, Subject, measure_until_known
 from statsnet.measure.timing_tasks import TimedStep, TimeNetwork
-from statsnet.progress import Progress
+from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import BASELINE, Setting
 
@@ -161,3 +162,35 @@ def test_a_failing_baseline_is_an_error_that_names_the_subject(path: Path, ran: 
         measured(path)
     assert (raised.value.cause, raised.value.hint) == ("it broke\na bad weld", "weld it again")
     assert not path.exists()
+
+
+class Gone(LocalEngine):
+    """Its places have ended."""
+
+    def run(self, asked: Sequence[Asked[Any]], *, report: Report = silent) -> Generator[Done[Any], None, None]:
+        yield Done(index=0, error=MeasurementError("no node is left", hint="start one"))
+
+
+def pool(engine: LocalEngine) -> Pool:
+    return Pool(engine=engine, places=[Place(id="1", name="node-1", device="cpu", environment={})])
+
+
+def test_a_pool_measures_the_same_groups(path: Path, ran: Runs) -> None:
+    log = measured(path, pool=pool(LocalEngine()))
+    assert ran == ["a baseline threads=1", "b baseline threads=1"] * 2
+    assert RoundsLog(path, here="here").groups == log.groups
+    assert len(log.pairs(subject("b"), ONE_THREAD)[0]) == 2
+
+
+def test_what_fails_on_a_pool_is_named_with_its_place_after_all_have_ended(path: Path, ran: Runs) -> None:
+    ran.failing = ("baseline",)
+    with pytest.raises(MeasurementError, match="measuring a failed") as raised:
+        measured(path, pool=pool(LocalEngine()))
+    assert raised.value.cause == "node-1: it broke\na bad weld"
+    assert ran == ["a baseline threads=1", "b baseline threads=1"]
+
+
+def test_where_no_place_is_left_the_subject_is_not_to_blame(path: Path, ran: Runs) -> None:
+    with pytest.raises(StatsNetError, match="no node is left") as raised:
+        measured(path, pool=pool(Gone()))
+    assert not isinstance(raised.value, MeasurementError)
