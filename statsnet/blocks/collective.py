@@ -148,7 +148,7 @@ def encoded_call(
 
     whole = tensor(elements if operation in IN_PLACE else part * size)
     one, all_parts = {"tensors": [tensor(part)]}, {"tensors": [tensor(part)] * size}
-    return {
+    calls: dict[str, tuple[list[Any], list[dict[str, Any]]]] = {
         "all_reduce": ([{"tensors": [whole]}, group, None, None, True, None], [whole]),
         "reduce": ([{"tensors": [whole]}, group, None, 0, 0, True, None], []),
         "send": ([{"tensors": [whole]}, group, 1, 0], []),
@@ -160,7 +160,8 @@ def encoded_call(
         "gather": ([all_parts, one, group, 0, True, None], []),
         "scatter": ([one, all_parts, group, 0, True, None], [tensor(part)]),
         "barrier": ([tensor(1), group, [], True, None], []),
-    }[operation]
+    }
+    return calls[operation]
 
 
 def check_collective(config: Config) -> None:

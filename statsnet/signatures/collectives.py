@@ -115,7 +115,8 @@ def _group(call: Call) -> tuple[int, int | None] | None:
     row = _row(call.op)
     value = call.args[row[1]] if row and row[1] < len(call.args) else None
     size, stride = value if isinstance(value, list) and len(value) == 2 else (value, None)
-    return (size, _positive(stride)) if _positive(size) else None
+    known = _positive(size)
+    return None if known is None else (known, _positive(stride))
 
 
 def _positive(value: Any) -> int | None:
