@@ -9,9 +9,12 @@ import os
 import platform
 import re
 import runpy
+import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -287,6 +290,85 @@ def processes_together() -> int:
     return int(size) if found else 1
 
 
+OTHERS_S = 5.0
+"""How long the process that is to blame may take to fail after one that only waited for it."""
+
+_LOST = re.compile(
+    r"timed? ?out|connection (closed|reset|refused)|broken pipe|unexpectedly (closed|exited)|remote process|"
+    r"ncclRemoteError|Connection was likely closed",
+    re.IGNORECASE,
+)
+"""What a process says that waited in vain for another, or for anything else in a network."""
+
+_GROUP = re.compile(
+    r"collective|gloo|nccl|\b(TCP|File|Hash|Prefix)?Store\b|\bDist\w*Error|the client socket has|"
+    r"for (recv|send) operation|closed by peer \[",
+    re.IGNORECASE,
+)
+"""That it was another process: a factory may wait for a server of its own."""
+
+
+def lost_another(text: str) -> bool:
+    """Whether an error's text says that a process only waited for another, or lost it."""
+    return _LOST.search(text) is not None and _GROUP.search(text) is not None
+
+
+def first_to_tell() -> bool:
+    """Whether no other process has told yet of an error; also where that cannot be known."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return True  # the first process has the store, and may have ended
+    try:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        limit = timedelta(seconds=OTHERS_S)
+        store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=limit)
+        return bool(store.add(f"statsnet_told_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", 1) == 1)
+    except (ImportError, KeyError, RuntimeError, ValueError):
+        return True
+
+
+def to_say(error: Exception, places: list[tuple[int, int]]) -> str | None:
+    """What one of several processes says before it ends with an error: whose fault it was. None if another has said it.
+    torchrun ends the others then. `places` are those of `Ranks`, empty if not known."""
+    rank, count = os.environ["RANK"], os.environ["WORLD_SIZE"]
+    is_victim = lost_another(str(error))
+    if not first_to_tell():
+        if is_victim:
+            time.sleep(OTHERS_S)  # or the one that tells would take this one for the one that was killed
+        return None
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, until this one has told
+    if not is_victim:
+        return f"rank {rank} of {count}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    if ended := " and ".join(map(str, _ended(places))):
+        return f"rank {ended} of {count} was killed, as the system does when memory runs out, or it crashed"
+    return f"rank {rank} of {count} lost the connection to another one, which has ended or hangs"
+
+
+def _ended(places: list[tuple[int, int]]) -> list[int]:
+    """Ranks of this machine whose process has ended. A process that is ending has closed its connections already."""
+    here, limit_s = this_machine(), time.monotonic() + 1.0
+    while True:
+        ended = [r for r, (machine, process) in enumerate(places) if machine == here and not _runs(process)]
+        if ended or not places or time.monotonic() > limit_s:
+            return ended
+        time.sleep(0.02)
+
+
+def _runs(process: int) -> bool:
+    """Also true where the system does not tell."""
+    try:
+        known = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return not Path("/proc/self/stat").exists()
+    return re.search(r"\) [ZX] ", known) is None
+
+
+def this_machine() -> int:
+    """A number that stands for its name."""
+    return int.from_bytes(socket.gethostname().encode()[-7:])
+
+
 def own_gpu() -> str:
     """The GPU of this one of several processes, made the current one. Raises RuntimeError where there is none left."""
     local, count = int(os.environ.get("LOCAL_RANK", os.environ["RANK"])), torch.cuda.device_count()
@@ -299,14 +381,17 @@ def own_gpu() -> str:
 class Ranks:
     """The processes that torchrun started. A process that it did not start is alone.
 
-    `waits` is where the network notes how long it waited for others in a step. Raises RuntimeError where torch cannot
+    `waits` is where the network notes how long it waited for others in a step, `groups` are those that share some of
+    its collectives, each a number of processes whose ranks are so far apart. Raises RuntimeError where torch cannot
     join the processes.
     """
 
-    def __init__(self, device: str, waits: list[float]) -> None:
+    def __init__(self, device: str, waits: list[float], groups: tuple[tuple[int, int], ...] = ()) -> None:
         self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
+        self.groups = groups
         self.latency_s: list[list[float]] = []
         self.waiting_s: list[list[float]] = []
+        self.places: list[tuple[int, int]] = []
         if processes_together() == 1:
             return
         if not torch.distributed.is_available():
@@ -316,6 +401,14 @@ class Ranks:
             self.device = own_gpu()
         torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def meet(self) -> None:
+        """All processes learn each other's `places`: by rank the machine, as a number, and the process's id."""
+        if self.count > 1:
+            own = torch.tensor([this_machine(), os.getpid()])
+            of_all = [torch.empty_like(own) for _ in range(self.count)]
+            torch.distributed.all_gather(of_all, own)
+            self.places = [(int(machine), int(process)) for machine, process in of_all]
 
     def slowest(self, own_s: float) -> float:
         """The longest time of a step in any process, in every process: so that all of them end after the same step.
@@ -343,6 +436,11 @@ class Ranks:
             return told
         latency_s, waiting_s = ([median(s) for s in zip(*t, strict=True)] for t in (self.latency_s, self.waiting_s))
         told |= {"backend": self.backend, "rank_step_latency_s": latency_s}
+        if self.groups:
+            told["groups"] = [
+                {"processes": size, "stride": stride, "formed": self.count % (size * stride) == 0}
+                for size, stride in self.groups
+            ]
         told["slowest_rank"] = latency_s.index(max(latency_s))
         if self.backend == "gloo" and collectives:
             told |= {"rank_waiting_s": waiting_s, "slowest_rank": waiting_s.index(min(waiting_s))}
@@ -527,10 +625,11 @@ def _counters() -> dict[str, int]:
 
 def main(
     make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str, collectives: int = 0,
-    waits: list[float] | None = None,
+    waits: list[float] | None = None, groups: tuple[tuple[int, int], ...] = (),
 ) -> int:
     """The command line of a proxy: `make_step(device)` builds its step. Processes that run it together have so many
-    collectives in a step, and note in `waits` how long they wait. Returns the exit code."""
+    collectives in a step, and note in `waits` how long they wait. Some collectives are of smaller `groups`: so many
+    processes, whose ranks are so far apart. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
     parser.add_argument(
@@ -546,10 +645,12 @@ def main(
         parser.error("--threads takes a number from 1")
     relaunch_with_allocator()
     limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
+    ranks = None
     try:
         if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
             torch.set_num_threads(threads)
-        ranks = Ranks(options.device, [] if waits is None else waits)
+        ranks = Ranks(options.device, [] if waits is None else waits, groups)
+        ranks.meet()
         process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
         result: dict[str, Any] = {
             "kind": "statsnet.result",
@@ -569,7 +670,13 @@ def main(
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)  # a thread of gloo that still runs aborts an interpreter that ends
-    except (AssertionError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
+        if processes_together() > 1:
+            if said := to_say(error, ranks.places if ranks else []):
+                print(f"error: {said}", file=sys.stderr, flush=True)
+            os._exit(1)  # as above
+        if not isinstance(error, (AssertionError, OSError, RuntimeError, ValueError)):
+            raise
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -604,7 +711,9 @@ def _together(told: dict[str, Any]) -> str:
         what = "1 collective is" if count == 1 else f"{count} collectives are"
         return f"{what} left out: torchrun --nproc-per-node N network.py runs them"
     waiting = f" that wait for {told['exposed_share']:.1%} of the step" if "exposed_share" in told else ""
-    return f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
+    who = f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
+    missing = " or ".join(dict.fromkeys(str(g["processes"]) for g in told.get("groups", ()) if not g["formed"]))
+    return f"{who}; they do not fall into groups of {missing}, so all share these collectives" if missing else who
 
 
 if __name__ == "__main__":

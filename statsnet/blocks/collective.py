@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -21,8 +22,11 @@ FROM_ONE_TO_ANOTHER = {
     "all_gather": "c10d._allgather_base_.default",
     "reduce_scatter": "c10d._reduce_scatter_base_.default",
     "all_to_all": "c10d.alltoall_base_.default",
+    "gather": "c10d.gather_.default",
+    "scatter": "c10d.scatter_.default",
 }
-OPERATORS = IN_PLACE | FROM_ONE_TO_ANOTHER
+WITHOUT_DATA = {"barrier": "c10d.barrier.default"}
+OPERATORS = IN_PLACE | FROM_ONE_TO_ANOTHER | WITHOUT_DATA
 """torch's operator of each collective that a proxy can have."""
 
 PHASES = ("forward", "backward")
@@ -34,30 +38,58 @@ def processes() -> int:
     return group.get_world_size() if group.is_available() and group.is_initialized() else 1
 
 
+def fits(group: int, stride: int, count: int) -> bool:
+    """Whether `count` processes fall into groups of `group` whose ranks are `stride` apart, with none left over."""
+    return group > 0 and count % (group * stride) == 0
+
+
+@cache
+def groups_of(size: int, stride: int) -> Any:
+    """The group of this process, once all processes have made all groups of this kind: of eight processes, groups of
+    two with stride 2 are 0 and 2, 1 and 3, 4 and 6, 5 and 7."""
+    rank, own = torch.distributed.get_rank(), None
+    for first in (r for r in range(processes()) if r // stride % size == 0):
+        ranks = [first + i * stride for i in range(size)]
+        made = torch.distributed.new_group(ranks)
+        own = made if rank in ranks else own
+    return own
+
+
 class Collective(nn.Module):
-    """One collective of all processes. Its larger side, what a process sends or what it receives, has `elements`.
-    Processes 0 and 1, 2 and 3 ... send to each other: in a `send` the first of two sends, in a `receive` the second.
+    """One collective of each `group` of processes whose ranks are `stride` apart, of all if they do not fall into such
+    groups. Its larger side, what a process sends or what it receives, has `elements`; a barrier has none.
+    The first and second of a group, the third and fourth ... send to each other: in a `send` the first of two sends, in
+    a `receive` the second. The first gathers and scatters.
 
     It belongs to a `phase` of the step. If `overlapped`, the phase's computation runs meanwhile, and the step waits at
     the phase's end; else nothing runs meanwhile. The numbers are zeros: sums of others would grow from step to step.
     """
 
     def __init__(
-        self, operation: str, elements: int, dtype: str = "float32", phase: str = "forward", overlapped: bool = False
+        self,
+        operation: str,
+        elements: int,
+        dtype: str = "float32",
+        phase: str = "forward",
+        overlapped: bool = False,
+        group: int = 0,
+        stride: int = 1,
     ) -> None:
         super().__init__()
         self.operation, self.phase, self.overlapped = operation, phase, overlapped
-        part = -(-elements // processes())
-        whole, kind = part * processes(), getattr(torch, dtype)
-        if operation in ("all_reduce", "broadcast", "reduce", "send", "receive"):
+        self.size, self.stride = (group, stride) if fits(group, stride, processes()) else (processes(), 1)
+        part = -(-elements // self.size)
+        whole, kind = part * self.size, getattr(torch, dtype)
+        if operation in ("all_reduce", "broadcast", "reduce", "send", "receive", "barrier"):
             self.sent = self.received = torch.full((elements,), 0, dtype=kind)
         else:
-            self.sent = torch.full((part if operation == "all_gather" else whole,), 0, dtype=kind)
-            self.received = torch.full((part if operation == "reduce_scatter" else whole,), 0, dtype=kind)
+            self.sent = torch.full((part if operation in ("all_gather", "gather") else whole,), 0, dtype=kind)
+            self.received = torch.full((part if operation in ("reduce_scatter", "scatter") else whole,), 0, dtype=kind)
 
     def start(self) -> Any:
         """Begin it. It is over once the returned work was waited for."""
-        group: Any = torch.distributed.group.WORLD
+        is_whole = self.size == processes()
+        group: Any = torch.distributed.group.WORLD if is_whole else groups_of(self.size, self.stride)
         if self.operation == "all_reduce":
             return group.allreduce([self.sent])
         if self.operation == "broadcast":
@@ -66,6 +98,14 @@ class Collective(nn.Module):
             return group.reduce([self.sent])
         if self.operation in ("send", "receive"):
             return self._exchange(group)
+        if self.operation == "barrier":
+            return group.barrier()
+        if self.operation == "gather":
+            parts = list(self.received.chunk(self.size)) if group.rank() == 0 else []
+            return group.gather(parts, self.sent, 0)
+        if self.operation == "scatter":
+            parts = list(self.sent.chunk(self.size)) if group.rank() == 0 else []
+            return group.scatter(self.received, parts, 0)
         if self.operation == "all_gather":
             return group._allgather_base(self.received, self.sent)
         if self.operation == "reduce_scatter":
@@ -74,9 +114,9 @@ class Collective(nn.Module):
 
     def _exchange(self, group: Any) -> Any:
         """Of the last of an odd number of processes nothing, which is over at once."""
-        rank = torch.distributed.get_rank()
+        rank = group.rank()
         other = rank ^ 1
-        if other >= processes():
+        if other >= self.size:
             nothing: Any = torch.futures.Future()
             nothing.set_result(None)
             return nothing
@@ -91,16 +131,46 @@ class Collective(nn.Module):
         return self
 
 
-SOURCES = (processes, Collective)
+SOURCES = (processes, fits, groups_of, Collective)
 """What a network with collectives needs of this file."""
+
+
+def encoded_call(
+    operation: str, elements: int, dtype: str, group: int | list[int]
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Encoded arguments and results of the first process's call of an operator of OPERATORS, whose larger side has so
+    many elements, rounded up to equal parts. `group` is encoded as `signatures.collectives.encoded_group` says."""
+    size = group if isinstance(group, int) else group[0]
+    part = -(-elements // size)
+
+    def tensor(count: int) -> dict[str, Any]:
+        return {"shape": [count], "dtype": dtype}
+
+    whole = tensor(elements if operation in IN_PLACE else part * size)
+    one, all_parts = {"tensors": [tensor(part)]}, {"tensors": [tensor(part)] * size}
+    calls: dict[str, tuple[list[Any], list[dict[str, Any]]]] = {
+        "all_reduce": ([{"tensors": [whole]}, group, None, None, True, None], [whole]),
+        "reduce": ([{"tensors": [whole]}, group, None, 0, 0, True, None], []),
+        "send": ([{"tensors": [whole]}, group, 1, 0], []),
+        "receive": ([{"tensors": [whole]}, group, 1, 0], []),
+        "broadcast": ([{"tensors": [whole]}, group, 0, 0, True, None], [whole]),
+        "all_gather": ([whole, tensor(part), group, True, None], [whole]),
+        "reduce_scatter": ([tensor(part), whole, group, None, True, None], [tensor(part)]),
+        "all_to_all": ([whole, whole, group, [], [], True, None], []),
+        "gather": ([all_parts, one, group, 0, True, None], []),
+        "scatter": ([one, all_parts, group, 0, True, None], [tensor(part)]),
+        "barrier": ([tensor(1), group, [], True, None], []),
+    }
+    return calls[operation]
 
 
 def check_collective(config: Config) -> None:
     """Raises ValueError for a configuration that is no collective."""
     known: dict[str, Any] = {"operation": OPERATORS, "dtype": ITEM_SIZE, "phase": PHASES, "overlapped": (False, True)}
+    fewest = {"elements": 0 if config.get("operation") in WITHOUT_DATA else 1, "group": 2, "stride": 1}
     for name, value in {"operation": None, "elements": None, **config}.items():
-        if name == "elements":
-            if type(value) is not int or value < 1:
-                raise ValueError(f"a collective has one element at least, not {value!r}")
+        if name in fewest:
+            if type(value) is not int or value < fewest[name]:
+                raise ValueError(f"a collective's {name} is {fewest[name]} at least, not {value!r}")
         elif value not in known.get(name, ()):
             raise ValueError(f"{value!r} is no {name} of a collective")

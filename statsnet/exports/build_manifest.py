@@ -13,7 +13,7 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.exports.lowering import products_of
 from statsnet.exports.manifest import PRODUCT_CATEGORIES, Communication, Layer, Manifest, ManifestMember, Use
 from statsnet.exports.operands import operand_bytes
-from statsnet.signatures.collectives import group_size, is_collective, kind_of, message_bytes
+from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Cluster, Measurement, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
@@ -202,7 +202,10 @@ def _communication(cluster: Cluster) -> Communication | None:
     if not is_collective(cluster.op):
         return None
     return Communication(
-        operation=kind_of(cluster.op), message_bytes=message_bytes(cluster), group_size=group_size(cluster)
+        operation=kind_of(cluster.op),
+        message_bytes=message_bytes(cluster),
+        group_size=group_size(cluster),
+        group_stride=group_stride(cluster),
     )
 
 

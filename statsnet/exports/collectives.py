@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from statsnet.blocks.collective import IN_PLACE, OPERATORS
+from statsnet.blocks.collective import OPERATORS, encoded_call
 from statsnet.exports.manifest import Communication
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.categories import COLLECTIVE
@@ -35,23 +35,9 @@ def clusters_of(collectives: Iterable[SpecCollective]) -> list[Cluster]:
 
 
 def _cluster(given: SpecCollective) -> Cluster:
-    op, group = OPERATORS[given.operation], given.group_size or FEWEST
-    part = -(-given.elements // group)
-
-    def tensor(elements: int) -> dict[str, Any]:
-        return {"shape": [elements], "dtype": given.dtype}
-
-    whole = tensor(given.elements if given.operation in IN_PLACE else part * group)
-    args, written = {
-        "all_reduce": ([{"tensors": [whole]}, group, None, None, True, None], [whole]),
-        "reduce": ([{"tensors": [whole]}, group, None, 0, 0, True, None], []),
-        "send": ([{"tensors": [whole]}, group, 1, 0], []),
-        "receive": ([{"tensors": [whole]}, group, 1, 0], []),
-        "broadcast": ([{"tensors": [whole]}, group, 0, 0, True, None], [whole]),
-        "all_gather": ([whole, tensor(part), group, True, None], [whole]),
-        "reduce_scatter": ([tensor(part), whole, group, None, True, None], [tensor(part)]),
-        "all_to_all": ([whole, whole, group, [], [], True, None], []),
-    }[given.operation]
+    group = [given.group_size or FEWEST, given.group_stride] if given.group_stride else given.group_size or FEWEST
+    op = OPERATORS[given.operation]
+    args, written = encoded_call(given.operation, given.elements, given.dtype, group)
     cost = cost_of(op, args, written)
     return Cluster(
         op=op, phase=given.phase, category=COLLECTIVE, calls=float(given.count), args=tuple(args),
@@ -61,8 +47,7 @@ def _cluster(given: SpecCollective) -> Cluster:
 
 
 def attributes(communication: Communication, dtype: str, item_bytes: int) -> list[tuple[str, str, Any]]:
-    """Name, type and value of what PyTorch's observer says of a collective, in its order. All processes of a group have
-    successive ranks, from 0."""
+    """Name, type and value of what PyTorch's observer says of a collective, in its order. A group's first rank is 0."""
     group = communication.group_size or FEWEST
     larger = communication.message_bytes // item_bytes
     smaller = -(-larger // group)
@@ -74,7 +59,7 @@ def attributes(communication: Communication, dtype: str, item_bytes: int) -> lis
         ("in_split_size", "string", "[]"),
         ("out_split_size", "string", "[]"),
         ("global_rank_start", "uint64", 0),
-        ("global_rank_stride", "uint64", 1),
+        ("global_rank_stride", "uint64", communication.group_stride or 1),
         ("pg_name", "string", f"of {group}"),
         ("pg_desc", "string", f"{group} processes"),
         ("pg_size", "uint64", group),

@@ -66,11 +66,12 @@ class Scaling:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communication:
     """What a collective sends: the larger side of a process in bytes, as nccl-tests counts it, among how many processes
-    (None: not known)."""
+    (None: not known). `group_stride` is how far apart their ranks are, if they are not all of the step's."""
 
     operation: str
     message_bytes: int
     group_size: int | None
+    group_stride: int | None = field(default=None, metadata=IF_KNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

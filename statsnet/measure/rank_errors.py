@@ -5,29 +5,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from datetime import timedelta
 
 from statsnet.environment.launch import launched_together
 from statsnet.errors import StatsNetError
-
-OTHERS_S = 5.0
-"""How long the process that is to blame may take to fail after one that only waited for it."""
+from statsnet.measure.rank_ends import OTHERS_S, first_to_tell, lost_another
 
 SAME = "have all processes call the same collectives in the same order, or allow more with --group-timeout"
-
-_LOST = re.compile(
-    r"timed? ?out|connection (closed|reset|refused)|broken pipe|unexpectedly (closed|exited)|remote process|"
-    r"ncclRemoteError|Connection was likely closed",
-    re.IGNORECASE,
-)
-"""What a process says that waited in vain for another, or for anything else in a network."""
-
-_GROUP = re.compile(
-    r"collective|gloo|nccl|\b(TCP|File|Hash|Prefix)?Store\b|\bDist\w*Error|the client socket has|"
-    r"for (recv|send) operation|closed by peer \[",
-    re.IGNORECASE,
-)
-"""That it was another process: a factory may wait for a server of its own."""
 
 _WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
 
@@ -43,7 +26,7 @@ def says(error: Exception, what: re.Pattern[str]) -> bool:
 
 def is_victim(error: Exception) -> bool:
     """Whether a process only waited for another, or lost it."""
-    return says(error, _LOST) and says(error, _GROUP)
+    return isinstance(error, StatsNetError) and lost_another(f"{error.message} {error.cause}")
 
 
 def has_waited(error: Exception) -> bool:
@@ -78,7 +61,7 @@ def to_tell(error: StatsNetError) -> StatsNetError | None:
         time.sleep(OTHERS_S)
     return (
         named(in_plain_words(error), os.environ.get("RANK", "?"), os.environ.get("WORLD_SIZE", "?"))
-        if _is_first()
+        if first_to_tell()
         else None
     )
 
@@ -88,17 +71,3 @@ def named(error: StatsNetError, rank: int | str, processes: int | str) -> StatsN
     if re.match(r"rank \d+ of \d+: ", error.message):
         return error
     return type(error)(f"rank {rank} of {processes}: {error.message}", cause=error.cause, hint=error.hint)
-
-
-def _is_first() -> bool:
-    """Whether no other process has told yet; also where that cannot be known."""
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        return True  # the first process has the store, and may have ended
-    try:
-        from torch.distributed import TCPStore  # type: ignore[attr-defined]
-
-        place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=OTHERS_S))
-        return bool(store.add(f"statsnet_told_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", 1) == 1)
-    except (ImportError, KeyError, RuntimeError, ValueError):
-        return True

@@ -1,6 +1,6 @@
 """Processes that run each step of a network together, as torchrun starts them.
 
-Pasted into every generated network, after environment/launch.py: it needs torch and the standard library only.
+Pasted into every generated network, after rank_ends.py: it needs torch and the standard library only.
 """
 
 import os
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from statsnet.environment.launch import processes_together
+from statsnet.measure.rank_ends import this_machine
 
 
 def own_gpu() -> str:
@@ -24,14 +25,17 @@ def own_gpu() -> str:
 class Ranks:
     """The processes that torchrun started. A process that it did not start is alone.
 
-    `waits` is where the network notes how long it waited for others in a step. Raises RuntimeError where torch cannot
+    `waits` is where the network notes how long it waited for others in a step, `groups` are those that share some of
+    its collectives, each a number of processes whose ranks are so far apart. Raises RuntimeError where torch cannot
     join the processes.
     """
 
-    def __init__(self, device: str, waits: list[float]) -> None:
+    def __init__(self, device: str, waits: list[float], groups: tuple[tuple[int, int], ...] = ()) -> None:
         self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
+        self.groups = groups
         self.latency_s: list[list[float]] = []
         self.waiting_s: list[list[float]] = []
+        self.places: list[tuple[int, int]] = []
         if processes_together() == 1:
             return
         if not torch.distributed.is_available():
@@ -41,6 +45,14 @@ class Ranks:
             self.device = own_gpu()
         torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def meet(self) -> None:
+        """All processes learn each other's `places`: by rank the machine, as a number, and the process's id."""
+        if self.count > 1:
+            own = torch.tensor([this_machine(), os.getpid()])
+            of_all = [torch.empty_like(own) for _ in range(self.count)]
+            torch.distributed.all_gather(of_all, own)
+            self.places = [(int(machine), int(process)) for machine, process in of_all]
 
     def slowest(self, own_s: float) -> float:
         """The longest time of a step in any process, in every process: so that all of them end after the same step.
@@ -68,6 +80,11 @@ class Ranks:
             return told
         latency_s, waiting_s = ([median(s) for s in zip(*t, strict=True)] for t in (self.latency_s, self.waiting_s))
         told |= {"backend": self.backend, "rank_step_latency_s": latency_s}
+        if self.groups:
+            told["groups"] = [
+                {"processes": size, "stride": stride, "formed": self.count % (size * stride) == 0}
+                for size, stride in self.groups
+            ]
         told["slowest_rank"] = latency_s.index(max(latency_s))
         if self.backend == "gloo" and collectives:
             told |= {"rank_waiting_s": waiting_s, "slowest_rank": waiting_s.index(min(waiting_s))}

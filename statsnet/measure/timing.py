@@ -19,7 +19,9 @@ from typing import Any
 
 import torch
 
+from statsnet.environment.launch import processes_together
 from statsnet.environment.record import ALLOCATOR_ENV, describe, quota_env, usable_cores
+from statsnet.measure.rank_ends import to_say
 from statsnet.measure.ranks import Ranks
 
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
@@ -193,10 +195,11 @@ def _counters() -> dict[str, int]:
 
 def main(
     make_step: Callable[[str], Callable[[], object]], spec_id: str, mode: str, collectives: int = 0,
-    waits: list[float] | None = None,
+    waits: list[float] | None = None, groups: tuple[tuple[int, int], ...] = (),
 ) -> int:  # fmt: skip
     """The command line of a proxy: `make_step(device)` builds its step. Processes that run it together have so many
-    collectives in a step, and note in `waits` how long they wait. Returns the exit code."""
+    collectives in a step, and note in `waits` how long they wait. Some collectives are of smaller `groups`: so many
+    processes, whose ranks are so far apart. Returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Time the StatsNet proxy {spec_id[:19]} ({mode}).")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it to FILE")
     parser.add_argument(
@@ -212,10 +215,12 @@ def main(
         parser.error("--threads takes a number from 1")
     relaunch_with_allocator()
     limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
+    ranks = None
     try:
         if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
             torch.set_num_threads(threads)
-        ranks = Ranks(options.device, [] if waits is None else waits)
+        ranks = Ranks(options.device, [] if waits is None else waits, groups)
+        ranks.meet()
         process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
         result: dict[str, Any] = {
             "kind": "statsnet.result",
@@ -235,7 +240,13 @@ def main(
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)  # a thread of gloo that still runs aborts an interpreter that ends
-    except (AssertionError, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
+        if processes_together() > 1:
+            if said := to_say(error, ranks.places if ranks else []):
+                print(f"error: {said}", file=sys.stderr, flush=True)
+            os._exit(1)  # as above
+        if not isinstance(error, (AssertionError, OSError, RuntimeError, ValueError)):
+            raise
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -270,4 +281,6 @@ def _together(told: dict[str, Any]) -> str:
         what = "1 collective is" if count == 1 else f"{count} collectives are"
         return f"{what} left out: torchrun --nproc-per-node N network.py runs them"
     waiting = f" that wait for {told['exposed_share']:.1%} of the step" if "exposed_share" in told else ""
-    return f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
+    who = f"{told['processes']} processes ({told['backend']}){waiting}; the slowest is rank {told['slowest_rank']}"
+    missing = " or ".join(dict.fromkeys(str(g["processes"]) for g in told.get("groups", ()) if not g["formed"]))
+    return f"{who}; they do not fall into groups of {missing}, so all share these collectives" if missing else who

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from statsnet.signatures.collectives import is_collective
+from statsnet.signatures.collectives import encoded_group, is_collective
 from statsnet.signatures.operators import SAFE_STRINGS
 from statsnet.workloads.trees import lengths_of, packed_tensors, parts_of
 
@@ -114,10 +114,11 @@ def encode_values(func: torch._ops.OpOverload, values: Sequence[Any]) -> list[An
 
 
 def _encode_collective(func: torch._ops.OpOverload, values: Sequence[Any]) -> list[Any]:
-    """A group is encoded as the number of its processes. How long to wait for them is no part of the work."""
+    """A group is encoded by its number of processes and where these are (`encoded_group`). How long to wait for them is
+    no part of the work."""
     names = [argument.name for argument in func._schema.arguments]
     return [
-        _group_size(value) if name in GROUPS else None if name == "timeout" else encode_value(value)
+        _encoded_group(value) if name in GROUPS else None if name == "timeout" else encode_value(value)
         for name, value in zip(names, values, strict=False)
     ]
 
@@ -126,15 +127,21 @@ GROUPS = frozenset({"process_group", "group_name", "group"})
 """What the schemas of collectives call the group."""
 
 
-def _group_size(group: Any) -> int | None:
+def _encoded_group(group: Any) -> int | list[int] | None:
     import torch.distributed as dist
 
     c10d: Any = dist.distributed_c10d
     if isinstance(group, str):
-        group = c10d._resolve_process_group(group)
+        try:
+            group = c10d._resolve_process_group(group)
+        except (RuntimeError, ValueError):  # of a recording: none of this process has that name
+            return None
     if isinstance(group, torch.ScriptObject):
-        return int(dist.ProcessGroup.unbox(group).size())
-    return int(group.size()) if hasattr(group, "size") else None
+        group = dist.ProcessGroup.unbox(group)
+    if not hasattr(group, "size"):
+        return encode_value(group) if isinstance(group, (int, list)) else None  # as an export writes it
+    known: dict[int, int] = c10d._world.pg_group_ranks.get(group, {})
+    return encoded_group(list(known) or range(group.size()), dist.get_world_size() if known else group.size())
 
 
 def encode_outputs(result: Any) -> list[Any]:

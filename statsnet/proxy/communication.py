@@ -53,6 +53,12 @@ def collectives_source(collectives: Sequence[Config]) -> str:
     return "\n".join([*lines, "    ]"]) + "\n"
 
 
+def told_to_main(collectives: Sequence[Config]) -> str:
+    """The last arguments of run.py's `main`: how many there are, where waiting is noted, which groups share some."""
+    groups = tuple(sorted({(c["group"], c["stride"]) for c in collectives if "group" in c}))
+    return f", {len(collectives)}, WAITS{f', {groups}' if groups else ''}" if collectives else ""
+
+
 def repeats_some(collectives: Sequence[Config]) -> bool:
     """Whether equal ones follow each other."""
     return any(len(list(equal)) > 1 for _, equal in groupby(collectives))

@@ -48,7 +48,7 @@ def network_source(
         blocks=_block_sources(placed, collectives),
         network=_network_sources(towers, mode, collectives),
         steps=_steps(mode, placed, collectives),
-        collectives=f", {len(collectives)}, WAITS" if collectives else "",
+        collectives=communication.told_to_main(collectives),
     )
     source = re.sub(r"\n{4,}", "\n\n\n", source)
     source = source.replace("$imports", _imports(source), 1)

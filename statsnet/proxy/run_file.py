@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from statsnet.environment import launch, record
-from statsnet.measure import ranks, timing
+from statsnet.measure import rank_ends, ranks, timing
 
 HEADER = '''\
 """Times the network in network.py, beside this file, and describes the machine. It needs only torch.
@@ -28,7 +28,7 @@ def run_source() -> str:
     """Text of run.py."""
     imports = {"import runpy", "import torch"}
     bodies = []
-    for file in (record.__file__, launch.__file__, ranks.__file__, timing.__file__):
+    for file in (record.__file__, launch.__file__, rank_ends.__file__, ranks.__file__, timing.__file__):
         text = Path(file).read_text(encoding="utf-8")
         statements = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
         lines = (ast.get_source_segment(text, n) or "" for n in statements)

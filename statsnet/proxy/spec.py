@@ -188,6 +188,7 @@ def collective_configs(collectives: Sequence[SpecCollective] | None) -> list[Con
             "dtype": c.dtype,
             "phase": c.phase,
             "overlapped": c.overlapped,
+            **({"group": c.group_size, "stride": c.group_stride} if c.group_size and c.group_stride else {}),
         }
         for c in collectives or ()
         for _ in range(c.count)

@@ -15,6 +15,7 @@ from statsnet.recordings.chrome_trace import RecordedEvent
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_collective, is_composite, is_operator_name
 from statsnet.recordings.phases import optimizer_of, phase_of
+from statsnet.recordings.process_groups import Noted, with_noted
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.vocabulary import OPAQUE_OP
 
@@ -36,16 +37,17 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
     events: dict[int, Event] = {}
     optimizer: str | None = None
     uncounted = 0
-    stack = [(event, "forward", False) for event in reversed(step.roots)]
+    stack: list[tuple[Event, str, bool, Noted | None]] = [(e, "forward", False, None) for e in reversed(step.roots)]
     while stack:
-        event, outer, is_inside = stack.pop()
+        event, outer, is_inside, noted = stack.pop()
         if not isinstance(event, RecordedEvent):
             continue
         phase = phase_of(event.name, outer)
         optimizer = optimizer_of(event.name) or optimizer
+        noted = event.noted or noted
         is_call, goes_on = _role(event, device, is_inside)
         if is_call:
-            call, complete = _call(event, phase, describer)
+            call, complete = _call(event, phase, describer, noted)
             uncounted += not complete and not call.metadata
             events[len(calls)] = event
             calls.append(call)
@@ -53,7 +55,7 @@ def calls_of(step: StepEvents, describer: Describer, *, device: str) -> Recorded
             is_inside = is_inside or event.kind == "operator"
             # Another thread's marks may reach beyond the step.
             stack.extend(
-                (child, phase, is_inside)
+                (child, phase, is_inside, noted)
                 for child in reversed(event.children)
                 if event.kind != "annotation" or child.start_ns < step.step.end_ns
             )
@@ -80,12 +82,18 @@ def _role(event: RecordedEvent, device: str, is_inside: bool) -> tuple[bool, boo
     return compiled, True
 
 
-def _call(event: RecordedEvent, phase: str, describer: Describer) -> tuple[OpCall, bool]:
+def _call(event: RecordedEvent, phase: str, describer: Describer, noted: Noted | None) -> tuple[OpCall, bool]:
     if event.kind == "launch":
         return OpCall(op=OPAQUE_OP, phase=phase, args=[], outputs=[], is_counted=False), False
     described = describer.describe(event.name, event.arguments)
+    described = with_noted(described, noted or _noted_below(event), describer.processes)
     call = OpCall(
         op=described.op, phase=phase, args=described.args, outputs=described.outputs, is_counted=described.complete,
         metadata=is_metadata(described.op),
     )  # fmt: skip
     return call, described.complete
+
+
+def _noted_below(event: Event) -> Noted | None:
+    """What the process group notes below a collective's operator; no other operator has it directly inside."""
+    return next((c.noted for c in event.children if isinstance(c, RecordedEvent) and c.noted), None)

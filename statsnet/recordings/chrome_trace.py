@@ -20,6 +20,7 @@ from statsnet.progress import Report, silent
 from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
+from statsnet.recordings.process_groups import NAME, Noted, noted_in_timeline
 
 Kind = Literal["operator", "annotation", "launch"]
 
@@ -30,13 +31,14 @@ _ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"
 @dataclass(slots=True, eq=False)
 class RecordedEvent(Event):
     """A range on the CPU. `lost` counts the kernels that it launched and whose times were not recorded; `launched` is
-    the kernel's name where the launch itself tells it."""
+    the kernel's name where the launch itself tells it, `noted` what a process group notes of a collective."""
 
     kind: Kind = "operator"
     arguments: Arguments | None = None
     lost: int = 0
     launched: str = ""
     record_id: int | None = None
+    noted: Noted | None = None
 
     @property
     def has_work(self) -> bool:
@@ -71,6 +73,13 @@ class Recording:
     def has_shapes(self) -> bool:
         """Whether the arguments of at least one operator are known."""
         return any(event.arguments is not None for event in self.operators)
+
+    @property
+    def processes(self) -> int:
+        """How many made the steps together: as the file says, else the largest group."""
+        told = self.head.get("distributedInfo")
+        world = _whole(told.get("world_size")) if isinstance(told, dict) else None
+        return world or max((e.noted.processes for e in self.operators if e.noted), default=1)
 
     @property
     def on_device(self) -> int:
@@ -122,6 +131,8 @@ class _Reader:
         elif kind == "operator":
             made.arguments = self._read_arguments(args)
             made.record_id = _whole(args.get("Record function id"))
+            if name == NAME:
+                made.noted = noted_in_timeline(args)
         self.recording.threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(made)
 
     def finish(self) -> Recording:

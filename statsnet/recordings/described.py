@@ -58,9 +58,11 @@ class Described:
 
 @dataclass(slots=True)
 class Describer:
-    """Describes operators. `list_dtype` is that of tensors in lists of which a recording tells the sizes alone."""
+    """Describes operators. `list_dtype` is that of tensors in lists of which a recording tells the sizes alone,
+    `processes` the number of those that made the step together."""
 
     list_dtype: torch.dtype = torch.float32
+    processes: int = 1
     _known: dict[tuple[str, str, int, int], Described] = field(default_factory=dict)
 
     def describe(self, name: str, arguments: Arguments | None) -> Described:

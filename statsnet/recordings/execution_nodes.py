@@ -18,6 +18,7 @@ from statsnet.recordings.arguments import Arguments, item, of_execution_trace
 from statsnet.recordings.operators import is_composite, is_operator_name
 from statsnet.recordings.parameters import TensorUse
 from statsnet.recordings.phases import STEP, phase_of
+from statsnet.recordings.process_groups import NAME, Noted, noted_in_node
 from statsnet.signatures.gzipped import read_unpacked
 
 _SIDES = ("values", "shapes", "types", "strides")
@@ -53,7 +54,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """`record_id` is the number of the profiler's record of it, where the trace has it."""
+    """`record_id` is the number of the profiler's record of it, where the trace has it; `noted` is what a process group
+    notes of a collective around it."""
 
     id: int
     parent: int
@@ -62,6 +64,7 @@ class Node:
     record_id: int | None
     inputs: Side
     outputs: Side
+    noted: Noted | None = None
 
     @property
     def is_operator(self) -> bool:
@@ -139,6 +142,7 @@ def _node(raw: Mapping[str, Any]) -> Node:
     return Node(
         id=int(raw["id"]), parent=parent, name=str(raw["name"]), schema=str(attributes.get("op_schema") or ""),
         record_id=record_id if isinstance(record_id, int) else None, inputs=sides[0], outputs=sides[1],
+        noted=noted_in_node(attributes) if raw["name"] == NAME else None,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from statsnet.recordings.execution_nodes import Node, Place, nodes_by_step, oddi
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.parameters import TensorUse, memory_of
 from statsnet.recordings.phases import optimizer_of
+from statsnet.recordings.process_groups import Noted, with_noted
 from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
 
@@ -50,8 +51,11 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
             hint="give one of these, or none for the busiest" if known else "leave out --step",
         )
     optimizer = next((found for n in nodes if (found := optimizer_of(n.name)) is not None), None)
+    noted = {node.parent: node.noted for node in nodes if node.noted}
     chosen = steps.values() if step is None else [steps[step]]
-    signatures = [within_limits(partial(_signature, called, places, mode, optimizer), str(path)) for called in chosen]
+    signatures = [
+        within_limits(partial(_signature, called, places, mode, optimizer, noted), str(path)) for called in chosen
+    ]
     busiest = max(signatures, key=lambda s: (s.flops_per_step, s.calls_per_step))
     notes = [*oddities(nodes), "an execution trace has no times: the signature has counts alone"]
     if step is None and len(steps) > 1:
@@ -61,15 +65,18 @@ def read_execution_trace(path: Path, *, step: int | None = None, mode: str | Non
 
 
 def _signature(
-    called: Sequence[Node], places: Mapping[int, Place], mode: str | None, optimizer: str | None
-) -> Signature:
+    called: Sequence[Node], places: Mapping[int, Place], mode: str | None, optimizer: str | None,
+    noted: Mapping[int, Noted],
+) -> Signature:  # fmt: skip
     calls: list[OpCall] = []
     uses: list[TensorUse] = []
     producer: dict[int, int] = {}
     describer, known = Describer(), KnownArguments()
+    processes = max((found.processes for found in noted.values()), default=1)
     for node in called:
         arguments, results = known.same(node.inputs.arguments), known.same(node.outputs.arguments)
         described = describer.describe_with_results(node.name, node.schema, arguments, results)
+        described = with_noted(described, noted.get(node.id), processes)
         read, written = (list(side.tensors(node.name)) for side in (node.inputs, node.outputs))
         phase = places[node.id].phase
         calls.append(

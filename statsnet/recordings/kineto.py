@@ -92,7 +92,7 @@ def import_recording(
         )
     arguments = [e.arguments for e in events.inside if isinstance(e, RecordedEvent)]
     dtype = common_dtype(arguments)
-    found = calls_of(events, Describer(dtype), device=device)
+    found = calls_of(events, Describer(dtype, recording.processes), device=device)
     if not found.calls:
         raise FileFormatError(
             f"the step in '{name}' holds no operators",
@@ -106,7 +106,7 @@ def import_recording(
         )
     trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
     if device == "cpu" and step is None:
-        trace = _over_equal_steps(trace, recording, chosen, Describer(dtype))
+        trace = _over_equal_steps(trace, recording, chosen, Describer(dtype, recording.processes))
     signature = within_limits(
         lambda: build_signature(
             [trace],

@@ -10,6 +10,7 @@ from statsnet.signatures.collectives import (
     Collectives,
     CollectiveTime,
     group_size,
+    group_stride,
     is_collective,
     kind_of,
     message_bytes,
@@ -78,8 +79,10 @@ def _rows(
 
 
 def _group(cluster: Cluster) -> str:
-    size = group_size(cluster)
-    return MISSING if size is None else str(size)
+    size, stride = group_size(cluster), group_stride(cluster)
+    if size is None:
+        return MISSING
+    return str(size) if stride is None else f"{size}, stride {stride}"
 
 
 def _figures(known: Collectives, measurement: Measurement, *, by_rank: bool) -> list[tuple[str, str]]:

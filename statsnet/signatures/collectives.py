@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import Annotated, Any, Literal, Protocol, get_args
 
@@ -86,18 +87,60 @@ def kind_of(op: str) -> str:
     return row[0] if row else base_name(op)
 
 
+def encoded_group(ranks: Sequence[int], processes: int) -> int | list[int]:
+    """What stands in place of a group among a call's arguments: how many ranks it has; of a group that does not have
+    all `processes`, also how far these are apart. Ranks that are not evenly apart count as neighbours."""
+    size = len(ranks)
+    if size >= processes:
+        return size
+    steps = {after - before for before, after in pairwise(sorted(ranks))}
+    return [size, max(steps.pop(), 1) if len(steps) == 1 else 1]
+
+
 def group_size(call: Call) -> int | None:
     """How many processes take part, which stands in place of the group among the arguments; None if it is not known,
-    as in recordings."""
+    as in some recordings."""
+    group = _group(call)
+    return group[0] if group else None
+
+
+def group_stride(call: Call) -> int | None:
+    """How far apart the ranks of a group are that does not have all processes of the step: 1 for neighbours. None for a
+    group of all processes, and for one that is not known."""
+    group = _group(call)
+    return group[1] if group else None
+
+
+def _group(call: Call) -> tuple[int, int | None] | None:
     row = _row(call.op)
     value = call.args[row[1]] if row and row[1] < len(call.args) else None
+    size, stride = value if isinstance(value, list) and len(value) == 2 else (value, None)
+    known = _positive(size)
+    return None if known is None else (known, _positive(stride))
+
+
+def _positive(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def with_group(op: str, args: Sequence[Any], group: int | list[int] | None) -> list[Any]:
+    """A collective's arguments with its group in its place, where they did not tell it."""
+    row = _row(op)
+    if row is None or group is None or row[1] >= len(args) or args[row[1]] is not None:
+        return list(args)
+    return [*args[: row[1]], group, *args[row[1] + 1 :]]
 
 
 def message_bytes(call: Call) -> int:
     """Bytes of one call, as nccl-tests count them: of the tensor that is reduced or sent, of all that is gathered, of
-    all that is scattered. What crosses the network is that times a factor of the algorithm."""
-    return max(*(bytes_of([arg], []) for arg in call.args), bytes_of([], call.outputs), 0)
+    all that is scattered, also where this process has a part of it alone; none of a barrier. What crosses the network
+    is that times a factor of the algorithm."""
+    kind, sides = kind_of(call.op), [bytes_of([arg], []) for arg in call.args]
+    if kind == "barrier":
+        return 0
+    if kind in ("gather", "scatter") and (parts := [n for n in sides if n]):
+        sides.append((group_size(call) or 1) * min(parts))
+    return max(*sides, bytes_of([], call.outputs), 0)
 
 
 _RING = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
@@ -134,8 +177,9 @@ class CollectiveTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collectives:
     """How processes that made one step together waited for each other. All but the last two fields are of the first
-    process; those have a value for each, by rank: its median undisturbed step, and its time in collectives in which it
-    computed nothing."""
+    process; those have a value for each, by rank: its median undisturbed step, and its `exposed_time_s`. That is the
+    exposed communication time: seconds in which a collective ran and the process computed nothing, each counted once.
+    What moves the data counts with what is waited for another process; no clock of one process tells them apart."""
 
     processes: Annotated[int, Meta(ge=2, le=MOST_PROCESSES)]
     backend: Backend

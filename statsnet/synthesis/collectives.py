@@ -13,8 +13,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from statsnet.blocks.collective import OPERATORS, PHASES
-from statsnet.signatures.collectives import CollectiveTime, group_size, is_collective, kind_of, message_bytes
+from statsnet.blocks.collective import OPERATORS, PHASES, WITHOUT_DATA
+from statsnet.signatures.collectives import (
+    CollectiveTime,
+    group_size,
+    group_stride,
+    is_collective,
+    kind_of,
+    message_bytes,
+)
 from statsnet.signatures.computing import computing_share, exposed_s
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, SpecCollective
 from statsnet.signatures.model import Measurement
@@ -43,16 +50,28 @@ class AskedCollective:
     calls_per_s: float
     start_share: float
     group_size: int | None = None
+    group_stride: int | None = None
+
+    @property
+    def kind(self) -> tuple[str, int, int]:
+        """Calls of one kind may be cut anew. Those of groups that are not of all processes are others."""
+        size = self.group_size if self.group_stride else None
+        return self.operation, size or 0, self.group_stride or 0
 
 
 def asked_collectives(target: Target) -> list[AskedCollective]:
-    """All that move data. A call that overlaps with computation for a share of its time counts as that share of a call
-    that does, and as the rest of one that does not."""
+    """All that move data, and barriers. What sends and receives in one call counts as both. A call that overlaps with
+    computation for a share of its time counts as that share of a call that does, and as the rest of one that does not.
+    """
     members = {m.name: m for m in target.members}
     asked: list[AskedCollective] = []
     for cluster in target.clusters:
-        if is_collective(cluster.op) and group_size(cluster) != 1 and (nbytes := message_bytes(cluster)) > 0:
-            asked += _halves(cluster, nbytes, members[cluster.member])
+        if not is_collective(cluster.op) or group_size(cluster) == 1:
+            continue
+        kind, nbytes = kind_of(cluster.op), message_bytes(cluster)
+        for asked_for in _halves(cluster, nbytes, members[cluster.member]):
+            both = ("send", "receive") if kind == "send_receive" else ()
+            asked += [replace(asked_for, operation=o, nbytes=nbytes / 2) for o in both] or [asked_for]
     return asked
 
 
@@ -61,13 +80,14 @@ def _halves(cluster: TargetCluster, nbytes: int, member: TargetMember) -> Iterat
     overlap = _overlap(member) if timed is None else timed.overlap or 0.0
     whole = AskedCollective(
         operation=kind_of(cluster.op),
-        dtype=dtype_of(cluster.args, cluster.outputs),
+        dtype=dtype_of(cluster.args, cluster.outputs) if nbytes else "uint8",
         phase="forward" if cluster.phase in ("input", "forward") else "backward",
         overlapped=True,
         nbytes=float(nbytes),
         calls_per_s=cluster.calls_per_s,
         start_share=0.5 if timed is None else timed.start_share,
         group_size=group_size(cluster),
+        group_stride=group_stride(cluster),
     )
     for overlapped, share in ((True, overlap), (False, 1 - overlap)):
         if share > 0:
@@ -92,17 +112,20 @@ def placed_collectives(
     """Those of a step of `step_s` seconds, in their order within it. An inference step has a forward phase alone. Sizes
     that follow from private members are rounded."""
     placed: list[tuple[float, SpecCollective]] = []
-    for operation in OPERATORS:
-        for part in _parts([a for a in asked if a.operation == operation], step_s):
+    order = {operation: i for i, operation in enumerate(OPERATORS)}
+    kinds = sorted({a.kind for a in asked if a.operation in order}, key=lambda kind: (order[kind[0]], kind))
+    for kind in kinds:
+        for part in _parts([a for a in asked if a.kind == kind], step_s):
             most = max(part, key=lambda entry: entry[0].nbytes * entry[1])[0]
             nbytes = math.fsum(a.nbytes * calls for a, calls in part)
             nbytes = rounded(nbytes, PRIVATE_DIGITS) if is_private else nbytes
             elements = round(nbytes / ITEM_SIZE.get(most.dtype, 4))
-            if elements < 1:
+            if elements < 1 and most.operation not in WITHOUT_DATA:
                 continue
             phase = most.phase if mode == "training" else "forward"
-            made = SpecCollective(operation=operation, elements=elements, dtype=most.dtype, phase=phase,  # type: ignore[arg-type]
-                                  overlapped=most.overlapped, group_size=most.group_size, count=1)  # fmt: skip
+            made = SpecCollective(operation=most.operation, elements=elements, dtype=most.dtype, phase=phase,  # type: ignore[arg-type]
+                                  overlapped=most.overlapped, group_size=most.group_size,
+                                  group_stride=most.group_stride, count=1)  # fmt: skip
             placed.append((most.start_share, made))
     placed.sort(key=lambda entry: (PHASES.index(entry[1].phase), entry[0]))
     equal = [list(group) for _, group in groupby(made for _, made in placed)]
@@ -130,8 +153,8 @@ def step_of_whole_calls(asked: Sequence[AskedCollective], least_s: float, most_s
     Of these, the shortest in which no operation's calls are rounded by more than CALLS_ERROR; if there is none, the one
     in which they are rounded least."""
     sums = (
-        math.fsum(a.calls_per_s for a in asked if a.operation == operation)
-        for operation in sorted({a.operation for a in asked} & set(OPERATORS))
+        math.fsum(a.calls_per_s for a in asked if a.kind == kind)
+        for kind in sorted({a.kind for a in asked if a.operation in OPERATORS})
     )
     rates = [rate for rate in sums if rate > 0]
     if not rates or most_s <= least_s:
@@ -158,6 +181,8 @@ def communication_rows(
         wanted = math.fsum(a.calls_per_s * a.nbytes for a in mine), math.fsum(a.calls_per_s for a in mine)
         found = sum(p.count * p.nbytes for p in made) / step_s, sum(p.count for p in made) / step_s
         for what, unit, asked_for, achieved in zip(("bytes", "calls"), ("B/s", "1/s"), wanted, found, strict=True):
+            if what == "bytes" and operation in WITHOUT_DATA:
+                continue
             rows.append(row(name=f"{operation} {what}", target=asked_for, achieved=achieved, unit=unit))
     known = measured.collectives if measured else None
     exposed = None if known is None or measured is None else min(known.exposed_time_s / measured.latency_s, 1.0)

@@ -11,7 +11,7 @@ import pytest
 from clusters import mm, signature
 from synthesis_builders import mix_of, small_signature
 
-from statsnet.blocks.collective import IN_PLACE, OPERATORS
+from statsnet.blocks.collective import IN_PLACE, OPERATORS, WITHOUT_DATA
 from statsnet.errors import FileFormatError
 from statsnet.exports.build_manifest import manifest_of_signature
 from statsnet.exports.chakra import Chakra
@@ -23,14 +23,15 @@ from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.spec import make_spec, source_of
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.recordings.execution_trace import read_execution_trace
+from statsnet.signatures.collectives import group_size, group_stride, is_collective
 from statsnet.signatures.documents import ProxySpec, SpecCollective
 from statsnet.signatures.storage import load_spec, save
 from statsnet.signatures.target import target_of_mix
 
-ELEMENTS, GROUP = 1_001, 4
+ELEMENTS, GROUP, STRIDE = 1_001, 4, 2
 PLACED = tuple(
-    SpecCollective(operation=operation, elements=ELEMENTS, dtype="bfloat16", phase="forward", overlapped=True,
-                   group_size=GROUP, count=3)
+    SpecCollective(operation=operation, elements=0 if operation in WITHOUT_DATA else ELEMENTS, dtype="bfloat16",
+                   phase="forward", overlapped=True, group_size=GROUP, group_stride=STRIDE, count=3)
     for operation in OPERATORS
 )  # fmt: skip
 OWN, WHOLE, PART = 2 * ELEMENTS, 2 * 1_004, 251
@@ -43,8 +44,8 @@ def test_a_collective_is_a_layer_with_its_message_and_group() -> None:
     told = [layer.get("communication") for layer in layers]
     assert [known and Communication(**known) for known in told] == [
         None,
-        *(Communication(operation=operation, group_size=GROUP,
-                        message_bytes=OWN if operation in IN_PLACE else WHOLE)
+        *(Communication(operation=operation, group_size=GROUP, group_stride=STRIDE,
+                        message_bytes=0 if operation in WITHOUT_DATA else OWN if operation in IN_PLACE else WHOLE)
           for operation in OPERATORS),
     ]  # fmt: skip
     assert [layer["repeats"] for layer in layers[1:]] == [3.0] * len(PLACED)
@@ -59,6 +60,7 @@ def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_pa
     assert {(c.op, c.calls, c.bytes_read, c.bytes_written) for c in again.clusters} == {
         (c.op, c.calls, c.bytes_read, c.bytes_written) for c in given.clusters
     }
+    assert {(group_size(c), group_stride(c)) for c in again.clusters if is_collective(c.op)} == {(GROUP, STRIDE)}
     told: dict[str, tuple[Any, ...]] = {}
     for node in json.loads((tmp_path / "trace.json").read_text())["nodes"]:
         if node["name"] == "record_param_comms":
@@ -66,12 +68,16 @@ def test_an_import_reads_the_same_collectives_and_a_simulator_their_sizes(tmp_pa
             told[values["collective_name"]] = tuple(
                 values[name] for name in ("dtype", "in_msg_nelems", "out_msg_nelems", "pg_size")
             )
+            assert values["global_rank_stride"] == STRIDE
     assert told == {
         "allreduce": ("BFloat16", ELEMENTS, ELEMENTS, GROUP),
         **dict.fromkeys(("broadcast", "reduce", "send", "recv"), ("BFloat16", ELEMENTS, ELEMENTS, GROUP)),
         "_allgather_base": ("BFloat16", PART, 4 * PART, GROUP),
         "_reduce_scatter_base": ("BFloat16", 4 * PART, PART, GROUP),
         "all_to_all": ("BFloat16", 4 * PART, 4 * PART, GROUP),
+        "gather": ("BFloat16", PART, 4 * PART, GROUP),
+        "scatter": ("BFloat16", 4 * PART, PART, GROUP),
+        "barrier": ("BFloat16", 0, 0, GROUP),
     }
 
 

@@ -17,7 +17,7 @@ from statsnet.measure.task import Context
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.tasks import ProfileWorkload
-from statsnet.signatures.collectives import group_size, is_collective, kind_of, message_bytes, sent_bytes
+from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes, sent_bytes
 from statsnet.signatures.model import Cluster, Signature
 
 BATCH, WIDTH, INNER, LAYERS, CLASSES, PROCESSES = 8, 64, 256, 3, 10, 8
@@ -193,6 +193,8 @@ def test_both_at_once(count: Callable[..., Signature]) -> None:
     in_pairs = (WIDTH * INNER + INNER + INNER * WIDTH) // 2 + WIDTH
     assert moved(signature, "all_gather", PROCESSES // 2)[4 * in_pairs] == 2 * LAYERS
     assert moved(signature, "all_reduce", 2) == {4 * BATCH * WIDTH: 2 * LAYERS - 1}
+    assert {group_stride(c) for c in collectives(signature, "all_gather")} == {2}
+    assert {group_stride(c) for c in collectives(signature, "all_reduce")} == {1}
 
 
 def test_data_parallel_training_reduces_every_gradient_once(count: Callable[..., Signature]) -> None:

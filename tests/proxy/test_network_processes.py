@@ -16,13 +16,28 @@ import torch.distributed as dist
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.collective import OPERATORS, Collective, check_collective
+from statsnet.measure.rank_ends import to_say
+from statsnet.measure.ranks import Ranks
+from statsnet.measure.timing import _together
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.towers import Placed, Tower
 
 LINEAR = {"rows": 64, "inputs": 32, "outputs": 32, "activation": "relu"}
 TOWERS = [Tower(blocks=(Placed(kind="linear", config=LINEAR, optimizer="sgd"),))]
 SHORT = ("--min-time", "0.05", "--max-time", "0.3")
-KINDS = ("float32", "bfloat16", "float32", "float32", "bfloat16", "float32", "float64", "int64")
+KINDS = (
+    "float32",
+    "bfloat16",
+    "float32",
+    "float32",
+    "bfloat16",
+    "float32",
+    "float64",
+    "int64",
+    "int32",
+    "float16",
+    "uint8",
+)
 EACH: list[Config] = [
     {"operation": operation, "elements": 4_001, "dtype": dtype, "phase": phase, "overlapped": overlapped}
     for operation, dtype in zip(OPERATORS, KINDS, strict=True)
@@ -96,7 +111,7 @@ def test_a_collective_gives_what_all_sent(config: Config, alone: None) -> None:
 @pytest.mark.parametrize(
     "change",
     [{"operation": "gossip"}, {"elements": 0}, {"elements": True}, {"dtype": "load"}, {"phase": "later"},
-     {"overlapped": "yes"}, {"group": 2}],
+     {"overlapped": "yes"}, {"group": 1}, {"stride": 0}, {"size": 2}],
 )  # fmt: skip
 def test_what_is_no_collective_never_becomes_source(change: dict[str, Any], write_source: Callable[..., str]) -> None:
     check_collective(EACH[0])
@@ -117,7 +132,8 @@ def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Pa
     assert of_operation.pop("reduce")[0] > 1  # what of the others' is left in their own tensors is the library's affair
     assert of_operation == {
         "all_reduce": [6], "broadcast": [1], "send": [1], "receive": [2],
-        "all_gather": gathered, "reduce_scatter": summed, "all_to_all": gathered,
+        "all_gather": gathered, "reduce_scatter": summed, "all_to_all": gathered, "gather": gathered, "scatter": [1],
+        "barrier": [1],
     }  # fmt: skip
 
 
@@ -134,6 +150,80 @@ def test_the_first_process_alone_speaks(network: Callable[..., Path], tmp_path: 
     lines = done.stdout.splitlines()
     assert sum("runs" in line for line in lines) == 1
     assert lines[-1].startswith("2 processes (gloo) that wait for")
+
+
+MEMBERS = """
+import json, os, runpy, sys, torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+proxy = runpy.run_path(sys.argv[1])["build"]()
+for c in proxy.collectives:
+    c.sent.fill_(2.0 ** dist.get_rank())
+    c.start().wait()
+found = [None] * dist.get_world_size()
+dist.all_gather_object(found, [sorted(set(c.received.tolist())) for c in proxy.collectives])
+if dist.get_rank() == 0:
+    print(json.dumps(found))
+dist.barrier()
+sys.stdout.flush()
+os._exit(0)
+"""
+MESH: list[Config] = [
+    {**EACH[0], "elements": 12, "dtype": "float32", "operation": operation, "group": 2, "stride": stride}
+    for operation, stride in (("all_reduce", 1), ("all_reduce", 2), ("all_gather", 2), ("scatter", 2), ("receive", 2))
+]
+
+
+def test_groups_are_made_of_neighbours_and_of_every_second_process(
+    network: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Powers of two show who took part."""
+    script = tmp_path / "members.py"
+    script.write_text(MEMBERS, encoding="utf-8")
+    done = torchrun(str(script), str(network("inference", MESH)), processes=4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pairs, seconds, gathered, scattered, received = zip(*json.loads(done.stdout), strict=True)
+    assert pairs == ([3], [3], [12], [12])
+    assert seconds == ([5], [10], [5], [10])
+    assert gathered == ([1, 4], [2, 8], [1, 4], [2, 8])
+    assert scattered == ([1], [2], [1], [2])
+    assert received[:2] == ([4], [8])
+
+
+@pytest.mark.parametrize("count", [4, 6])
+def test_what_cannot_be_grouped_is_said(count: int) -> None:
+    ranks = Ranks("cpu", [], ((2, 2),))
+    ranks.count, ranks.backend, ranks.latency_s, ranks.waiting_s = count, "gloo", [[1.0] * count], [[0.0] * count]
+    told = ranks.describe(1)
+    assert told["groups"] == [{"processes": 2, "stride": 2, "formed": count == 4}]
+    assert ("do not fall into groups of 2" in _together(told)) == (count != 4)
+
+
+def test_one_sentence_says_which_process_was_killed(network: Callable[..., Path]) -> None:
+    file = network("training", EACH[:1])
+    source = file.read_text()
+    dies = "    if WAITS and os.environ['RANK'] == '1':\n        os.kill(os.getpid(), 9)\n"
+    begin = source.index("    own = [c for c in proxy.collectives")
+    file.write_text(f"{source[:begin]}    import os\n{dies}{source[begin:]}")
+    done = torchrun(str(file), *SHORT)
+    assert done.returncode == 1
+    (told,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert told.startswith("error: rank 1 of 2 was killed")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(KeyError("none\nat all"), "rank 1 of 2: KeyError: 'none\\nat all'"),
+     (RuntimeError("[gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:1"), "rank 1 of 2 lost the connection")],
+)  # fmt: skip
+def test_one_process_says_its_own_fault_or_that_it_lost_another(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert (to_say(error, []) or "").startswith(said)
 
 
 def test_alone_it_leaves_collectives_out_and_says_so(network: Callable[..., Path], tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from recording_files import launch, operator, write
+from recording_files import launch, operator, span, write
 
 from statsnet.recordings.kineto import read_kineto
 from statsnet.recordings.operators import _COLLECTIVES, is_collective, public_name
+from statsnet.recordings.process_groups import Noted, noted_in_node, noted_in_timeline
+from statsnet.signatures.collectives import group_size, group_stride, message_bytes
 from statsnet.signatures.privacy import assert_clean
 
 
@@ -45,6 +47,44 @@ def test_a_public_librarys_operator_keeps_its_name() -> None:
 def test_collectives(name: str, op: str) -> None:
     assert is_collective(name)
     assert public_name(name) == op
+
+
+COMMS = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "BFloat16",
+         "Process Group Ranks": "[0, 4]", "Group size": 2, "Global rank stride": 4}  # fmt: skip
+
+
+@pytest.mark.parametrize(("world", "stride"), [(8, 4), (2, None)])
+@pytest.mark.parametrize("around", ["c10d::allreduce_", "nccl:all_reduce"])
+def test_sizes_and_group_are_those_that_the_process_group_notes(
+    around: str, world: int, stride: int | None, tmp_path: Path
+) -> None:
+    """Also where the collective's own arguments were not recorded."""
+    names = ["record_param_comms", "nccl:all_reduce"] if around.startswith("nccl") else [around, "record_param_comms"]
+    kinds = {"nccl:all_reduce": "user_annotation"}
+    events = [
+        operator("aten::relu", 1000, 50, [[8, 8]], ["float"], [""]), *launch(1, 1010, "relu_kernel", 1020, 5),
+        *(span(kinds.get(name, "cpu_op"), name, 1100 + i, 50 - 2 * i, **(COMMS if name.startswith("rec") else {}))
+          for i, name in enumerate(names)),
+        *launch(2, 1110, "ncclDevKernel_AllReduce", 1120, 30),
+    ]  # fmt: skip
+    head = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": world}}
+    clusters = read_kineto(write(tmp_path / "trace.json", events, **head)).signature.clusters
+    (found,) = (c for c in clusters if c.op == "c10d.allreduce_.default")
+    assert (message_bytes(found), group_size(found), group_stride(found)) == (2000, 2, stride)
+
+
+@pytest.mark.parametrize("wrong", [{"Group size": -1}, {"Group size": "two"}, {"Collective name": "wait"}])
+def test_what_is_no_group_is_left_out(wrong: dict[str, object]) -> None:
+    assert noted_in_timeline(COMMS) == Noted(2, 4, 1000, "bfloat16")
+    assert noted_in_timeline({**COMMS, **wrong}) is None
+    partly = {"In msg nelems": [], "Out msg nelems": 2**60, "dtype": {}, "Global rank stride": 0}
+    assert noted_in_timeline({**COMMS, **partly}) == Noted(2, 1)
+
+
+def test_an_execution_traces_node_notes_the_same() -> None:
+    attributes = {"collective_name": "allreduce", "dtype": "BFloat16", "in_msg_nelems": 1000, "out_msg_nelems": 1000,
+                  "global_rank_stride": 4, "pg_size": 2}  # fmt: skip
+    assert noted_in_node(attributes) == noted_in_timeline(COMMS)
 
 
 def test_every_collective_is_one_of_torch() -> None:

@@ -16,7 +16,9 @@ from statsnet.profiling.costs import cost_of
 from statsnet.signatures.collectives import (
     Collectives,
     CollectiveTime,
+    encoded_group,
     group_size,
+    group_stride,
     is_collective,
     kind_of,
     message_bytes,
@@ -71,6 +73,31 @@ def test_bytes_and_groups_by_hand() -> None:
     assert [group_size(c) for c in (ALL_REDUCE, GATHER, SCATTER)] == [2, 2, 4]
     assert [kind_of(c.op) for c in (ALL_REDUCE, GATHER, SCATTER)] == ["all_reduce", "all_gather", "reduce_scatter"]
     assert not is_collective(WAIT) and not is_collective("aten.mm.default")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "processes", "encoded"),
+    [((0, 1, 2, 3), 4, 4), ((0, 2), 4, [2, 2]), ((3, 2), 4, [2, 1]), ((0, 1, 4, 5), 8, [4, 1]), ((3,), 4, [1, 1])],
+)
+def test_a_group_that_is_not_all_tells_how_far_apart_its_ranks_are(
+    ranks: tuple[int, ...], processes: int, encoded: Any
+) -> None:
+    assert encoded_group(ranks, processes) == encoded
+    call = cluster("c10d.send.default", [{"tensors": [tensor(10)]}, encoded, 1, 0])
+    assert group_size(call) == len(ranks)
+    assert group_stride(call) == (None if len(ranks) == processes else encoded[1])
+
+
+@pytest.mark.parametrize("op", ["gather", "scatter"])
+def test_what_is_gathered_counts_alike_for_the_first_process_and_the_others(op: str) -> None:
+    one, all_ = {"tensors": [tensor(10)]}, {"tensors": [tensor(10)] * 4}
+    first, other = ([one, all_], [one, []]) if op == "scatter" else ([all_, one], [[], one])
+    calls = [cluster(f"c10d.{op}_.default", [*sides, [4, 1], 0, True, None]) for sides in (first, other)]
+    assert [message_bytes(c) for c in calls] == [160, 160]
+
+
+def test_a_barrier_has_no_bytes() -> None:
+    assert message_bytes(cluster("c10d.barrier.default", [tensor(1), 4, [], True, None])) == 0
 
 
 def test_a_recording_does_not_tell_the_group() -> None:

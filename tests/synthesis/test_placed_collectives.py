@@ -129,6 +129,28 @@ def test_the_share_that_overlaps_is_begun_before_what_it_overlaps() -> None:
     assert {p.overlapped: p.count for p in placed} == {True: 6, False: 4}
 
 
+def test_calls_of_other_groups_stay_apart_and_barriers_have_no_bytes() -> None:
+    """Ten all-reduces of neighbours and ten of every second process; two barriers; a send that receives, too."""
+    one = AskedCollective(operation="all_reduce", dtype="float32", phase="forward", overlapped=False, nbytes=4e6,
+                          calls_per_s=10.0, start_share=0.5, group_size=2, group_stride=1)  # fmt: skip
+    barrier = replace(one, operation="barrier", dtype="uint8", nbytes=0.0, calls_per_s=2.0, group_stride=None)
+    placed = placed_collectives([one, replace(one, group_stride=2), barrier], 1.0, mode="training")
+    assert {(p.operation, p.group_stride): (p.count, p.elements) for p in placed} == {
+        ("all_reduce", 1): (10, 1_000_000), ("all_reduce", 2): (10, 1_000_000), ("barrier", None): (2, 0),
+    }  # fmt: skip
+    configs = collective_configs(placed)
+    assert {(c.get("group"), c.get("stride")) for c in configs} == {(2, 1), (2, 2), (None, None)}
+
+
+def test_a_send_and_receive_in_one_call_is_both() -> None:
+    both = Cluster(op="_c10d_functional.batch_p2p_ops.default", phase="forward", category="collective", calls=2.0,
+                   args=([None, None], [1, 1], [0, 0], {"tensors": [tensor(100), tensor(100)]}, 2), outputs=(),
+                   flops=0.0, bytes_read=800.0, bytes_written=400.0)  # fmt: skip
+    asked = asked_collectives(target_of(distributed_signature(clusters=(GEMM, both, RELU))))
+    assert {a.operation for a in asked} == {"send", "receive"}
+    assert {a.nbytes for a in asked} == {400}
+
+
 asked_of_any_size = st.builds(
     AskedCollective,
     operation=st.sampled_from(sorted(OPERATORS)), dtype=st.sampled_from(["float32", "bfloat16"]),
