@@ -17,8 +17,8 @@ from statsnet.measure.process import measuring_environment
 from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.database import CountsDB, ProfilesDB
+from statsnet.signatures.measurement import Environment
 from statsnet.signatures.mix import Mix, resolve_mix
-from statsnet.signatures.model import Environment
 from statsnet.synthesis.bench import Bench, BenchSetup
 from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.live_bench import LiveBench

@@ -17,7 +17,8 @@ from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.representatives import Representative, Work, choose
 from statsnet.profiling.trace import StepTrace, timed, trace_step
 from statsnet.profiling.varying import VaryingSteps, trace_varying
-from statsnet.signatures.model import InputSample, Variation
+from statsnet.signatures.measurement import Variation
+from statsnet.signatures.model import InputSample
 from statsnet.workloads import BuiltWorkload, Step, Successive
 from statsnet.workloads.settings import Setting, autocast, convert_module, wrap_step
 from statsnet.workloads.trees import all_tensors, stored_bytes

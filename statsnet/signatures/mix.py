@@ -14,9 +14,10 @@ from typing import Literal, TypeVar
 from statsnet.display import Displayed
 from statsnet.errors import UsageError, did_you_mean
 from statsnet.signatures.database import MODES, ProfileEntry, ProfilesDB
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.member_key import key_of, keyed
 from statsnet.signatures.mix_file import FileMember, is_mix_file, load_mix_file
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature
 
 _EXAMPLE = "for example recsys:0.5,cv:0.5"

@@ -20,7 +20,7 @@ from statsnet.evaluation.compare import compare
 from statsnet.measure.process import measuring_environment
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.towers import Placed, Tower
-from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
 
 TOWERS = [Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),))]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.gpu import COUNTERS, WHY_MISSING, Counters, GpuActivity, GpuKernel, Power
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew, WorkloadName
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew, WorkloadName
 from statsnet.signatures.operators import flatten_arguments
 from statsnet.signatures.storage import validate
 
