@@ -46,7 +46,7 @@ def output_of(*command: str, **extra: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("allocator", [{}, {"STATSNET_ALLOCATOR": "system"}, {"MALLOC_TOP_PAD_": "1"}])
+@pytest.mark.parametrize("allocator", [{"STATSNET_ALLOCATOR": "system"}, {"MALLOC_TOP_PAD_": "1"}])
 def test_on_a_cpu(allocator: dict[str, str], write_source: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "network.py"
     file.write_text(write_source("inference", TOWERS), encoding="utf-8")
