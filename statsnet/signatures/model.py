@@ -27,7 +27,7 @@ from statsnet.signatures.limits import (
     whole,
 )
 from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.operators import compact_arguments, flatten_arguments
+from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments
 
 KIND = "statsnet.signature"
 

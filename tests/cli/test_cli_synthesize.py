@@ -17,7 +17,7 @@ from statsnet.devices import make_proxy
 from statsnet.devices.make_proxy import MakeOptions
 from statsnet.errors import StatsNetError
 from statsnet.measure.device_lock import LOCKS
-from statsnet.signatures.mix import mix_slug
+from statsnet.signatures.mix_request import mix_slug
 from statsnet.synthesis.asked import asked_of
 from statsnet.synthesis.problem import ProxyRequest
 
