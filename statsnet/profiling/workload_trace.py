@@ -57,11 +57,11 @@ class _Nothing(torch.nn.Module):
         return None
 
 
-def own_call_s(step: Step, calls: int = 200) -> float:
+def own_call_s(step: Step) -> float:
     """Seconds that a step takes without its model: the call itself, and torch's switches around it."""
     empty = Step(replace(step.built, model=_Nothing()), "inference")
     run = timed(Successive(empty, itertools.repeat(0), empty.prepare), "cpu")
-    return median(run() for _ in range(calls))
+    return median(run() for _ in range(200))
 
 
 def trace_workload(
