@@ -14,8 +14,9 @@ demo: .venv/.installed-demo
 	$(BIN)/statsnet synthesize --mix $(DEMO_MIX) -o build/demo
 	$(BIN)/statsnet run build/demo
 
+# What a file's tests share is made once: all of them run in one of the two processes.
 test: .venv/.installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: .venv/.installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

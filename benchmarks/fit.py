@@ -24,7 +24,7 @@ from statsnet.measure.cache import MeasurementCache
 from statsnet.progress import Progress
 from statsnet.proxy.spec import write_proxy
 from statsnet.signatures.documents import FitSummary
-from statsnet.signatures.mix import mix_slug
+from statsnet.signatures.mix_request import mix_slug
 from statsnet.signatures.storage import load_fit
 from statsnet.synthesis.budget import DEFAULT_COMPRESSION
 from statsnet.synthesis.problem import ProxyRequest

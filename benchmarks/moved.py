@@ -31,7 +31,7 @@ from statsnet.evaluation.suite import NO_LIMITS, suite_of
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.rounds_log import RoundsLog, measure_until_known
 from statsnet.proxy.folder import open_proxy
-from statsnet.signatures.documents import Moved
+from statsnet.signatures.results import Moved
 from statsnet.units import plural
 from statsnet.workloads.settings import BASELINE
 

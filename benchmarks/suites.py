@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statsnet.signatures.mix import parse_mix
+from statsnet.signatures.mix_request import parse_mix
 
 CORE = {
     "cv": ("alexnet", "googlenet", "mobilenet_v2", "resnet50", "vgg16"),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from statsnet.errors import StatsNetError
     from statsnet.evaluation.standings import Standings
     from statsnet.profiling.api import profile
-    from statsnet.signatures.documents import Result
     from statsnet.signatures.mix import Mix
     from statsnet.signatures.model import Signature
+    from statsnet.signatures.results import Result
     from statsnet.signatures.saved_proxy import SavedProxy
     from statsnet.signatures.scenarios import ScenarioResult
 

@@ -48,8 +48,8 @@ from statsnet.signatures import packed
 from statsnet.signatures.canonical import content_id
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.levels import coarsen
-from statsnet.signatures.mix import parse_mix
 from statsnet.signatures.mix_file import load_mix_file
+from statsnet.signatures.mix_request import parse_mix
 from statsnet.signatures.storage import load_fit, load_result, load_signature, load_spec
 from statsnet.signatures.target import target_of
 from statsnet.workloads.settings import parse_settings

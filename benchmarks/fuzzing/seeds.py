@@ -20,9 +20,11 @@ from statsnet.measure.task import to_json
 from statsnet.signatures import packed
 from statsnet.signatures.canonical import canonical_json, content_id
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import (
+from statsnet.signatures.documents import Distances
+from statsnet.signatures.intervals import Interval
+from statsnet.signatures.model import Signature
+from statsnet.signatures.results import (
     CharacteristicAgain,
-    Distances,
     FailedSetting,
     Fidelity,
     FitAgain,
@@ -35,8 +37,6 @@ from statsnet.signatures.documents import (
     Subject,
     Validation,
 )
-from statsnet.signatures.intervals import Interval
-from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import ProcessPower, Timing
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,7 @@ from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
 from statsnet.progress import Progress, Report
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.spec import write_proxy
-from statsnet.signatures.mix import mix_slug
+from statsnet.signatures.mix_request import mix_slug
 from statsnet.synthesis.problem import Problem, ProxyRequest
 from statsnet.workloads.settings import RUNTIME, Setting
 

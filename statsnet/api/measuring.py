@@ -20,11 +20,11 @@ from statsnet.measure.patience import PATIENCE
 from statsnet.measure.sandbox import sandboxed, show
 from statsnet.progress import Report, Stages, silent
 from statsnet.signatures.database import MODES
-from statsnet.signatures.documents import Result
 from statsnet.signatures.gpu import COUNTING
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Level, Signature
+from statsnet.signatures.results import Result
 from statsnet.signatures.saved_proxy import SavedProxy, load_proxy
 from statsnet.synthesis.asked import asked_of, check_recorded
 from statsnet.synthesis.effort import EFFORTS, NORMAL

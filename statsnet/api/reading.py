@@ -11,10 +11,10 @@ from statsnet.api.checks import check_positive
 from statsnet.errors import UsageError, one_of
 from statsnet.signatures import storage
 from statsnet.signatures.database import ProfilesDB
-from statsnet.signatures.documents import Result
 from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.signatures.mix_file import is_mix_file
 from statsnet.signatures.model import KIND, Signature
+from statsnet.signatures.results import Result
 from statsnet.signatures.saved_proxy import SavedProxy, load_proxy
 from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.synthesis.asked import asked_of

@@ -32,9 +32,8 @@ def check_block_kind(kind: BlockKind, configs: list[Config]) -> None:
             _check_scaled(kind, config, divisor)
 
 
-def block_input(kind: BlockKind, config: Config, module: nn.Module, *, extra: int = 0) -> Tensor:
-    """An input for a block: its own, indices, or numbers of size one in its shape; with `extra`, flat and longer by so
-    many."""
+def block_input(kind: BlockKind, config: Config, module: nn.Module) -> Tensor:
+    """An input for a block: its own, indices, or numbers of size one in its shape."""
     if kind.ends_tower(config):
         return kind.input_of(config, module)
     index_range = kind.index_range(config)
@@ -42,7 +41,7 @@ def block_input(kind: BlockKind, config: Config, module: nn.Module, *, extra: in
         count, rows = index_range
         return torch.arange(count) * 7 % rows
     shape: Any = module.shape
-    return torch.randn(shape) if extra == 0 else torch.randn(shape.numel() + extra)
+    return torch.randn(shape)
 
 
 def _check_forward(kind: BlockKind, config: Config) -> None:

@@ -11,7 +11,8 @@ from statsnet.blocks.operator_call import OF_MEMORY, OWN
 from statsnet.blocks.operator_schema import INDEXING, runnable, type_of
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, each_in_list, is_tensor
+from statsnet.signatures.operators import INFINITE, SAFE_STRINGS, is_tensor
+from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
 
 MOST_OPERANDS = 128

@@ -12,7 +12,8 @@ from statsnet.blocks.base import Block, BlockKind, Config, side_input
 from statsnet.blocks.pointwise import divide_leading
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import TensorSpec, each_in_list, is_tensor, tensors_of
+from statsnet.signatures.operators import TensorSpec, is_tensor, tensors_of
+from statsnet.signatures.tensor_lists import each_in_list
 
 
 class Transpose(Block):

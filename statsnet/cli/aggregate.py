@@ -28,7 +28,7 @@ def aggregate(members: tuple[str, ...], path: str | None, json_path: str | None)
     from statsnet.profiling.costs import cost_of
     from statsnet.signatures.aggregation import Part
     from statsnet.signatures.aggregation import aggregate as sum_up
-    from statsnet.signatures.mix import parse_members
+    from statsnet.signatures.mix_request import parse_members
     from statsnet.signatures.storage import load_signature
 
     output.check_signature_output(path, json_path)

@@ -55,7 +55,7 @@ def profile_mix(mix: str, wanted: Wanted) -> None:
     """Profile the members that are missing in the folder."""
     _check_options("--mix", wanted.device, _OF_NO_MIX + _OF_ONE_WORKLOAD)
     from statsnet.profiling.members import members_of
-    from statsnet.signatures.mix import mix_requests
+    from statsnet.signatures.mix_request import mix_requests
     from statsnet.synthesis.asked import asked_of
 
     requests = mix_requests(mix)
@@ -72,7 +72,7 @@ def profile_many(
     """Profile the workloads that names and patterns stand for, except those that the folder has already."""
     _check_options("several workloads" if wanted.engine == fleet.LOCAL else "--engine", wanted.device, _OF_ONE_WORKLOAD)
     from statsnet.profiling.members import members_named
-    from statsnet.signatures.mix import Selection
+    from statsnet.signatures.mix_request import Selection
 
     members = members_named(targets, Selection(preset=preset, batch=batch, dtype=dtype))
     _profile(members, wanted, "workloads", copies=False)

@@ -25,7 +25,7 @@ from statsnet.workloads.settings import BASELINE, with_threads
 if TYPE_CHECKING:
     from statsnet.measure.timing_tasks import TimedStep
     from statsnet.proxy.folder import ProxyFolder
-    from statsnet.signatures.documents import Result
+    from statsnet.signatures.results import Result
 
 ROUNDING = 1e-6
 """Of times in a file, which have nine digits."""

@@ -227,8 +227,8 @@ def _print(proxy: Proxy, path: Path, stages: Stages, json_path: str | None) -> N
 def default_name(asked: Asked, shared: Mapping[str, str] = MappingProxyType({})) -> str:
     """What the default folder is called by: the short form, or the name in a mix's file. `shared` are the names of
     signature files' members: a folder that is passed on must not say what its owner calls them."""
-    from statsnet.signatures.mix import mix_requests, mix_slug
     from statsnet.signatures.mix_file import is_mix_file
+    from statsnet.signatures.mix_request import mix_requests, mix_slug
 
     in_file = is_mix_file(asked.mix)
     if in_file and (named := mix_slug(asked.name.replace("/", "-"))):
@@ -278,7 +278,8 @@ def _check_on_fleet(engine: str, device: str, counters: str, searching: bool) ->
 def _inputs(mix: str, mode: str, profiles: str | None, recorded: bool) -> list[Path]:
     """The files that a mix is read from. Wrong names are reported here, before torch is imported."""
     from statsnet.signatures.database import ProfilesDB
-    from statsnet.signatures.mix import mix_requests, resolve_mix, signature_path
+    from statsnet.signatures.mix import resolve_mix, signature_path
+    from statsnet.signatures.mix_request import mix_requests
 
     db = ProfilesDB(profiles)
     requests = mix_requests(mix)

@@ -21,7 +21,7 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Progress, Report, silent
 from statsnet.signatures.database import CountsDB, ProfileEntry
-from statsnet.signatures.mix import mix_requests
+from statsnet.signatures.mix_request import mix_requests
 from statsnet.signatures.model import Signature
 
 USUAL = "float32"

@@ -19,12 +19,13 @@ from statsnet.measure.process import measuring_environment
 from statsnet.progress import Stages, silent
 from statsnet.proxy.spec import Proxy
 from statsnet.signatures.database import CountsDB, ProfilesDB
+from statsnet.signatures.measurement import Environment
 from statsnet.signatures.mix import Mix, resolve_mix
-from statsnet.signatures.model import Environment
 from statsnet.synthesis.bench import Bench, BenchSetup
+from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import NORMAL, Effort
 from statsnet.synthesis.live_bench import LiveBench
-from statsnet.synthesis.problem import Design, Problem, ProxyRequest, common_dtype, prepare
+from statsnet.synthesis.problem import Design, Problem, ProxyRequest, prepare
 from statsnet.synthesis.search import SearchLimits, SearchResult, search
 from statsnet.synthesis.study_storage import StudyStorage
 from statsnet.synthesis.synthesize import finish

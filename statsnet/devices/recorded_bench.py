@@ -22,8 +22,9 @@ from statsnet.profiling.build_signature import build_signature
 from statsnet.profiling.capture import OpCall
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.measurement import Environment, Measurement
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Cluster, Environment, Measurement, Signature
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import BenchSetup, MeasuredBlocks

@@ -15,7 +15,8 @@ from statsnet.devices.tables.row import Merged, TableRow
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.recordings.kinds import kind_of
 from statsnet.signatures.categories import COLLECTIVE
-from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature
 
 ENDINGS = (".json", ".json.gz")

@@ -16,7 +16,7 @@ from statsnet.devices.tables.words import ITEM_BYTES
 from statsnet.profiling.coarse_scalars import call_key
 from statsnet.profiling.costs import work_of_call
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import Environment
+from statsnet.signatures.measurement import Environment
 from statsnet.signatures.operators import dtype_of
 
 UNKNOWN_KERNEL = "unknown"

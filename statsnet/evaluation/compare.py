@@ -12,7 +12,6 @@ from statsnet.errors import MeasurementError, UsageError
 from statsnet.evaluation import verdicts
 from statsnet.evaluation.speeds import Speeds, speeds_of
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import Evidence, Result, ResultMember, Subject
 from statsnet.signatures.intervals import (
     Interval,
     Member,
@@ -21,6 +20,7 @@ from statsnet.signatures.intervals import (
     ratio_with_ci,
     suite_factor,
 )
+from statsnet.signatures.results import Evidence, Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
 
 SAME_SHARE = 0.02

@@ -18,7 +18,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.model import Cluster, Measurement
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import tensors_of
 from statsnet.signatures.target import UNKNOWN_KERNEL_CLASS
 

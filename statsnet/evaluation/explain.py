@@ -38,7 +38,7 @@ from statsnet.profiling.tasks import Profile
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.intervals import relative_error
-from statsnet.signatures.model import Measurement
+from statsnet.signatures.measurement import Measurement
 from statsnet.synthesis.tasks import NetworkTrace, TraceNetwork
 from statsnet.workloads.settings import BASELINE, RUNTIME, Setting
 

@@ -11,8 +11,9 @@ from typing import Any
 from statsnet.evaluation.causes import Advice
 from statsnet.evaluation.error_parts import ClassError
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import Evidence, SpecBlock, SpecTower
+from statsnet.signatures.documents import SpecBlock, SpecTower
 from statsnet.signatures.intervals import Interval
+from statsnet.signatures.results import Evidence
 from statsnet.synthesis.tasks import NetworkTrace
 
 APART = 0.01

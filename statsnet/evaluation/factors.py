@@ -17,14 +17,6 @@ from statsnet.measure.task import to_json
 from statsnet.measure.timing_tasks import Limits
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder
-from statsnet.signatures.documents import (
-    FailedSetting,
-    Fidelity,
-    MemberFactor,
-    Moved,
-    Result,
-    SettingFactors,
-)
 from statsnet.signatures.intervals import (
     Interval,
     Member,
@@ -35,6 +27,7 @@ from statsnet.signatures.intervals import (
     relative_error,
     suite_factor,
 )
+from statsnet.signatures.results import FailedSetting, Fidelity, MemberFactor, Moved, Result, SettingFactors
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import BASELINE, Setting
 

@@ -16,7 +16,7 @@ from statsnet.measure.rounds import run_in_rounds
 from statsnet.measure.timing_tasks import Limits, StepOutcome, TimedStep, TimeNetwork
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy
-from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.results import Result, Subject
 from statsnet.workloads.settings import BASELINE, Setting, with_threads
 
 STEP_LIMITS = Limits(min_time_s=1.0, max_time_s=20.0)

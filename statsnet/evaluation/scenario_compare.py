@@ -19,8 +19,8 @@ from statsnet.evaluation.scenario_rules import (
     samples_per_s,
 )
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import Subject
 from statsnet.signatures.intervals import Interval, latency_with_ci, ratio_with_ci
+from statsnet.signatures.results import Subject
 from statsnet.signatures.scenarios import ScenarioResult, Trial
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration

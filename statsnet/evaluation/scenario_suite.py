@@ -27,7 +27,8 @@ from statsnet.measure.scenario_tasks import Answered, AnswerQueries
 from statsnet.measure.timing_tasks import TimeWorkload
 from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
-from statsnet.signatures.documents import ProxySpec, SpecMember, Subject
+from statsnet.signatures.documents import ProxySpec, SpecMember
+from statsnet.signatures.results import Subject
 from statsnet.signatures.scenarios import (
     AskedMember,
     ScenarioName,

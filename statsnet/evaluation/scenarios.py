@@ -29,8 +29,8 @@ from statsnet.measure.timing_tasks import TimeNetwork
 from statsnet.measure.together import run_together
 from statsnet.progress import Progress, Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
-from statsnet.signatures.documents import Subject
 from statsnet.signatures.model import Mode
+from statsnet.signatures.results import Subject
 from statsnet.signatures.scenarios import ScenarioName, ScenarioResult, ScenarioRules, Trial
 from statsnet.units import format_duration
 from statsnet.workloads.settings import BASELINE, Setting, with_threads

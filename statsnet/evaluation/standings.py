@@ -16,8 +16,8 @@ from statsnet.evaluation import verdicts
 from statsnet.evaluation.compare import Comparison, as_means, compare
 from statsnet.evaluation.speeds import speeds_of
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import Result, Subject
 from statsnet.signatures.intervals import Interval, latency_with_ci
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
 
 SECONDS_PER_HOUR = 3600.0

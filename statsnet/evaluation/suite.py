@@ -19,16 +19,9 @@ from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.progress import Report, silent
 from statsnet.signatures.database import default_profiles_dir, find_signatures
-from statsnet.signatures.documents import (
-    Evidence,
-    ProxySpec,
-    ProxyTimes,
-    Result,
-    ResultMember,
-    SpecMember,
-    Subject,
-)
+from statsnet.signatures.documents import ProxySpec, SpecMember
 from statsnet.signatures.model import Signature
+from statsnet.signatures.results import Evidence, ProxyTimes, Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import RUNTIME, Setting
 

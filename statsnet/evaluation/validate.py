@@ -33,17 +33,12 @@ from statsnet.progress import Report, silent
 from statsnet.proxy.folder import ProxyFolder, open_proxy, runnable
 from statsnet.signatures.comparison import characteristics, same_work, summary
 from statsnet.signatures.computing import computing
-from statsnet.signatures.documents import (
-    CharacteristicAgain,
-    Distances,
-    FitAgain,
-    Moved,
-    Result,
-    Validation,
-)
+from statsnet.signatures.documents import Distances
 from statsnet.signatures.intervals import latency_with_ci
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix, MixMember
-from statsnet.signatures.model import Measurement, Mode, Signature
+from statsnet.signatures.model import Mode, Signature
+from statsnet.signatures.results import CharacteristicAgain, FitAgain, Moved, Result, Validation
 from statsnet.signatures.target import Target, target_of, target_of_mix
 from statsnet.synthesis.tasks import TraceNetwork
 from statsnet.workloads.settings import RUNTIME, Setting

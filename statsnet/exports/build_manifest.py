@@ -14,8 +14,9 @@ from statsnet.exports.lowering import products_of
 from statsnet.exports.manifest import PRODUCT_CATEGORIES, Communication, Layer, Manifest, ManifestMember, Use
 from statsnet.exports.operands import operand_bytes
 from statsnet.signatures.collectives import group_size, group_stride, is_collective, kind_of, message_bytes
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of, tensors_of
 from statsnet.signatures.simulation import Reference
 

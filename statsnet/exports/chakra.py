@@ -23,7 +23,8 @@ from statsnet.profiling.costs import cost_of
 from statsnet.recordings.arguments import DTYPES, of_execution_trace
 from statsnet.recordings.described import Describer
 from statsnet.recordings.operators import is_composite
-from statsnet.signatures.operators import ITEM_SIZE, each_in_list, is_tensor
+from statsnet.signatures.operators import ITEM_SIZE, is_tensor
+from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import find_overload
 
 SCHEMA = "1.1.1-chakra.0.0.4"

@@ -23,8 +23,8 @@ def _tensor(piece: Piece, index: int) -> TensorSpec:
     return TensorSpec.from_dict(arg)
 
 
-def _out(piece: Piece, index: int = 0) -> TensorSpec:
-    return TensorSpec.from_dict(piece.layer.outputs[index])
+def _out(piece: Piece) -> TensorSpec:
+    return TensorSpec.from_dict(piece.layer.outputs[0])
 
 
 def _of(piece: Piece, role: Role, spec: TensorSpec) -> str:

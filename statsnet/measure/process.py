@@ -33,7 +33,7 @@ from statsnet.measure.memory_watch import MemoryWatch
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.task import Event, Task, class_name, decode_error, encode_task, result_type, to_json
 from statsnet.progress import Report, silent
-from statsnet.signatures.model import Environment
+from statsnet.signatures.measurement import Environment
 
 R = TypeVar("R")
 

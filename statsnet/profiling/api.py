@@ -40,7 +40,8 @@ from statsnet.profiling.timeline import event_overhead_s
 from statsnet.profiling.varying import mean_samples, traces_of
 from statsnet.signatures.categories import categorize, is_metadata
 from statsnet.signatures.levels import DEFAULT_LEVEL, LEVELS, coarsen
-from statsnet.signatures.model import Level, Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Level, Signature
 from statsnet.signatures.public_names import safe_optimizer
 from statsnet.signatures.storage import save_signature
 from statsnet.workloads.dtypes import MIXED, dtype_of

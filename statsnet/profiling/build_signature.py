@@ -21,7 +21,8 @@ from statsnet.signatures.categories import categorize
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import InputSample, Signature, Variation
+from statsnet.signatures.measurement import Variation
+from statsnet.signatures.model import InputSample, Signature
 from statsnet.signatures.operators import is_tensor
 from statsnet.signatures.order import canonical_order, in_canonical_order
 from statsnet.workloads.dtypes import MIXED

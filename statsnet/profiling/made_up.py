@@ -10,8 +10,9 @@ import torch
 
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import INFINITE, each_in_list, is_tensor
+from statsnet.signatures.operators import INFINITE, is_tensor
 from statsnet.signatures.partitions import parts_of
+from statsnet.signatures.tensor_lists import each_in_list
 from statsnet.workloads.torch_operators import overload
 
 MOST_ROWS = 10_000

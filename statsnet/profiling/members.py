@@ -20,7 +20,8 @@ from statsnet.profiling.tasks import ProfileWorkload
 from statsnet.progress import Report, silent
 from statsnet.signatures import packed
 from statsnet.signatures.database import ProfilesDB
-from statsnet.signatures.mix import ANY, MixRequest, Selection, load_in_mode, signature_path
+from statsnet.signatures.mix import load_in_mode, signature_path
+from statsnet.signatures.mix_request import ANY, MixRequest, Selection
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_signature, save_signature
 from statsnet.workloads.registry import DEFAULT_PRESET

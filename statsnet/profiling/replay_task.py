@@ -17,7 +17,8 @@ from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.replay import count_clusters, replay_clusters
 from statsnet.profiling.tasks import timing_of
 from statsnet.signatures.kernel_class import kernel_class
-from statsnet.signatures.model import Environment, Measurement, Signature
+from statsnet.signatures.measurement import Environment, Measurement
+from statsnet.signatures.model import Signature
 from statsnet.signatures.timing import Timing
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Signature
 from statsnet.units import format_duration
 
 SHORT_STEP_S = 100e-6

@@ -31,7 +31,8 @@ from statsnet.profiling.trace import StepTrace, captured
 from statsnet.profiling.unseen import MOST_UNSEEN
 from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
 from statsnet.signatures.gpu import POWER_FIELDS, Power
-from statsnet.signatures.model import Measurement, ReferenceTime, Signature
+from statsnet.signatures.measurement import Measurement, ReferenceTime
+from statsnet.signatures.model import Signature
 from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration

@@ -25,7 +25,7 @@ from statsnet.profiling.trace import StepFunction, StepTrace, captured, timed
 from statsnet.profiling.unseen import Unseen, largest, look_for_unseen, unseen_in
 from statsnet.profiling.unwatched_capture import look_nearer
 from statsnet.signatures.intervals import student_t
-from statsnet.signatures.model import Variation
+from statsnet.signatures.measurement import Variation
 from statsnet.workloads import Successive
 
 PRECISE_MEAN = 0.05

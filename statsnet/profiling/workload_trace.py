@@ -17,7 +17,8 @@ from statsnet.profiling.compiled_step import trace_compiled_step
 from statsnet.profiling.representatives import Representative, Work, choose
 from statsnet.profiling.trace import StepTrace, timed, trace_step
 from statsnet.profiling.varying import VaryingSteps, trace_varying
-from statsnet.signatures.model import InputSample, Variation
+from statsnet.signatures.measurement import Variation
+from statsnet.signatures.model import InputSample
 from statsnet.workloads import BuiltWorkload, Step, Successive
 from statsnet.workloads.settings import Setting, autocast, convert_module, wrap_step
 from statsnet.workloads.trees import all_tensors, stored_bytes
@@ -56,11 +57,11 @@ class _Nothing(torch.nn.Module):
         return None
 
 
-def own_call_s(step: Step, calls: int = 200) -> float:
+def own_call_s(step: Step) -> float:
     """Seconds that a step takes without its model: the call itself, and torch's switches around it."""
     empty = Step(replace(step.built, model=_Nothing()), "inference")
     run = timed(Successive(empty, itertools.repeat(0), empty.prepare), "cpu")
-    return median(run() for _ in range(calls))
+    return median(run() for _ in range(200))
 
 
 def trace_workload(

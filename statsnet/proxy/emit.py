@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS, Block, Config
-from statsnet.blocks.collective import SOURCES
-from statsnet.blocks.zipf import zipf_indices
+from statsnet.blocks.base import SIDE_INPUTS, Config
 from statsnet.proxy import communication, step_templates, templates
+from statsnet.proxy.block_sources import block_sources, reads_indices
 from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
 from statsnet.proxy.towers import Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
@@ -31,7 +29,7 @@ def network_source(
     """
     _check(spec_id, mode, dtype)
     placed = [b for t in towers for b in t.blocks]
-    shares_tables = mode == "inference" and _reads_indices(placed)
+    shares_tables = mode == "inference" and reads_indices(placed)
     source = templates.FRAME.substitute(
         title=_docstring(title),
         purpose=templates.PURPOSE if repeats is None else templates.PURPOSE_OF_LAYERS,
@@ -45,7 +43,7 @@ def network_source(
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         without_gradients=", torch.no_grad()" if shares_tables else "",
         without_tables="    shared_table.cache_clear()  # an earlier network's\n" if shares_tables else "",
-        blocks=_block_sources(placed, collectives),
+        blocks=block_sources(placed, collectives),
         network=_network_sources(towers, mode, collectives),
         steps=_steps(mode, placed, collectives),
         collectives=communication.told_to_main(collectives),
@@ -74,10 +72,6 @@ def _repeats(repeats: Sequence[float] | None) -> str:
         return ""
     rows = "".join(f"    {float(n)!r},\n" for n in repeats)
     return f"REPEATS = (  # how often each tower counts\n{rows})"
-
-
-def _reads_indices(placed: list[Placed]) -> bool:
-    return any(KINDS[b.kind].index_range(b.config) is not None for b in placed)
 
 
 def _has_operators(placed: list[Placed]) -> bool:
@@ -109,7 +103,7 @@ def _steps(mode: str, placed: list[Placed], collectives: Sequence[Config]) -> st
 
 
 def _sample(placed: list[Placed]) -> str:
-    indices, alone = _reads_indices(placed), _has_operators(placed)
+    indices, alone = reads_indices(placed), _has_operators(placed)
     cases = (step_templates.SAMPLE_OF_OPERATOR if alone else "") + (step_templates.SAMPLE_OF_INDICES if indices else "")
     others = ("; or its own" if alone else "") + ("; or `count` tensors of indices" if indices else "")
     return step_templates.SAMPLE.substitute(head="nn.Module" if cases else "Block", others=others, cases=cases)
@@ -177,56 +171,6 @@ def _optimizers(placed: list[Placed]) -> str:
         call = f"torch.optim.{kind}(weights, lr={LEARNING_RATE}{options})"
         rows.append(f'    "{name}": lambda weights: {call},\n')
     return "OPTIMIZERS = {\n" + "".join(rows) + "}"
-
-
-def _block_sources(placed: list[Placed], collectives: Sequence[Config]) -> str:
-    kinds = [KINDS[name] for name in KINDS if any(b.kind == name for b in placed)]
-    pieces = [_source(Block)]
-    if _reads_indices(placed):
-        pieces.append(_source(zipf_indices))
-    for kind in kinds:
-        for helper in kind.helpers_of([b.config for b in placed if b.kind == kind.name]):
-            if isinstance(helper, dict):
-                used = {n for b in placed if b.kind == kind.name for n in _names(list(b.config.values()))}
-                pieces.append(_table(kind.module, helper, used))
-            else:
-                pieces.append(_source(helper))
-        pieces.append(_source(kind.module))
-    if collectives:
-        pieces += map(_source, SOURCES)
-    return "\n\n\n".join(dict.fromkeys(p.strip() for p in pieces))
-
-
-def _source(item: Any) -> str:
-    return inspect.getsource(item).replace("  # fmt: skip", "")
-
-
-def _names(values: Iterable[Any]) -> set[str]:
-    """Every string in a configuration."""
-    strings: set[str] = set()
-    for value in values:
-        strings |= {value} if isinstance(value, str) else _names(value) if isinstance(value, tuple) else set()
-    return strings
-
-
-def _table(module: type, table: dict[str, Any], used: set[str]) -> str:
-    """Source of a table next to a block's module, with only the entries that this network uses."""
-    file = inspect.getmodule(module)
-    assert file is not None
-    text = inspect.getsource(file)
-    name = next(n for n, value in vars(file).items() if value is table)
-    node = next(n for n in ast.parse(text).body if isinstance(n, ast.AnnAssign) and _target(n) == name)
-    assert isinstance(node.value, ast.Dict)
-    rows = [
-        f'    "{key.value}": {ast.get_source_segment(text, value)},\n'
-        for key, value in zip(node.value.keys, node.value.values, strict=True)
-        if isinstance(key, ast.Constant) and key.value in used
-    ]
-    return f"{name} = {{\n{''.join(rows)}}}\n"
-
-
-def _target(node: ast.AnnAssign) -> str | None:
-    return node.target.id if isinstance(node.target, ast.Name) else None
 
 
 def _network_sources(towers: list[Tower], mode: str, collectives: Sequence[Config]) -> str:

@@ -42,6 +42,11 @@ class Placed:
     def key(self) -> str:
         return json.dumps([self.kind, self.config, self.optimizer], sort_keys=True)
 
+    @property
+    def identity(self) -> str:
+        """Blocks of equal kind and dimensions run alike, whichever optimizer steps their parameters."""
+        return json.dumps([self.kind, self.config], sort_keys=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:

@@ -15,7 +15,8 @@ from statsnet.signatures.collectives import (
     kind_of,
     message_bytes,
 )
-from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import dtype_of
 from statsnet.units import format_bytes, format_duration
 

@@ -9,7 +9,8 @@ from rich.table import Table
 
 from statsnet.reporting.tables import MISSING, Report, notes, pairs, percent, table
 from statsnet.signatures.gpu import COUNTERS, RATE_COUNTERS, SUM_COUNTERS, GpuActivity, GpuKernel, Histogram, Power
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Signature
 from statsnet.signatures.target import TargetCluster, counters_over, target_of
 from statsnet.units import format_bytes, format_duration, format_quantity
 

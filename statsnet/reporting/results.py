@@ -18,8 +18,9 @@ from statsnet.reporting.tables import (
     table,
     times,
 )
-from statsnet.signatures.documents import Fit, ProxySpec, Result, ResultMember, Subject
+from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.intervals import Interval, latency_with_ci
+from statsnet.signatures.results import Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
 

@@ -19,7 +19,8 @@ from statsnet.reporting.tables import (
     table,
 )
 from statsnet.signatures.collectives import sent_bytes
-from statsnet.signatures.model import Cluster, InputSample, Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, InputSample, Signature
 from statsnet.signatures.statistics import shares
 from statsnet.units import format_bytes, format_duration, format_quantity
 

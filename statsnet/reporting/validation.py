@@ -15,15 +15,9 @@ from statsnet.reporting.tables import (
     signed_percent,
     table,
 )
-from statsnet.signatures.documents import (
-    CharacteristicAgain,
-    Distances,
-    Fidelity,
-    FitAgain,
-    Moved,
-    Result,
-)
+from statsnet.signatures.documents import Distances
 from statsnet.signatures.intervals import Interval
+from statsnet.signatures.results import CharacteristicAgain, Fidelity, FitAgain, Moved, Result
 from statsnet.units import format_compression, format_duration
 
 TOO_WIDE = 10

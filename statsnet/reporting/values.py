@@ -19,10 +19,10 @@ from statsnet.reporting.signature import signature_report, title_of
 from statsnet.reporting.tables import Report
 from statsnet.reporting.tables import line as text_line
 from statsnet.reporting.validation import validation_report
-from statsnet.signatures.documents import Result
 from statsnet.signatures.intervals import latency_with_ci
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Signature
+from statsnet.signatures.results import Result
 from statsnet.signatures.saved_proxy import SavedProxy
 from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.signatures.timing import Timing

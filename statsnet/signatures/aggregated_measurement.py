@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel, Histogram, Power
-from statsnet.signatures.model import Measurement, ReferenceTime
+from statsnet.signatures.measurement import Measurement, ReferenceTime
 
 SOURCES = ("profile", "replay", "recording")
 """From the best evidence; a sum is as good as its worst part."""

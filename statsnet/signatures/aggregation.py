@@ -25,8 +25,9 @@ from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.coarse import CostOf
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.levels import coarsen, coarsest
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.merging import merge
-from statsnet.signatures.model import Measurement, Memory, Motif, Signature
+from statsnet.signatures.model import Memory, Motif, Signature
 from statsnet.signatures.order import in_canonical_order
 
 T = TypeVar("T")

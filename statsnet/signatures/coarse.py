@@ -16,8 +16,9 @@ from statistics import median
 from typing import Any, Protocol
 
 from statsnet.signatures.gpu import SUM_COUNTERS, GpuActivity
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.merging import folded, merge
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, rounded
 
 FEWEST_IN_A_MOTIF = 2

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from statsnet.signatures.collectives import is_collective
 from statsnet.signatures.gpu import GpuActivity
-from statsnet.signatures.model import Measurement, Motif, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Motif, Signature
 from statsnet.signatures.target import Target, TargetMember, target_of_members
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from statsnet.signatures.documents import Fit, ProxySpec, Result
+from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.model import SignatureFile
+from statsnet.signatures.results import Result
 from statsnet.signatures.scenarios import ScenarioResult
 
 

@@ -16,8 +16,9 @@ from statsnet.errors import UsageError
 from statsnet.signatures.coarse import CostOf, as_coarse
 from statsnet.signatures.collectives import kind_of
 from statsnet.signatures.data_counts import with_told_counts
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.merging import folded, merge
-from statsnet.signatures.model import Cluster, Level, Measurement, Signature
+from statsnet.signatures.model import Cluster, Level, Signature
 from statsnet.signatures.order import in_canonical_order
 from statsnet.signatures.rounding import without_order
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel
-from statsnet.signatures.model import Cluster, Measurement, Motif, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Motif, Signature
 
 Groups = Sequence[Sequence[int]]
 """Indices of clusters, each in one group; the first of a group stands for all of it."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from statsnet.signatures.model import Cluster, Measurement, Motif, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Motif, Signature
 
 T = TypeVar("T")
 

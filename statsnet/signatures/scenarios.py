@@ -10,8 +10,9 @@ from msgspec import Meta
 
 from statsnet.display import Displayed
 from statsnet.signatures.conversion import IF_KNOWN
-from statsnet.signatures.documents import MemberName, Subject, Weight
+from statsnet.signatures.documents import MemberName, Weight
 from statsnet.signatures.limits import Positive, PositiveSeconds, Share
+from statsnet.signatures.results import Subject
 from statsnet.signatures.timing import SomeTimes
 
 ScenarioName = Literal["single-stream", "multi-stream", "offline", "server"]

@@ -10,13 +10,15 @@ from typing import Any, cast
 from statsnet.errors import FileFormatError, OtherFileError, StatsNetError
 from statsnet.signatures.canonical import canonical_json, content_id, read_json, write_json_atomically
 from statsnet.signatures.conversion import check_keys, plain, typed
-from statsnet.signatures.documents import Fit, ProxySpec, Result, check_environment
+from statsnet.signatures.documents import Fit, ProxySpec, check_environment
 from statsnet.signatures.kinds import KINDS, MAX_BYTES, SIGNATURE_MAX_WRITTEN_BYTES
 from statsnet.signatures.model import KIND, Signature, SignatureFile
-from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument, listed_tensors
+from statsnet.signatures.operators import MAX_FILE_TENSORS, check_argument
 from statsnet.signatures.privacy import assert_clean
 from statsnet.signatures.public_names import is_public_op
+from statsnet.signatures.results import Result
 from statsnet.signatures.scenarios import ScenarioResult
+from statsnet.signatures.tensor_lists import listed_tensors
 
 Path = str | os.PathLike[str]
 

@@ -18,8 +18,9 @@ from typing import Any
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.gpu import COUNTERS, SUM_COUNTERS
 from statsnet.signatures.kernel_class import layout_of
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Cluster, Measurement, Mode, Signature, Skew
+from statsnet.signatures.model import Cluster, Mode, Signature, Skew
 from statsnet.signatures.statistics import intensity_bin, shares
 
 UNKNOWN_KERNEL_CLASS = "unknown"

@@ -15,8 +15,9 @@ from statsnet.measure.errand import RunJob
 from statsnet.measure.process import run
 from statsnet.measure.task import Task
 from statsnet.progress import Progress, Report, Stages, silent
+from statsnet.signatures.measurement import Environment, Measurement
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Environment, Measurement, Signature
+from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate

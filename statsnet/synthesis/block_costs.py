@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,14 +10,15 @@ from statistics import median
 import numpy as np
 
 from statsnet.blocks import KINDS
-from statsnet.proxy.towers import Placed, Tower, elements_read, parameter_count
+from statsnet.proxy.towers import Placed, Tower, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
-from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart
+from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
-from statsnet.synthesis.loads import OperatorGroup, StepLoad, groups_of
+from statsnet.synthesis.loads import OperatorGroup, StepLoad, groups_of, load_of_part, mean, scaled
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.network_measurement import Blocks
-from statsnet.synthesis.overhead import NONE, Overheads, overheads
+from statsnet.synthesis.overhead import Overheads, overheads
+from statsnet.synthesis.resized_blocks import Resized, other_sizes, resized_groups
 
 LARGEST_CORRECTION = 2.0
 """We assume that a kernel class or shape runs at most this many times faster or slower in place than alone."""
@@ -26,29 +26,11 @@ LARGEST_CORRECTION = 2.0
 LARGEST_FRAMEWORK = 8.0
 """We assume that framework time in a network is at most this many times that of its blocks alone."""
 
-RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
-"""Other sizes of a block, as multiples of the measured one. Near it, FLOPs, bytes and time beyond the call's overhead
-are proportional to the size."""
-
 LEAST_CALL_S = 1e-5
 """The interpreter takes at least this long from one operator to the next."""
 
-PRODUCTS = frozenset({"gemm", "convolution", "recurrent"})
-FEW_ROWS_INTENSITY = 4.0
-"""Below this FLOP/byte, reading weights is what bounds a product, on any machine."""
-
 Counts = Mapping[str, int]
 """How often each block is in a network, by `Placed.key`; other blocks are not in it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resized:
-    """How a block that was not measured is derived from one that was: that block's identity, the ratio of their sizes,
-    and the bytes of weights that both read, whatever their size."""
-
-    origin: str
-    ratio: float
-    weights_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +80,14 @@ class BlockCosts:
         optimizer_loads: dict[str, StepLoad] = {}
         for candidate, measurement in measured:
             plain = Placed(kind=candidate.kind, config=candidate.config)
-            load = _load_of_part(measurement.block)
+            load = load_of_part(measurement.block)
             groups = _with_distinct_weights(plain, load.groups, item_bytes)
-            block_loads[_identity(plain)] = replace(load, groups=groups)
+            block_loads[plain.identity] = replace(load, groups=groups)
             if measurement.block.operators:  # parameters alone have none without their optimizer's step
                 known[plain.key] = plain
             if measurement.optimizer.operators:
                 stepped = replace(plain, optimizer=candidate.optimizer)
-                optimizer_loads[stepped.key] = _load_of_part(measurement.optimizer)
+                optimizer_loads[stepped.key] = load_of_part(measurement.optimizer)
                 known[stepped.key] = stepped
         return cls(
             item_bytes=item_bytes,
@@ -143,29 +125,16 @@ class BlockCosts:
         origins = dict(self.resized)
         others: dict[str, Placed] = {}
         for block in blocks:
-            for factor in RESIZINGS:
-                try:
-                    config = KINDS[block.kind].resized(block.config, factor)
-                    if config is None:
-                        continue
-                    resized = replace(block, config=config)
-                    ratio = elements_read(resized) / elements_read(block)
-                except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
-                    continue  # the kind's rules fail on this size
-                if _identity(resized) in self.unsound:
-                    continue
-                if not RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 or ratio == 1:
+            for resized, origin in other_sizes(block, self.item_bytes):
+                if resized.identity in self.unsound:
                     continue
                 if resized.key not in known:
                     known[resized.key] = resized
-                    weights = self.item_bytes * _shared_weights(block, resized)
-                    origin = Resized(origin=_identity(block), ratio=ratio, weights_bytes=weights)
-                    origins.setdefault(_identity(resized), origin)
+                    origins.setdefault(resized.identity, origin)
                     if block.key in optimizers:
                         parameter_ratio = parameter_count(resized) / parameter_count(block)
-                        optimizer = optimizers[block.key]
-                        groups = _scaled(optimizer.groups, parameter_ratio)
-                        optimizers[resized.key] = replace(optimizer, groups=groups)
+                        groups = scaled(optimizers[block.key].groups, parameter_ratio)
+                        optimizers[resized.key] = replace(optimizers[block.key], groups=groups)
                 others[resized.key] = resized
         costs = replace(self, known=known, optimizer_loads=optimizers, resized=origins)
         return costs, list(others.values())
@@ -173,14 +142,13 @@ class BlockCosts:
     def without_untried(self, counts: Counts) -> tuple[BlockCosts, Counts]:
         """For a network that does not run: the same network, with the blocks that were measured alone in the place of
         those in other sizes that never ran, and costs that offer these no more."""
-        measured = {(_identity(p), p.optimizer): key for key, p in self.known.items()}
+        measured = {(p.identity, p.optimizer): key for key, p in self.known.items()}
         untried, others = set(), Counter[str]()
         for key, count in counts.items():
-            identity = _identity(self.known[key])
+            identity = self.known[key].identity
             if identity in self.resized and identity not in self.in_place:
                 untried.add(identity)
-                while identity not in self.block_loads:
-                    identity = self.resized[identity].origin
+                identity = self._measured_alone(identity)
             others[measured[identity, self.known[key].optimizer]] += count
         return replace(self, unsound=self.unsound | untried), dict(others)
 
@@ -189,7 +157,7 @@ class BlockCosts:
         any more."""
         alone = {key for key, p in self.known.items() if KINDS[p.kind].ends_tower(p.config)}
         placed = tuple(p for p in self.placed if p.key not in alone)
-        unsound = self.unsound | {_identity(self.known[key]) for key in alone}
+        unsound = self.unsound | {self.known[key].identity for key in alone}
         others = {key: count for key, count in counts.items() if key not in alone}
         return replace(self, placed=placed, unsound=unsound), others
 
@@ -199,9 +167,9 @@ class BlockCosts:
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
                 groups = _with_distinct_weights(placed, groups_of(part), self.item_bytes)
-                samples[_identity(placed)].append(self._with_counters(_identity(placed), groups))
+                samples[placed.identity].append(self._with_counters(placed.identity, groups))
         learnt = {
-            identity: (*self.in_place.get(identity, ()), _mean(of_block)) for identity, of_block in samples.items()
+            identity: (*self.in_place.get(identity, ()), mean(of_block)) for identity, of_block in samples.items()
         }
         return replace(self, in_place={**self.in_place, **learnt})
 
@@ -226,7 +194,7 @@ class BlockCosts:
     def seen(self) -> list[Placed]:
         """The blocks that were measured in place, and may stand in a network again."""
         identities = self.in_place.keys() - self.unsound
-        return [p for p in self.known.values() if _identity(p) in identities]
+        return [p for p in self.known.values() if p.identity in identities]
 
     def named(self, counts: Counts) -> list[Placed]:
         """The blocks of a network."""
@@ -246,38 +214,39 @@ class BlockCosts:
         return np.array([self._load(replace(p, optimizer=None), corrections).time_s for p in blocks])
 
     def _load(self, placed: Placed, corrections: dict[str, float]) -> StepLoad:
-        groups = self._block_groups(_identity(placed), corrections)
+        groups = self._block_groups(placed.identity, corrections)
         if placed.key in self.optimizer_loads:
             groups += _corrected(self.optimizer_loads[placed.key].groups, corrections)
         return StepLoad(groups=groups, framework_s=self._framework_alone_s(placed) * self._framework_factor())
 
     def _block_groups(self, identity: str, corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
         if seen := self.in_place.get(identity):
-            return _mean(seen)
+            return mean(seen)
         if identity in self.block_loads:
             return _corrected(self.block_loads[identity].groups, corrections)
         resized = self.resized[identity]
-        return _resized_groups(self._block_groups(resized.origin, corrections), resized, self.overheads)
+        return resized_groups(self._block_groups(resized.origin, corrections), resized, self.overheads)
 
     def _with_counters(self, identity: str, groups: tuple[OperatorGroup, ...]) -> tuple[OperatorGroup, ...]:
         """Groups in place have no counters of their own; they get those of the same kernel classes alone."""
-        alone = (
-            {g.kernel_class: g.counters for g in self.block_loads[identity].groups}
-            if identity in self.block_loads
-            else {}
-        )
+        load = self.block_loads.get(identity)
+        alone = {g.kernel_class: g.counters for g in load.groups} if load else {}
         return tuple(replace(g, counters=g.counters or alone.get(g.kernel_class, ())) for g in groups)
 
     def _framework_alone_s(self, placed: Placed) -> float:
         """A resized block spends as long between its operators as the block that it is derived from."""
-        identity = _identity(placed)
-        while identity not in self.block_loads:
-            identity = self.resized[identity].origin
+        identity = self._measured_alone(placed.identity)
         enters_autograd = not KINDS[placed.kind].ends_tower(placed.config)
         parts = [(self.block_loads[identity], "block" if enters_autograd else "")]
         if placed.key in self.optimizer_loads:
             parts.append((self.optimizer_loads[placed.key], placed.optimizer or ""))
         return sum(self._beyond_idle_s(load, name) for load, name in parts)
+
+    def _measured_alone(self, identity: str) -> str:
+        """The identity of the measured block that this one is derived from, or its own."""
+        while identity not in self.block_loads:
+            identity = self.resized[identity].origin
+        return identity
 
     def _beyond_idle_s(self, load: StepLoad, name: str) -> float:
         least = min(LEAST_CALL_S * sum(g.calls for g in load.groups), load.framework_s)
@@ -294,7 +263,7 @@ class BlockCosts:
         alone: dict[str, float] = defaultdict(float)
         in_place: dict[str, float] = defaultdict(float)
         for identity, samples in self.in_place.items():
-            for sums, groups in ((alone, self._groups_alone(identity)), (in_place, _mean(samples))):
+            for sums, groups in ((alone, self._groups_alone(identity)), (in_place, mean(samples))):
                 for operators in groups:
                     sums[operators.kernel_class] += operators.time_s
                     sums[operators.kernel_shape] += operators.time_s
@@ -308,7 +277,7 @@ class BlockCosts:
         if identity in self.block_loads:
             return self.block_loads[identity].groups
         resized = self.resized[identity]
-        return _resized_groups(self._groups_alone(resized.origin), resized, self.overheads)
+        return resized_groups(self._groups_alone(resized.origin), resized, self.overheads)
 
 
 def _with_distinct_weights(
@@ -322,22 +291,6 @@ def _with_distinct_weights(
     return tuple(replace(g, distinct=distinct) for g in groups)
 
 
-def _identity(placed: Placed) -> str:
-    """Blocks of equal kind and dimensions run alike, whichever optimizer steps their parameters."""
-    return json.dumps([placed.kind, placed.config], sort_keys=True)
-
-
-def _shared_weights(block: Placed, resized: Placed) -> int:
-    """Weights that each product of a block reads or writes, whatever the block's size."""
-    count = parameter_count(block)
-    same = count == parameter_count(resized)
-    return count if same and KINDS[block.kind].index_range(block.config) is None else 0
-
-
-def _load_of_part(part: BlockPart) -> StepLoad:
-    return StepLoad(groups=groups_of(part), framework_s=part.framework_s)
-
-
 def _corrected(groups: tuple[OperatorGroup, ...], corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
     return tuple(replace(g, time_s=g.time_s * _correction(g, corrections)) for g in groups)
 
@@ -345,48 +298,3 @@ def _corrected(groups: tuple[OperatorGroup, ...], corrections: dict[str, float])
 def _correction(operators: OperatorGroup, corrections: dict[str, float]) -> float:
     """The correction of its shape, else of its kernel class."""
     return corrections.get(operators.kernel_shape, corrections.get(operators.kernel_class, 1.0))
-
-
-def _scaled(groups: tuple[OperatorGroup, ...], factor: float, calls: float = 1.0) -> tuple[OperatorGroup, ...]:
-    return tuple(
-        replace(
-            g,
-            time_s=g.time_s * factor,
-            flops=g.flops * factor,
-            bytes=g.bytes * factor,
-            weights=g.weights * factor,
-            calls=g.calls * calls,
-        )
-        for g in groups
-    )
-
-
-def _resized_groups(groups: tuple[OperatorGroup, ...], resized: Resized, known: Overheads) -> tuple[OperatorGroup, ...]:
-    """The groups of a block's origin, for the resized block. The overhead of calls and of weights stays. Products still
-    read all shared weights; if the cost of weights is not known separately, that share of their time stays too."""
-    ratio = resized.ratio
-    products = [g for g in groups if g.category in PRODUCTS]
-    moved, calls = sum(g.bytes for g in products), sum(g.calls for g in products)
-    weights_share = min(calls * resized.weights_bytes / moved, 1.0) if moved else 0.0
-    changed = []
-    for operators in groups:
-        same_bytes = weights_share if operators.category in PRODUCTS else 0.0
-        overhead = known.get(operators.kernel_class, NONE)
-        few_rows = operators.bytes and operators.flops / operators.bytes < FEW_ROWS_INTENSITY
-        same_time = same_bytes if few_rows and not overhead.weight_byte_s else 0.0
-        fixed_s = overhead.fixed_s(operators)
-        changed.append(
-            replace(
-                operators,
-                time_s=fixed_s + (operators.time_s - fixed_s) * (ratio + same_time * (1.0 - ratio)),
-                flops=operators.flops * ratio,
-                bytes=operators.bytes * (ratio + same_bytes * (1.0 - ratio)),
-            )
-        )
-    return tuple(changed)
-
-
-def _mean(samples: Sequence[tuple[OperatorGroup, ...]]) -> tuple[OperatorGroup, ...]:
-    """The groups of several measurements of one block, each with an equal share."""
-    share = 1.0 / len(samples)
-    return tuple(g for groups in samples for g in _scaled(groups, share, calls=share))

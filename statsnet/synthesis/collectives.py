@@ -24,7 +24,7 @@ from statsnet.signatures.collectives import (
 )
 from statsnet.signatures.computing import computing_share, exposed_s
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, SpecCollective
-from statsnet.signatures.model import Measurement
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, TargetCluster, TargetMember

@@ -14,8 +14,9 @@ from statsnet.measure.network_file import digest, written
 from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.measure.several_processes import run_in_group
 from statsnet.profiling.hardware_counters import by_place, counted_signature, counters_of
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target
 from statsnet.synthesis.bench import BenchSetup, Kept, MeasuredBlocks
 from statsnet.synthesis.block_measurement import BlockMeasurement

@@ -17,8 +17,9 @@ from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.progress import Progress
 from statsnet.signatures.comparison import same_work
 from statsnet.signatures.intervals import geometric_mean
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix, MixMember
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.bench import BenchSetup, Kept
 from statsnet.synthesis.machine_speed import MachineSpeed

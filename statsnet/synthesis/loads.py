@@ -195,3 +195,29 @@ def groups_of(part: BlockPart) -> tuple[OperatorGroup, ...]:
 
 def _matched_counters(counters: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return tuple((name, counters[name]) for name in MATCHED_COUNTERS if name in counters)
+
+
+def load_of_part(part: BlockPart) -> StepLoad:
+    """All of a block's part."""
+    return StepLoad(groups=groups_of(part), framework_s=part.framework_s)
+
+
+def scaled(groups: tuple[OperatorGroup, ...], factor: float, calls: float = 1.0) -> tuple[OperatorGroup, ...]:
+    """The same groups, `factor` times as large and in `calls` times as many calls."""
+    return tuple(
+        replace(
+            g,
+            time_s=g.time_s * factor,
+            flops=g.flops * factor,
+            bytes=g.bytes * factor,
+            weights=g.weights * factor,
+            calls=g.calls * calls,
+        )
+        for g in groups
+    )
+
+
+def mean(samples: Sequence[tuple[OperatorGroup, ...]]) -> tuple[OperatorGroup, ...]:
+    """The groups of several measurements of one block, each with an equal share."""
+    share = 1.0 / len(samples)
+    return tuple(g for groups in samples for g in scaled(groups, share, calls=share))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -11,12 +10,10 @@ from itertools import pairwise
 import numpy as np
 
 from statsnet.environment import fingerprint
-from statsnet.errors import MeasurementError, ProcessError, StatsNetError, UsageError
+from statsnet.errors import MeasurementError, ProcessError, StatsNetError
 from statsnet.proxy.towers import Placed
 from statsnet.signatures.computing import computing, computing_share
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Cluster, Signature
-from statsnet.signatures.operators import bytes_of, tensors_of
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
 from statsnet.signatures.target import Target, target_of_mix
 from statsnet.synthesis.bench import Bench, MeasuredBlocks
@@ -28,8 +25,6 @@ from statsnet.synthesis.integer_program import Program, relax
 from statsnet.synthesis.machine_speed import UNDERCUT, MachineSpeed
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.operator_candidates import operator_candidates
-from statsnet.workloads.building import DTYPES
-from statsnet.workloads.dtypes import MIXED
 
 LOOK_AGAIN_S = 5.0
 """What took so long was measured at more than one moment; the speed of the machine only at the first of them."""
@@ -265,40 +260,3 @@ def program_of(
 
 def _without_foreign(costs: BlockCosts, rows: MatchedCharacteristics) -> BlockCosts:
     return costs.leave_out(lambda load: rows.foreign_share(load) > MOST_FOREIGN)
-
-
-def common_dtype(mix: Mix) -> str:
-    """The dtype that a proxy of these members computes in: theirs; of a member of mixed dtypes, the one in which it
-    spends most time. Raises UsageError if they have several."""
-    dtypes = sorted({_main_dtype(m.signature) for m in mix.members})
-    if len(dtypes) > 1:
-        raise UsageError(
-            f"the mix holds signatures of {' and '.join(dtypes)}",
-            cause="one proxy computes in one dtype",
-            hint="profile all members with the same --dtype",
-        )
-    return dtypes[0]
-
-
-def _main_dtype(signature: Signature) -> str:
-    """The signature's dtype, or if that is mixed, the floating dtype of the operators that take the most time; where no
-    times are known, of those that move the most bytes."""
-    if signature.dtype != MIXED:
-        return signature.dtype
-    times = signature.measurements[0].cluster_time_s if signature.measurements else (None,) * len(signature.clusters)
-    timed = any(times)
-    spent: Counter[str] = Counter()
-    for cluster, time_s in zip(signature.clusters, times, strict=True):
-        if (dtype := _computed_in(cluster)) is not None:
-            spent[dtype] += (time_s or 0.0) if timed else cluster.calls * bytes_of(cluster.args, cluster.outputs)  # type: ignore[assignment]
-    return min(spent, key=lambda name: (-spent[name], name)) if spent else "float32"
-
-
-def _computed_in(cluster: Cluster) -> str | None:
-    """The first floating dtype that an operator reads, of a complex one that of its real parts; None without one,
-    and for dtypes that no proxy has."""
-    read = (_REAL.get(t.dtype, t.dtype) for t in tensors_of([*cluster.args, *cluster.outputs]))
-    return next((dtype for dtype in read if dtype in DTYPES), None)
-
-
-_REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}

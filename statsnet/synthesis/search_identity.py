@@ -10,8 +10,8 @@ from typing import Any
 
 from statsnet.environment import differences
 from statsnet.signatures.conversion import plain
+from statsnet.signatures.measurement import Environment
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Environment
 from statsnet.synthesis.bench import BenchSetup
 from statsnet.synthesis.problem import ProxyRequest
 from statsnet.units import format_duration

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statsnet.proxy.spec import Proxy, make_spec, source_of
 from statsnet.signatures.coverage import coverage_of
 from statsnet.signatures.documents import ProxySpec
-from statsnet.signatures.model import Measurement
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.bench import Bench
 from statsnet.synthesis.collectives import asked_collectives, communication_rows, placed_collectives

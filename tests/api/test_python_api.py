@@ -23,7 +23,7 @@ from statsnet.devices.make_proxy import MakeOptions
 from statsnet.errors import DeviceError, FileFormatError, OtherFileError, StatsNetError, UsageError
 from statsnet.measure.device_lock import LOCKS
 from statsnet.reporting import values
-from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
 from statsnet.synthesis.problem import ProxyRequest
 

@@ -13,7 +13,7 @@ from benchmarks.fidelity import _options, print_kept
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.suites import CORE, MIXES, mix_name, mix_text, spelled_out
 from statsnet import workloads
-from statsnet.signatures.mix import parse_mix
+from statsnet.signatures.mix_request import parse_mix
 
 
 def options(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:

@@ -17,7 +17,7 @@ from benchmarks.timing.watched_command import Watched, descendants, peak_bytes, 
 from statsnet import workloads
 from statsnet.cli.app import statsnet
 from statsnet.errors import StatsNetError, UsageError
-from statsnet.signatures.mix import parse_mix
+from statsnet.signatures.mix_request import parse_mix
 
 ROOT = Path(__file__).parents[2]
 

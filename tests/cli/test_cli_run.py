@@ -112,7 +112,7 @@ def test_validate_under_settings(cli: Cli, failing: Callable[..., str], here: Pa
             "\nimport torch\nif not torch._C._get_mkldnn_enabled():\n    raise RuntimeError('no kernel for it')\n"
         )
     log, options = here / "rounds.jsonl", ("--rounds", "1", "--trust", "--resume", "rounds.jsonl", *QUICK)
-    both = ("validate", "p", "--settings", "onednn=sse41+mkl=compatible,mkldnn=off", "--json", "v.json", *options)
+    both = ("validate", "p", "--settings", "dtype=bfloat16,mkldnn=off", "--json", "v.json", *options)
     done = cli(*both)
     assert done.returncode == 0, done.stderr
     assert "Fidelity" in done.stdout
@@ -126,7 +126,7 @@ def test_validate_under_settings(cli: Cli, failing: Callable[..., str], here: Pa
     assert error == pytest.approx(proxy / suite - 1)
     assert row["error"]["low"] < error < row["error"]["high"]  # from the turns of one round
     assert fidelity["rounds"] == 1
-    assert any("ONEDNN" in line for line in row["differences"])
+    assert any("bfloat16" in line for line in row["differences"])
     assert failed["name"] == "mkldnn=off"
     assert failed["cause"].endswith("RuntimeError: no kernel for it")
     measured = log.read_bytes()

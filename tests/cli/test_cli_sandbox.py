@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 import pytest
 from cli_support import MODEL, member, write_proxy
+from sandboxes import needs_sandbox
 from synthesis_builders import small_signature
 
 from statsnet.cli import app, main
-from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.errors import MeasurementError
 from statsnet.measure import sandbox
 from statsnet.measure.process import MeasuringProcess
 from statsnet.signatures.storage import save_signature
@@ -113,14 +114,6 @@ def test_torchrun_needs_a_network(
     assert "--sandbox was given for several processes" in capsys.readouterr().err
 
 
-def can_be_made() -> bool:
-    try:
-        sandbox.check()
-    except StatsNetError:
-        return False
-    return True
-
-
 HOSTILE = """
 import pathlib, socket
 pathlib.Path({written!r}).write_text("here")
@@ -128,7 +121,7 @@ socket.create_connection(("127.0.0.1", {port}), timeout=5).close()
 """
 
 
-@pytest.mark.skipif(not can_be_made(), reason="no sandbox can be made here: bubblewrap is missing or not allowed")
+@needs_sandbox
 @pytest.mark.parametrize("is_on", [True, False])
 def test_a_program_of_a_stranger_writes_and_connects_to_nothing(is_on: bool, here: Path) -> None:
     """The same proxy's network, as a program that its maker added to: with the sandbox, and without."""
@@ -150,7 +143,7 @@ def test_a_program_of_a_stranger_writes_and_connects_to_nothing(is_on: bool, her
             server.accept()[0].close()
 
 
-@pytest.mark.skipif(not can_be_made(), reason="no sandbox can be made here: bubblewrap is missing or not allowed")
+@needs_sandbox
 def test_a_model_in_a_hidden_folder_is_profiled_with_what_lies_beside_it_and_recorded(here: Path) -> None:
     """`here` is the working directory; the model is in another folder of /tmp, which is empty for others."""
     (here.parent / "theirs").mkdir()

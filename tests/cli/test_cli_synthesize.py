@@ -17,7 +17,7 @@ from statsnet.devices import make_proxy
 from statsnet.devices.make_proxy import MakeOptions
 from statsnet.errors import StatsNetError
 from statsnet.measure.device_lock import LOCKS
-from statsnet.signatures.mix import mix_slug
+from statsnet.signatures.mix_request import mix_slug
 from statsnet.synthesis.asked import asked_of
 from statsnet.synthesis.problem import ProxyRequest
 
@@ -112,12 +112,14 @@ def test_a_storage_that_is_none_is_refused_before_the_work(
 
 
 def test_the_folder_that_one_is_in_is_refused_before_the_work(
-    failing: Callable[..., str], here: Path, profiles: str
+    here: Path, profiles: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = read(GOLDEN)
     (here / "p").mkdir()
+    monkeypatch.chdir(here / "p")
     mix = ["--mix", f"{data['workload']['domain']}:1", "--mode", data["mode"], "--profiles", str(here / profiles)]
-    message = failing("synthesize", *mix, "-o", ".", code=1, cwd=here / "p")
+    assert main(["synthesize", *mix, "-o", "."]) == 1
+    message = capsys.readouterr().err
     assert "'.' can not be replaced as a whole" in message
     assert "-o proxy" in message
 

@@ -5,7 +5,9 @@ One profile and one recording are made; every command that writes something read
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,12 +153,15 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Source:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Source:
     vault, here = _folders(tmp_path_factory.mktemp("recorded"))
     trace = write(vault / "trace.json.gz", horcrux_trace(), **HEADER)
-    done = subprocess.run(
-        command("import", str(trace), "--level", "full", "-o", "own.json"), cwd=here, capture_output=True, text=True,
-        check=False, env={**environment(here), **ENVIRONMENT},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return Source(signature=here / "own.json", said=done.stdout + done.stderr, here=here)
+    with (
+        pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said,
+        contextlib.redirect_stderr(said),
+    ):  # fmt: skip
+        patch.chdir(here)
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        assert main(["import", str(trace), "--level", "full", "-o", "own.json"]) == 0, said.getvalue()
+    return Source(signature=here / "own.json", said=said.getvalue(), here=here)
 
 
 def leaks(texts: dict[str, str]) -> dict[str, list[str]]:
@@ -233,14 +238,14 @@ def test_nor_while_it_is_made(kind: str, request: pytest.FixtureRequest) -> None
 
 
 def test_nor_does_a_proxy_tell(
-    profiled: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    profiled: Source, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """Made for a recorded device, where nothing has to be timed, of the level that tells most. Its owner calls the
     signature by a secret name."""
     here = tmp_path / "here"
     (here / "gringotts").mkdir(parents=True)
     monkeypatch.chdir(here)
-    monkeypatch.setenv("STATSNET_CACHE", str(tmp_path / "cache"))
     save_record(here / "db" / "devices" / "acme-one.json.gz", build_record(gemm_rows(60), "acme-one"))
     named = here / "gringotts" / "horcrux.json"
     named.write_bytes(profiled.signature.read_bytes())
@@ -259,7 +264,7 @@ def test_nor_does_a_proxy_tell(
     said = capsys.readouterr()
     texts |= {"stdout": said.out, "stderr": said.err, "name": proxy.name}
     assert leaks(texts) == {}
-    assert leaks(files_of(tmp_path / "cache")) == {}
+    assert leaks(files_of(own_cache)) == {}
     identity = '"id":"sha256:'
     own = named.read_text().partition(identity)[2][:8]
     assert own and not any(own in text for text in texts.values()), "its id can be computed from a guess"

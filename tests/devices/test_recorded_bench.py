@@ -56,7 +56,7 @@ def record(db: ProfilesDB) -> Signature:
     """Of a device that is not here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recording, "REFERENCE", replace(TINY, batch=None))
-        return moved(record_device(db, count=60))
+        return moved(record_device(db, count=30))
 
 
 def test_a_record_is_a_signature_of_single_operators(record: Signature, db: ProfilesDB) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from benchmark_programs import Program
 from cli_support import environment, write_proxy
-from markdown_pages import ROOT, WITH_COMMANDS, Block, code_blocks, commands, pages
+from markdown_pages import ROOT, WITH_COMMANDS, code_blocks, commands, pages
 
 from statsnet.cli import app, main
 from statsnet.workloads.settings import parse_settings
@@ -24,15 +25,11 @@ SHOWN = sorted({(page, *words) for page in PAGES for words in commands(ROOT / pa
 OF_STATSNET = [words for words in SHOWN if words[1] == "statsnet"]
 OF_BENCHMARKS = [words for words in SHOWN if words[1] == "python" and words[2].startswith("benchmarks/")]
 
-PYTHON = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
-STATSNET = f"""#!/bin/sh
-case $1 in
-  run) set -- "$@" --processes 1 --min-time 20ms --max-time 100ms ;;
-  profile) set -- "$@" --min-time 20ms ;;
-esac
-exec {sys.executable} -m statsnet "$@"
-"""
-"""The program, which measures no longer than a test needs."""
+NO_LONGER = {
+    "run": ("--processes", "1", "--min-time", "20ms", "--max-time", "100ms"),
+    "profile": ("--min-time", "20ms"),
+}
+"""Options of commands, which measure no longer than a test needs."""
 
 
 def leaves(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -74,52 +71,36 @@ def test_help_of_every_command_explains_and_gives_an_example(
     assert len(text.split("Options:")[0].split()) > 12
 
 
-@functools.cache
-def help_of(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, program, "--help"], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("words", OF_BENCHMARKS, ids=" ".join)
-def test_a_benchmark_that_is_shown_knows_its_options(words: tuple[str, ...]) -> None:
+def test_a_benchmark_that_is_shown_knows_its_options(words: tuple[str, ...], run_program: Program) -> None:
     program, *arguments = words[2:]
-    assert (ROOT / program).is_file()
     options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
-    known = set(re.findall(r"--[\w-]+", help_of(program)))
+    help_ = run_program(program.removeprefix("benchmarks/"), "--help")
+    assert help_.returncode == 0, help_.stderr
+    known = set(re.findall(r"--[\w-]+", help_.stdout))
     assert options <= known, f"{program} does not know {', '.join(sorted(options - known))}"
 
 
-@pytest.fixture
-def try_page(tmp_path: Path) -> Callable[[list[Block]], None]:
-    """Does what a page says, in a folder with a small proxy, my-proxy, and a copy of the examples."""
-    here, programs = tmp_path / "here", tmp_path / "programs"
-    for folder in (here, programs, tmp_path / "tmp"):
+@pytest.mark.parametrize("page", [page for page in PAGES if any(block.runs for block in code_blocks(ROOT / page))])
+def test_what_is_marked_runs(
+    page: str, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder with a small proxy, my-proxy, and a copy of the examples. `statsnet` runs in this process."""
+    here = tmp_path / "here"
+    for folder in (here, tmp_path / "tmp"):
         folder.mkdir()
-    for name, text in (("python", PYTHON), ("statsnet", STATSNET)):
-        (programs / name).write_text(text)
-        (programs / name).chmod(0o755)
-    variables = environment(here)
-    variables["PATH"] = f"{programs}{os.pathsep}{variables['PATH']}"
-
+    monkeypatch.chdir(here)
     write_proxy(here / "my-proxy")
     shutil.copytree(ROOT / "examples", here / "examples")
-
-    def run(blocks: list[Block]) -> None:
-        for block in blocks:
-            if block.title:
-                (here / block.title).write_text(block.text)
-            if block.runs:
-                shell = ["bash", "-euo", "pipefail", "-c", block.text]
-                done = subprocess.run(shell, cwd=here, env=variables, capture_output=True, text=True)
-                assert done.returncode == 0, f"{block.text}\n{done.stderr}"
-
-    return run
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if any(block.runs for block in code_blocks(ROOT / page))])
-def test_what_is_marked_runs(try_page: Callable[[list[Block]], None], page: str) -> None:
-    try_page(code_blocks(ROOT / page))
+    variables = environment(here)
+    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
+    for block in code_blocks(ROOT / page):
+        if block.title:
+            (here / block.title).write_text(block.text)
+        for line in block.text.splitlines() if block.runs else ():
+            program, *words = shlex.split(line, comments=True)
+            if program == "statsnet":
+                code = main([*words, *NO_LONGER.get(words[0], ())])
+            else:
+                code = subprocess.run(["bash", "-c", line], env=variables).returncode
+            assert code == 0, f"{line}\n{capfd.readouterr().err}"

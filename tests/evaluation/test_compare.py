@@ -8,7 +8,7 @@ import pytest
 
 from statsnet.errors import UsageError
 from statsnet.evaluation.compare import compare
-from statsnet.signatures.documents import Evidence, Result, ResultMember, Subject
+from statsnet.signatures.results import Evidence, Result, ResultMember, Subject
 from statsnet.signatures.timing import Timing
 
 ENVIRONMENT = {"device": "cpu", "device_name": "A CPU", "threads": 2, "settings": {}}

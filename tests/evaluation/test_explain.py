@@ -19,7 +19,8 @@ from statsnet.evaluation.explained import Explained
 from statsnet.measure.control import Job
 from statsnet.profiling.replay_task import Replayed, ReplayOperators
 from statsnet.reporting.explain import explained_report
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import save_signature
 from statsnet.synthesis.tasks import NetworkTrace
 from statsnet.workloads.settings import BASELINE, parse_settings

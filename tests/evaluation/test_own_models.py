@@ -12,7 +12,8 @@ from synthesis_builders import CLASSES, measured, small_signature
 from statsnet.errors import UsageError
 from statsnet.evaluation.own_models import OwnModel, parse_model, require_same_work, targets_of
 from statsnet.signatures.documents import ProxySpec
-from statsnet.signatures.model import Signature, Variation
+from statsnet.signatures.measurement import Variation
+from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import load_spec, save_signature
 
 OWN = small_signature()

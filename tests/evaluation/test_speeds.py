@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statsnet.errors import MeasurementError
 from statsnet.evaluation.compare import Comparison, compare
 from statsnet.evaluation.speeds import drift, out_of_line, speeds_of, two_speeds
-from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
 
 DRAW = np.random.default_rng(7)

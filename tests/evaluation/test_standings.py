@@ -18,8 +18,8 @@ from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.evaluation.verdicts import verdict
 from statsnet.reporting.html.markup import grid, html, markdown
 from statsnet.reporting.standings import COLUMNS, standings_csv, standings_report
-from statsnet.signatures.documents import Result, Subject
 from statsnet.signatures.intervals import Interval
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import ProcessPower, Timing
 
 

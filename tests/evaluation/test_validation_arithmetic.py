@@ -21,7 +21,7 @@ from statsnet.evaluation.suite import SuiteMember
 from statsnet.evaluation.validate import _rows
 from statsnet.profiling.tasks import timing_of
 from statsnet.signatures.intervals import Interval
-from statsnet.signatures.model import Measurement
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import parse_settings
 

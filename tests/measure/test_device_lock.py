@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,11 +50,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def holder(folder: Path) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def holding(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """That command, and its heir's number."""
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), SWITCH: str(folder)}
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", HOLDER], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    ) as first:
+        assert first.stdout is not None
+        heir = int(first.stdout.readline())
+        try:
+            yield first, heir
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(heir, 9)
 
 
 def begin_to_measure(locks: DeviceLocks) -> tuple[threading.Thread, threading.Event]:
@@ -70,73 +81,58 @@ def begin_to_measure(locks: DeviceLocks) -> tuple[threading.Thread, threading.Ev
     return thread, measures
 
 
-def test_a_second_command_says_that_it_waits_and_begins_when_the_first_has_ended(folder: Path) -> None:
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
-        thread, measures = begin_to_measure(DeviceLocks())
+def test_a_second_command_says_that_it_waits_and_begins_when_the_first_has_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting is no time of the command, nor of the time that it was given."""
+    monkeypatch.setattr(PATIENCE, "begun_s", 100.0)
+    locks = DeviceLocks()
+    deadline = Deadline.after(1000.0, locks.clock)
+    begin_s = time.monotonic()
+    with holding(folder) as (first, _):
+        thread, measures = begin_to_measure(locks)
         assert not measures.is_set()
         first.communicate("")  # it ends as it should: what it has started holds nothing any more
         assert measures.wait(60)
         thread.join()
-        os.kill(heir, 9)
+    assert PATIENCE.begun_s > 100.0
+    assert locks.waited_s > 0
+    assert deadline.left_s == pytest.approx(1000.0 + locks.waited_s - (time.monotonic() - begin_s), abs=0.5)
 
 
-def test_a_command_on_the_command_line_waits(folder: Path, proxy_folder: Path) -> None:
+@pytest.fixture
+def held(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another command holds the lock, and ends as soon as this program waits for it."""
+    wait = device_lock._wait_to_lock
+    with holding(folder) as (first, _):
+        monkeypatch.setattr(device_lock, "_wait_to_lock", lambda lock: (first.communicate(""), wait(lock)))
+        yield
+
+
+def test_a_command_on_the_command_line_waits(
+    held: None, proxy_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["run", str(proxy_folder), "--processes", "1", "--min-time", "20ms", "--max-time", "100ms"]
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
-        second = subprocess.Popen(
-            [sys.executable, "-m", "statsnet", *words],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert second.stderr is not None
-        said = next(line for line in second.stderr if "another program" in line)
-        assert said.startswith("statsnet: another program of StatsNet measures on cpu: waiting for its end")
-        assert second.poll() is None
-        first.communicate("")
-        assert second.wait() == 0, second.stderr.read()
-        second.stderr.close()
-        os.kill(heir, 9)
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "statsnet: another program of StatsNet measures on cpu: waiting for its end" in said
 
 
-NOTEBOOK = "import statsnet, sys; statsnet.run(sys.argv[1], processes=1, min_time_s=0.02, max_time_s=0.1)"
-
-
-def test_a_function_of_the_python_api_warns_and_waits(folder: Path, proxy_folder: Path) -> None:
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
-        second = subprocess.Popen(
-            [sys.executable, "-c", NOTEBOOK, str(proxy_folder)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert second.stderr is not None
-        said = next(line for line in second.stderr if "another program" in line)
-        assert "UserWarning: another program of StatsNet measures on cpu: waiting for its end" in said
-        assert second.poll() is None
-        first.communicate("")
-        assert second.wait() == 0, second.stderr.read()
-        second.stderr.close()
-        os.kill(heir, 9)
-
-
-def test_a_function_of_the_python_api_keeps_the_lock_until_its_end(
-    folder: Path, proxy_folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_function_of_the_python_api_waits_and_keeps_the_lock_until_its_end(
+    held: None, proxy_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
     take = DeviceLocks._take
     monkeypatch.setattr(DeviceLocks, "_take", lambda *given: taken.append(given[1]) or take(*given))
-    statsnet.run(proxy_folder, processes=2, min_time_s=0.02, max_time_s=0.1)
+    monkeypatch.setattr(device_lock.LOCKS, "tell", DeviceLocks().tell)  # a command in this process may have changed it
+    with pytest.warns(UserWarning, match="another program of StatsNet measures on cpu: waiting for its end"):
+        statsnet.run(proxy_folder, processes=2, min_time_s=0.02, max_time_s=0.1)
     assert taken == ["cpu"]
     assert device_lock.LOCKS.descriptors == ()
 
 
 def test_the_lock_of_a_killed_command_is_free_when_its_processes_have_ended(folder: Path) -> None:
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
+    with holding(folder) as (first, heir):
         thread, measures = begin_to_measure(DeviceLocks())
         first.kill()
         first.wait()
@@ -144,33 +140,6 @@ def test_the_lock_of_a_killed_command_is_free_when_its_processes_have_ended(fold
         os.kill(heir, 9)
         assert measures.wait(60)
         thread.join()
-
-
-def test_waiting_is_no_time_of_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PATIENCE, "begun_s", 100.0)
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
-        thread, _ = begin_to_measure(DeviceLocks())
-        first.communicate("")
-        thread.join()
-        os.kill(heir, 9)
-    assert PATIENCE.begun_s > 100.0
-
-
-def test_waiting_is_no_part_of_the_time_that_a_command_was_given(folder: Path) -> None:
-    locks = DeviceLocks()
-    deadline = Deadline.after(1000.0, locks.clock)
-    begin_s = time.monotonic()
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
-        thread, _ = begin_to_measure(locks)
-        first.communicate("")
-        thread.join()
-        os.kill(heir, 9)
-    assert locks.waited_s > 0
-    assert deadline.left_s == pytest.approx(1000.0 + locks.waited_s - (time.monotonic() - begin_s), abs=0.5)
 
 
 def test_a_program_holds_it_while_it_measures_and_a_command_until_its_end(folder: Path) -> None:
@@ -217,47 +186,30 @@ def run_of(monkeypatch: pytest.MonkeyPatch, run: str, port: str = "29500") -> No
     monkeypatch.setenv("MASTER_PORT", port)
 
 
-def test_processes_of_one_run_share_a_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the system does not tell who holds a lock")
+def test_processes_of_one_run_share_a_lock_and_others_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_of(monkeypatch, "none")
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
+    with holding(folder) as (first, _):
         with DeviceLocks().measuring_on("cpu"):
             pass
-        monkeypatch.delenv("TORCHELASTIC_RUN_ID")
-        thread, measures = begin_to_measure(DeviceLocks())
-        assert not measures.is_set(), "one that is not of the run"
+        waiting = []
+        for run, port in (("none", "29501"), ("other", "29500"), ("", "")):
+            run_of(monkeypatch, run, port)
+            waiting.append(begin_to_measure(DeviceLocks()))
+        assert not any(measures.is_set() for _, measures in waiting)
         first.communicate("")
-        thread.join()
-        os.kill(heir, 9)
-
-
-@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the system does not tell who holds a lock")
-@pytest.mark.parametrize(("run", "port"), [("other", "29500"), ("none", "29501")])
-def test_another_run_waits(folder: Path, run: str, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_of(monkeypatch, "none")
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
-        run_of(monkeypatch, run, port)
-        thread, measures = begin_to_measure(DeviceLocks())
-        assert not measures.is_set()
-        first.communicate("")
-        assert measures.wait(60)
-        thread.join()
-        os.kill(heir, 9)
+        for thread, measures in waiting:
+            assert measures.wait(60)
+            thread.join()
 
 
 def test_a_rank_alone_makes_no_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    with holder(folder) as first:
-        assert first.stdout is not None
-        heir = int(first.stdout.readline())
+    with holding(folder) as (first, _):
         thread, measures = begin_to_measure(DeviceLocks())
         assert not measures.is_set()
         first.communicate("")
         thread.join()
-        os.kill(heir, 9)
 
 
 @pytest.mark.parametrize("name", ["1", "missing/folder"])

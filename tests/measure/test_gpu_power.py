@@ -18,7 +18,7 @@ from statsnet.measure import timing_tasks
 from statsnet.measure.gpu_power import Meter
 from statsnet.reporting.results import result_report
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.storage import validate
 from statsnet.signatures.timing import ProcessPower
 

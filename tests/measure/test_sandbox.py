@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_tasks import Escaping
+from sandboxes import needs_sandbox
 
 from statsnet.errors import StatsNetError
 from statsnet.measure import sandbox
 from statsnet.measure.process import run
-from statsnet.measure.sandbox import PROGRAM, command, sandboxed
+from statsnet.measure.sandbox import command, sandboxed
 
 
 @pytest.fixture
@@ -21,16 +21,6 @@ def port() -> Iterator[int]:
     """Somebody listens there."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
-
-
-def can_be_made() -> bool:
-    if shutil.which(PROGRAM) is None:
-        return False
-    try:
-        sandbox.check()
-    except StatsNetError:
-        return False
-    return True
 
 
 def places(words: list[str], option: str) -> list[str]:
@@ -89,7 +79,7 @@ def test_no_process_is_forked_in_one_and_none_is_in_one_after_it(
     assert not seen.exists()
 
 
-@pytest.mark.skipif(not can_be_made(), reason="no sandbox can be made here: bubblewrap is missing or not allowed")
+@needs_sandbox
 def test_what_a_sandbox_keeps_from_a_process(port: int) -> None:
     home = Path.home()
     with sandboxed():

@@ -19,7 +19,7 @@ from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.replay_task import ReplayOperators
 from statsnet.signatures.indices import index_bound
 from statsnet.signatures.model import Cluster
-from statsnet.signatures.operators import compact_arguments, flatten_arguments
+from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments
 from statsnet.workloads.torch_operators import overload
 
 WORKLOADS = ("cv/alexnet", "nlp/bert_base", "recsys/dlrm", "recsys/din", "speech/deepspeech2")

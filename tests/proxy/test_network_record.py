@@ -20,7 +20,7 @@ from statsnet.evaluation.compare import compare
 from statsnet.measure.process import measuring_environment
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.towers import Placed, Tower
-from statsnet.signatures.documents import Result, Subject
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.timing import Timing
 
 TOWERS = [Tower(blocks=(Placed(kind="softmax", config={"shape": (9,), "axis": 0}),))]
@@ -46,7 +46,7 @@ def output_of(*command: str, **extra: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("allocator", [{}, {"STATSNET_ALLOCATOR": "system"}, {"MALLOC_TOP_PAD_": "1"}])
+@pytest.mark.parametrize("allocator", [{"STATSNET_ALLOCATOR": "system"}, {"MALLOC_TOP_PAD_": "1"}])
 def test_on_a_cpu(allocator: dict[str, str], write_source: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "network.py"
     file.write_text(write_source("inference", TOWERS), encoding="utf-8")

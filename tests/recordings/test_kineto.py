@@ -11,7 +11,8 @@ from recording_files import FLOPS, LINEAR, launch, on_gpu, operator, span, step,
 
 from statsnet.errors import FileFormatError, MeasurementError, UsageError
 from statsnet.recordings.kineto import read_kineto
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Signature
 from statsnet.signatures.privacy import assert_clean
 
 US = 1e-6

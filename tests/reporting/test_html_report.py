@@ -26,7 +26,7 @@ from statsnet.reporting.tables import table
 from statsnet.signatures import database
 from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.gpu import COUNTERS, Counters, GpuActivity, GpuKernel, Power
-from statsnet.signatures.model import Environment
+from statsnet.signatures.measurement import Environment
 from statsnet.signatures.storage import load_signature, load_spec, save_document
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,10 @@ from rich.console import Console
 from statsnet.analysis.audit import audited
 from statsnet.errors import shown as shown_text
 from statsnet.reporting import proxy, results, signature, tables
-from statsnet.signatures.documents import Characteristic, Result, SpecMember, Subject
+from statsnet.signatures.documents import Characteristic, SpecMember
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.model import Signature
+from statsnet.signatures.results import Result, Subject
 from statsnet.signatures.storage import load_signature
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_bytes, format_duration, format_quantity

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from clusters import tensor
 
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew, WorkloadName
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew, WorkloadName
 from statsnet.signatures.storage import save_signature
 
 ENVIRONMENT: dict[str, Any] = {

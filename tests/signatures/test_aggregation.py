@@ -21,8 +21,9 @@ from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.levels import coarsen
+from statsnet.signatures.measurement import Measurement, ReferenceTime
 from statsnet.signatures.mix import Mix, MixMember
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, ReferenceTime, Signature, Skew
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew
 from statsnet.signatures.storage import load_signature, save_signature
 from statsnet.signatures.target import target_of, target_of_mix
 

@@ -24,7 +24,8 @@ from statsnet.signatures.collectives import (
     message_bytes,
 )
 from statsnet.signatures.levels import coarsen
-from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.order import in_canonical_order
 from statsnet.signatures.privacy import assert_clean
 

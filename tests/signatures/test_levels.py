@@ -17,8 +17,9 @@ from statsnet.errors import UsageError
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.levels import LEVELS, coarsen, finest
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.merging import merge
-from statsnet.signatures.model import Cluster, Measurement, Motif, Signature
+from statsnet.signatures.model import Cluster, Motif, Signature
 from statsnet.signatures.order import canonical_order, in_canonical_order
 from statsnet.signatures.rounding import (
     binned_argument,

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from statsnet.errors import FileFormatError, StatsNetError, UsageError
 from statsnet.signatures.database import ProfilesDB
-from statsnet.signatures.mix import Mix, MixRequest, Selection, mix_requests, parse_mix, resolve_mix
+from statsnet.signatures.mix import Mix, resolve_mix
 from statsnet.signatures.mix_file import load_mix_file
+from statsnet.signatures.mix_request import MixRequest, Selection, mix_requests, parse_mix
 from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.storage import save_signature
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.gpu import COUNTERS, WHY_MISSING, Counters, GpuActivity, GpuKernel, Power
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature, Skew, WorkloadName
-from statsnet.signatures.operators import flatten_arguments
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew, WorkloadName
 from statsnet.signatures.storage import validate
+from statsnet.signatures.tensor_lists import flatten_arguments
 
 sizes = st.integers(0, 2**62)
 seconds = st.floats(1e-9, 1e9)

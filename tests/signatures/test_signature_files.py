@@ -17,7 +17,8 @@ from statsnet.signatures.canonical import content_id
 from statsnet.signatures.conversion import plain
 from statsnet.signatures.documents import FitSummary
 from statsnet.signatures.kinds import KINDS
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import (
     load_document,
     load_fit,

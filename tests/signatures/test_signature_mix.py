@@ -16,7 +16,8 @@ import statsnet
 from statsnet.environment import fingerprint
 from statsnet.errors import FileFormatError, UsageError
 from statsnet.signatures.database import ProfilesDB, default_profiles_dir
-from statsnet.signatures.mix import Mix, parse_mix, resolve_mix
+from statsnet.signatures.mix import Mix, resolve_mix
+from statsnet.signatures.mix_request import parse_mix
 from statsnet.signatures.model import Signature
 from statsnet.signatures.storage import save_signature
 

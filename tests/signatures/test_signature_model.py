@@ -10,7 +10,8 @@ import pytest
 
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
-from statsnet.signatures.model import Measurement, Motif, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Motif, Signature
 
 
 def test_totals_are_calls_times_cost_per_call(dense_signature: Signature) -> None:

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statsnet.signatures.canonical import canonical_json
-from statsnet.signatures.operators import (
-    TensorSpec,
-    compact_arguments,
-    flatten_arguments,
-    flatten_tensor_list,
-    tensors_of,
-)
+from statsnet.signatures.operators import TensorSpec, tensors_of
+from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments, flatten_tensor_list
 
 
 def tensor(size: int) -> dict[str, Any]:

@@ -15,8 +15,9 @@ import pytest
 
 from statsnet.errors import MeasurementError, UsageError
 from statsnet.signatures.database import ProfilesDB
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix, MixMember, resolve_mix
-from statsnet.signatures.model import Measurement, Signature
+from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, target_of, target_of_mix
 
 DENSE_STEPS = 0.25 / 0.010

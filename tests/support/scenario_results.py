@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statsnet.evaluation.scenario_rules import RESULT_PERCENTILE
-from statsnet.signatures.documents import Subject
+from statsnet.signatures.results import Subject
 from statsnet.signatures.scenarios import Answers, ScenarioName, ScenarioResult, ScenarioRules, Trial
 
 ENVIRONMENT = {"device": "cpu", "device_name": "Z80", "threads": 1}

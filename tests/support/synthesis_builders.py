@@ -18,8 +18,9 @@ from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import Model
 from statsnet.progress import Stages
 from statsnet.proxy.towers import Placed
+from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.mix import Mix, MixMember
-from statsnet.signatures.model import Cluster, Measurement, Memory, Motif, Signature
+from statsnet.signatures.model import Cluster, Memory, Motif, Signature
 from statsnet.signatures.shapes import shape_class, weight_bytes
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.bench import BenchSetup

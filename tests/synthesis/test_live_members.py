@@ -23,8 +23,9 @@ from statsnet.measure.task import Task
 from statsnet.measure.timing_tasks import TimedStep, TimeWorkload
 from statsnet.profiling.replay_task import ReplayOperators, _slower
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.signatures.measurement import Measurement, ReferenceTime
 from statsnet.signatures.mix import Mix
-from statsnet.signatures.model import Measurement, ReferenceTime, Signature, WorkloadName
+from statsnet.signatures.model import Signature, WorkloadName
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import live_members

@@ -15,10 +15,11 @@ from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.synthesis import bench as benches
 from statsnet.synthesis import problem as problems
+from statsnet.synthesis.common_dtype import common_dtype
 from statsnet.synthesis.effort import QUICK
 from statsnet.synthesis.live_bench import LiveBench
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.problem import Design, ProxyRequest, common_dtype, prepare
+from statsnet.synthesis.problem import Design, ProxyRequest, prepare
 from statsnet.synthesis.synthesize import finish
 from statsnet.synthesis.tasks import MeasureBlocks
 

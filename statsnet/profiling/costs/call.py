@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from statsnet.errors import StatsNetError
-from statsnet.signatures.operators import ITEM_SIZE, TensorSpec, flatten_tensor_list, is_tensor
+from statsnet.signatures.operators import ITEM_SIZE, TensorSpec, is_tensor
+from statsnet.signatures.tensor_lists import flatten_tensor_list
 
 _INDEX_BYTES = 8  # the coordinates of a sparse tensor are int64
 

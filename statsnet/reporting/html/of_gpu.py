@@ -9,7 +9,8 @@ from statsnet.reporting.gpu import counter_text, counters_by_part, counters_tabl
 from statsnet.reporting.html.pictures import Picture, Series, bars
 from statsnet.reporting.tables import MISSING, table
 from statsnet.signatures.gpu import SHARE_COUNTERS, GpuActivity
-from statsnet.signatures.model import Environment, Measurement, Signature
+from statsnet.signatures.measurement import Environment, Measurement
+from statsnet.signatures.model import Signature
 from statsnet.units import format_quantity
 
 MOST_FAMILIES = 20

@@ -14,8 +14,8 @@ from statsnet.reporting.pictures import COLOURS
 from statsnet.reporting.standings import bounds, standings_report
 from statsnet.reporting.tables import MISSING, Report, environment_line, notes, table, times
 from statsnet.reporting.validation import validation_report
-from statsnet.signatures.documents import Fidelity, Result
 from statsnet.signatures.intervals import process_median_s
+from statsnet.signatures.results import Fidelity, Result
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
 

@@ -16,7 +16,8 @@ from statsnet.reporting.html.pictures import MOST_POINTS, SHOWN_ROWS, Picture, S
 from statsnet.reporting.signature import signature_report
 from statsnet.reporting.tables import environment_line, percent, table
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.model import Cluster, Measurement, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.units import format_bytes, format_duration, format_quantity, plural
 

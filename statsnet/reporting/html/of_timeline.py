@@ -15,7 +15,8 @@ from statsnet.evaluation.error_parts import BETWEEN
 from statsnet.reporting.html.pictures import Picture, Stretch, timeline
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import Fit, ProxySpec, SpecTower
-from statsnet.signatures.model import Measurement, Phase, Signature
+from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.model import Phase, Signature
 from statsnet.units import format_duration
 
 SHORT = 0.002

@@ -1,0 +1,149 @@
+"""The times of a signature in one environment."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, Required, TypedDict, cast
+
+from msgspec import Meta
+
+from statsnet.environment import fingerprint
+from statsnet.errors import MeasurementError
+from statsnet.signatures.collectives import Collectives
+from statsnet.signatures.conversion import IF_KNOWN, plain, typed
+from statsnet.signatures.gpu import GpuActivity
+from statsnet.signatures.limits import Finite, Id, KernelName, Quantity, Samples, Seconds, ShortText, Size, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """Steps that are not alike, though their inputs are: `steps` were averaged, of which `distinct` differ. Deviations
+    are standard deviations over the mean; errors half of the mean's 95 % interval, over the mean. Work is FLOPs, or
+    bytes where there are none."""
+
+    steps: Size
+    distinct: Size
+    work_deviation: Quantity
+    work_error: Quantity
+    time_deviation: Quantity
+    time_error: Quantity
+
+
+Settings = Annotated[dict[str, ShortText], Meta(max_length=60)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceTime:
+    """The step of a reference network between the profiled steps: how fast the machine was. `network` is its source's
+    SHA-256."""
+
+    network: Id
+    latency_s: Seconds
+
+
+class GpuRecord(TypedDict, total=False):
+    """The GPU's part of an environment record."""
+
+    compute_capability: ShortText | None
+    multiprocessors: Size | None
+    cudnn: ShortText | None
+    sm_clock_max_mhz: Size | None
+    memory_clock_max_mhz: Size | None
+    power_limit_w: Size | None
+
+
+class Environment(TypedDict, total=False):
+    """An environment record (statsnet/environment.py)."""
+
+    device: Required[Literal["cpu", "cuda"]]
+    device_name: Required[ShortText]
+    cpu_model: ShortText | None
+    cpu_capability: ShortText | None
+    isa: Annotated[list[Word], Meta(max_length=100)]
+    threads: Size | None
+    interop_threads: Size | None
+    cores: Size | None
+    memory_bytes: Size | None
+    torch: ShortText | None
+    python: ShortText | None
+    os: ShortText | None
+    mkl: ShortText | None
+    onednn: ShortText | None
+    cuda: ShortText | None
+    driver: ShortText | None
+    allocator: Settings
+    settings: Settings
+    gpu: GpuRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Times of one signature in one environment. Lists per cluster are in the order of the clusters; `gpu` is None on a
+    CPU. `unmatched_calls` a step were captured but not profiled; `recording_s` is what recording events added to a
+    profiled step, and was taken off; `variation` is there if the steps were not alike, `reference` if a reference
+    network was timed beside them, `collectives` if several processes made the step together."""
+
+    environment: Environment
+    step_latency_s: Samples
+    warmup_latency_s: Samples
+    profiled_latency_s: Samples
+    cluster_time_s: tuple[Seconds | None, ...]
+    kernels: tuple[KernelName | None, ...]
+    kernel_class: tuple[KernelName | None, ...]
+    launches: Quantity
+    framework_time_s: Quantity | None
+    idle_time_s: Quantity | None
+    unexplained_share: Finite | None
+    coefficient_of_variation: Quantity | None
+    source: Literal["profile", "replay", "recording"] = "profile"
+    gpu: GpuActivity | None = field(default=None, metadata=IF_KNOWN)
+    unmatched_calls: Quantity | None = field(default=None, metadata=IF_KNOWN)
+    recording_s: Quantity | None = field(default=None, metadata=IF_KNOWN)
+    variation: Variation | None = field(default=None, metadata=IF_KNOWN)
+    reference: ReferenceTime | None = field(default=None, metadata=IF_KNOWN)
+    collectives: Collectives | None = field(default=None, metadata=IF_KNOWN)
+
+    @property
+    def latency_s(self) -> float:
+        """Median of the undisturbed steps. Raises MeasurementError if there are none."""
+        if not self.step_latency_s:
+            raise MeasurementError(
+                "this measurement holds no undisturbed step",
+                hint="profile the workload again, or choose another environment's measurement",
+            )
+        return statistics.median(self.step_latency_s)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.environment)
+
+    @property
+    def operator_time_s(self) -> float:
+        """Time of all measured clusters in one step."""
+        return math.fsum(t for t in self.cluster_time_s if t is not None)
+
+    def scale_times(self, factor: float) -> Measurement:
+        """The same on a machine that takes `factor` times as long."""
+
+        def scaled(time_s: float | None) -> float | None:
+            return None if time_s is None else factor * time_s
+
+        return replace(
+            self,
+            step_latency_s=tuple(factor * t for t in self.step_latency_s),
+            cluster_time_s=tuple(scaled(t) for t in self.cluster_time_s),
+            framework_time_s=scaled(self.framework_time_s),
+            idle_time_s=scaled(self.idle_time_s),
+            gpu=self.gpu.scale_times(factor) if self.gpu else None,
+            collectives=self.collectives.scale_times(factor) if self.collectives else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return cast(dict[str, Any], plain(self))
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Measurement:
+        """Inverse of `to_dict`. Raises ValueError for data that does not fit."""
+        return cast(Measurement, typed(data, cls))

@@ -1,0 +1,77 @@
+"""Blocks in sizes that were not measured: which ones, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from statsnet.blocks import KINDS
+from statsnet.proxy.towers import Placed, elements_read, parameter_count
+from statsnet.synthesis.loads import OperatorGroup
+from statsnet.synthesis.overhead import NONE, Overheads
+
+RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
+"""Other sizes of a block, as multiples of the measured one. Near it, FLOPs, bytes and time beyond the call's overhead
+are proportional to the size."""
+
+PRODUCTS = frozenset({"gemm", "convolution", "recurrent"})
+FEW_ROWS_INTENSITY = 4.0
+"""Below this FLOP/byte, reading weights is what bounds a product, on any machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resized:
+    """How a block that was not measured is derived from one that was: that block's identity, the ratio of their sizes,
+    and the bytes of weights that both read, whatever their size."""
+
+    origin: str
+    ratio: float
+    weights_bytes: int
+
+
+def other_sizes(block: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resized]]:
+    """The block in those other sizes that its kind has, and how each is derived."""
+    for factor in RESIZINGS:
+        try:
+            config = KINDS[block.kind].resized(block.config, factor)
+            if config is None:
+                continue
+            resized = replace(block, config=config)
+            ratio = elements_read(resized) / elements_read(block)
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+            continue  # the kind's rules fail on this size
+        if RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 and ratio != 1:
+            weights_bytes = item_bytes * _shared_weights(block, resized)
+            yield resized, Resized(origin=block.identity, ratio=ratio, weights_bytes=weights_bytes)
+
+
+def _shared_weights(block: Placed, resized: Placed) -> int:
+    """Weights that each product of a block reads or writes, whatever the block's size."""
+    count = parameter_count(block)
+    same = count == parameter_count(resized)
+    return count if same and KINDS[block.kind].index_range(block.config) is None else 0
+
+
+def resized_groups(groups: tuple[OperatorGroup, ...], resized: Resized, known: Overheads) -> tuple[OperatorGroup, ...]:
+    """The groups of a block's origin, for the resized block. The overhead of calls and of weights stays. Products still
+    read all shared weights; if the cost of weights is not known separately, that share of their time stays too."""
+    ratio = resized.ratio
+    products = [g for g in groups if g.category in PRODUCTS]
+    moved, calls = sum(g.bytes for g in products), sum(g.calls for g in products)
+    weights_share = min(calls * resized.weights_bytes / moved, 1.0) if moved else 0.0
+    changed = []
+    for operators in groups:
+        same_bytes = weights_share if operators.category in PRODUCTS else 0.0
+        overhead = known.get(operators.kernel_class, NONE)
+        few_rows = operators.bytes and operators.flops / operators.bytes < FEW_ROWS_INTENSITY
+        same_time = same_bytes if few_rows and not overhead.weight_byte_s else 0.0
+        fixed_s = overhead.fixed_s(operators)
+        changed.append(
+            replace(
+                operators,
+                time_s=fixed_s + (operators.time_s - fixed_s) * (ratio + same_time * (1.0 - ratio)),
+                flops=operators.flops * ratio,
+                bytes=operators.bytes * (ratio + same_bytes * (1.0 - ratio)),
+            )
+        )
+    return tuple(changed)
