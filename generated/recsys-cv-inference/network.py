@@ -274,9 +274,9 @@ def repeat(count: int, block: type[nn.Module], /, *args: object, **options: obje
 
 def build(device: str = "cpu") -> Proxy:
     torch.manual_seed(SEED)
-    shared_table.cache_clear()  # an earlier network's
     with torch.device(device), torch.no_grad():
         proxy = Proxy()  # drawn there at once: billions of weights would take minutes on a CPU
+    shared_table.cache_clear()  # from now on the blocks hold their tables
     return proxy.to(DTYPE).train(MODE == "training")
 
 

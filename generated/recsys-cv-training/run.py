@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -366,7 +367,7 @@ def _runs(process: int) -> bool:
 
 def this_machine() -> int:
     """A number that stands for its name."""
-    return int.from_bytes(socket.gethostname().encode()[-7:])
+    return zlib.crc32(socket.gethostname().encode())
 
 
 def own_gpu() -> str:

@@ -52,7 +52,7 @@ def asked(rule: Callable[[list[Cluster]], Config | None], motif: list[Cluster]) 
         return None
     try:
         return rule(motif)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
         return None
 
 

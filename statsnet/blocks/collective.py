@@ -147,7 +147,7 @@ def encoded_call(
         return {"shape": [count], "dtype": dtype}
 
     whole = tensor(elements if operation in IN_PLACE else part * size)
-    one, all_parts = {"tensors": [tensor(part)]}, {"tensors": [tensor(part)] * size}
+    one, all_parts = {"tensors": [tensor(part)]}, {"tensors": [{**tensor(part), "times": size}]}
     calls: dict[str, tuple[list[Any], list[dict[str, Any]]]] = {
         "all_reduce": ([{"tensors": [whole]}, group, None, None, True, None], [whole]),
         "reduce": ([{"tensors": [whole]}, group, None, 0, 0, True, None], []),

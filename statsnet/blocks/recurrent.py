@@ -20,6 +20,8 @@ class Recurrent(Block):
         self, steps: int, batch: int, inputs: int, hidden: int, cell: str = "LSTM", layers: int = 1, both: bool = False
     ) -> None:
         super().__init__(steps, batch, inputs)
+        if layers > 64:
+            raise ValueError(f"{layers} recurrent layers in one block")
         self.cell = getattr(nn, cell)(inputs, hidden, layers, bidirectional=both)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -33,6 +35,9 @@ LARGEST_BATCH = 256
 
 STATE = {"_cudnn_rnn": 4, "miopen_rnn": 3}
 """A GPU's libraries run all layers and directions in one call: the place of its initial state among the arguments."""
+
+MOST_LAYERS = 64
+"""A file may name any number, and each layer is a module."""
 
 CELLS = {4: "LSTM", 3: "GRU", 1: "RNN"}
 """By the number of matrices (gates) that a cell's weights hold."""
@@ -88,7 +93,9 @@ def _all_layers(cluster: Cluster, state: int) -> Config | None:
     rows, batch, hidden = cluster.args[state]["shape"]
     gates = next(t["shape"][0] for t in tensors_in([cluster.args[1]]))
     directions = next(o["shape"][-1] for o in cluster.outputs if o is not None) // hidden
-    if gates % hidden or gates // hidden not in CELLS:
+    if gates % hidden or gates // hidden not in CELLS or directions not in (1, 2) or rows % directions:
+        return None
+    if not 1 <= rows // directions <= MOST_LAYERS:
         return None
     config = {"steps": max(1, math.prod(tokens) // batch), "batch": batch, "inputs": inputs, "hidden": hidden}
     usual = {"cell": "LSTM", "layers": 1, "both": False}

@@ -7,7 +7,9 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -131,12 +133,17 @@ class RoundsLog:
         before its error is raised."""
         began, failed = round(time.time()), list[MeasurementError]()
         errands = [(subject.label, TimeGroup.of(_jobs(subject, settings))) for subject, settings in groups]
-        for done in pool.run(errands, report=report):
-            subject, settings = groups[done.index]
-            if done.result is not None:
-                self._keep(subject, settings, done.result, began)
-            elif done.error is not None:
-                failed.append(measuring_failed(subject.label, done.error))
+        with closing(pool.run(errands, report=report)) as ended:
+            for done in ended:
+                subject, settings = groups[done.index]
+                if done.result is not None:
+                    self._keep(subject, settings, done.result, began)
+                elif done.error is not None:
+                    failed.append(measuring_failed(subject.label, done.error))
+        if len(failed) > 1:
+            also = [f"also: {error.message}" for error in failed[1:]]
+            cause = "\n".join([failed[0].cause or "", *also])
+            raise MeasurementError(failed[0].message, cause=cause, hint=failed[0].hint)
         if failed:
             raise failed[0]
 
@@ -203,6 +210,11 @@ def _logged(outcome: StepOutcome | Failure) -> Logged:
     return Logged(timing=outcome.timing, environment=outcome.environment)
 
 
+def _in_round(report: Report, number: int, rounds: int, progress: Progress) -> None:
+    """Report the progress of one of several rounds."""
+    report(replace(progress, done=None if progress.done is None else (number + progress.done) / rounds))
+
+
 def measure_until_known(
     log: RoundsLog,
     subjects: Sequence[Subject],
@@ -229,9 +241,8 @@ def measure_until_known(
         rounds = max(fewest, number + 1)
         if pool is not None:
             under = [[e for e in _due(log, s, settings, number, wanted) if not skip(e)] for s in due]
-            log.measure_on(
-                pool, [(s, _changed(chosen)) for s, chosen in zip(due, under, strict=True) if chosen], report
-            )
+            groups = [(s, _changed(chosen)) for s, chosen in zip(due, under, strict=True) if chosen]
+            log.measure_on(pool, groups, partial(_in_round, report, number, rounds))
             continue
         for place, subject in enumerate(due):
             chosen = [s for s in _due(log, subject, settings, number, wanted) if not skip(s)]

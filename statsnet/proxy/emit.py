@@ -42,7 +42,9 @@ def network_source(
         side_inputs=literal(SIDE_INPUTS),
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         without_gradients=", torch.no_grad()" if shares_tables else "",
-        without_tables="    shared_table.cache_clear()  # an earlier network's\n" if shares_tables else "",
+        without_tables="    shared_table.cache_clear()  # from now on the blocks hold their tables\n"
+        if shares_tables
+        else "",
         blocks=block_sources(placed, collectives),
         network=_network_sources(towers, mode, collectives),
         steps=_steps(mode, placed, collectives),

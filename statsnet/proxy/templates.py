@@ -30,9 +30,9 @@ $network
 
 def build(device: str = "cpu") -> Proxy:
     torch.manual_seed(SEED)
-$without_tables    with torch.device(device)$without_gradients:
+    with torch.device(device)$without_gradients:
         proxy = Proxy()  # drawn there at once: billions of weights would take minutes on a CPU
-    return proxy.to(DTYPE).train(MODE == "training")
+$without_tables    return proxy.to(DTYPE).train(MODE == "training")
 
 
 # ---- blocks that the network is made of ------------------------------------------------------------------------------

@@ -120,7 +120,9 @@ def _group(call: Call) -> tuple[int, int | None] | None:
 
 
 def _positive(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    """A count of processes, or how far they are apart; None for anything else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and 0 < value <= MOST_PROCESSES else None
 
 
 def with_group(op: str, args: Sequence[Any], group: int | list[int] | None) -> list[Any]:

@@ -19,12 +19,13 @@ def parts_of(op: str, name: str, count: int, shapes: Shapes) -> tuple[int, int] 
     if name == "offs" and base_name(op) in ENDS and {"self", "mat2"} <= shapes.keys():
         step = grouped_rows(shapes) // max(1, count)
         return step, step
-    if name == "offsets" and "indices" in shapes:
-        return 0, shapes["indices"][0] // max(1, count)
+    if name == "offsets":
+        rows = next((shapes[of][0] for of in ("indices", "values", "data") if shapes.get(of)), None)
+        return None if rows is None else (0, rows // max(1, count))
     if name.startswith(("cum_seq_", "cu_seqlens_")):  # where each sequence begins, and the end of the last
         of = "query" if name.endswith("q") else "key"
         return (0, shapes[of][-3] // max(1, count - 1)) if len(shapes.get(of, ())) >= 3 else None
-    if name == "lengths" and base_name(op) == "segment_reduce" and "data" in shapes:
+    if name == "lengths" and base_name(op) == "segment_reduce" and shapes.get("data"):
         return shapes["data"][0] // max(1, count), 0
     return None
 

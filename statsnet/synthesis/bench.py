@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -103,9 +104,12 @@ class BenchSetup:
         missing = [each for each, value in cached if value is None or not each.is_usable(value)]
         control = Control(timeout_s=JOB_LIMIT_S)
         errands = [(each.stage, RunJob.of(Job(each.task, control))) for each in missing]
-        for done in self.pool.run(errands if len(missing) > 1 else [], report=self.report):
-            if done.result is not None:
-                self.cache.put(missing[done.index].key, done.result)
+        with closing(self.pool.run(errands if len(missing) > 1 else [], report=self.report)) as ended:
+            for done in ended:
+                if done.result is not None:
+                    self.cache.put(missing[done.index].key, done.result)
+                if self.deadline.passed:
+                    break
 
     def count_once(self, key: str, kind: type[T], count: Callable[[], tuple[T, str]]) -> T:
         """The counted result, from the cache if it is there. If there are no counters, the reason is noted and not

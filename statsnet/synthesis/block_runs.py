@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from statsnet.errors import MeasurementError, StatsNetError
@@ -117,16 +118,17 @@ def measure_on_pool(
         for place, part in enumerate(parts, 1)
     ]
     faults: dict[str, StatsNetError] = {}
-    for done in pool.run(errands, report=report):
-        if done.result is not None:
-            keep(done.result.measured)
-            faults |= {key: decode_error(error) for key, error in done.result.faults.items()}
-        elif done.error is not None:
-            part, error = parts[done.index], done.error
-            text = f"{plural(len(part), 'block')} could not be measured: {error.message}"
-            faults[part[0].key] = type(error)(text, cause=error.cause, hint=error.hint)
-        if len(faults) > MOST_FAULTS:
-            raise [*faults.values()][-1]
+    with closing(pool.run(errands, report=report)) as ended:
+        for done in ended:
+            if done.result is not None:
+                keep(done.result.measured)
+                faults |= {key: decode_error(error) for key, error in done.result.faults.items()}
+            elif done.error is not None:
+                part, error = parts[done.index], done.error
+                text = f"{plural(len(part), 'block')} could not be measured: {error.message}"
+                faults[part[0].key] = type(error)(text, cause=error.cause, hint=error.hint)
+            if len(faults) > MOST_FAULTS:
+                raise [*faults.values()][-1]
     return faults
 
 

@@ -113,6 +113,7 @@ def placed_collectives(
     that follow from private members are rounded."""
     placed: list[tuple[float, SpecCollective]] = []
     order = {operation: i for i, operation in enumerate(OPERATORS)}
+    asked = [a for a in asked if a.nbytes > 0 or a.operation in WITHOUT_DATA]
     kinds = sorted({a.kind for a in asked if a.operation in order}, key=lambda kind: (order[kind[0]], kind))
     for kind in kinds:
         for part in _parts([a for a in asked if a.kind == kind], step_s):
@@ -151,10 +152,10 @@ def _parts(asked: Sequence[AskedCollective], step_s: float) -> Iterator[list[tup
 def step_of_whole_calls(asked: Sequence[AskedCollective], least_s: float, most_s: float) -> float:
     """A step from `least_s` to `most_s`: one of the two, or one between them in which some operation's calls are whole.
     Of these, the shortest in which no operation's calls are rounded by more than CALLS_ERROR; if there is none, the one
-    in which they are rounded least."""
+    in which they are rounded least. Barriers, and calls of unknown sizes, do not make a step longer."""
     sums = (
         math.fsum(a.calls_per_s for a in asked if a.kind == kind)
-        for kind in sorted({a.kind for a in asked if a.operation in OPERATORS})
+        for kind in sorted({a.kind for a in asked if a.operation in OPERATORS and a.nbytes > 0})
     )
     rates = [rate for rate in sums if rate > 0]
     if not rates or most_s <= least_s:

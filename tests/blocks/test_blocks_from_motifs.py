@@ -357,3 +357,20 @@ def test_all_layers_in_one_call(
 
 def test_a_layer_with_a_projection_is_left_to_others() -> None:
     assert KINDS["recurrent"].from_motif([library_layer("_cudnn_rnn", [6, 2, 4], [6, 2, 3], [1, 2, 3], 20)]) is None
+
+
+@pytest.mark.parametrize("state", [[2 * 10**9, 2, 5], [0, 2, 5], [5, 2, 5]])
+def test_a_number_of_layers_that_no_model_has_is_no_layer(state: list[int]) -> None:
+    """Each layer is a module: a stranger's file must not make one in billions."""
+    assert KINDS["recurrent"].from_motif([library_layer("_cudnn_rnn", [6, 2, 4], [6, 2, 10], state, 20)]) is None
+    with pytest.raises(ValueError, match="recurrent layers"):
+        KINDS["recurrent"].on_meta({"steps": 6, "batch": 2, "inputs": 4, "hidden": 5, "layers": 10**9})
+
+
+def test_a_layer_without_its_weights_is_left_to_others() -> None:
+    whole = library_layer("_cudnn_rnn", [6, 2, 4], [6, 2, 5], [1, 2, 5], 20)
+    bare = Cluster(
+        op=whole.op, phase="forward", category="recurrent", calls=1.0, args=(whole.args[0], None, *whole.args[2:]),
+        outputs=whole.outputs,
+    )  # fmt: skip
+    assert recognise([bare]) is None

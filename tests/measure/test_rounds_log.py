@@ -186,7 +186,7 @@ def test_what_fails_on_a_pool_is_named_with_its_place_after_all_have_ended(path:
     ran.failing = ("baseline",)
     with pytest.raises(MeasurementError, match="measuring a failed") as raised:
         measured(path, pool=pool(LocalEngine()))
-    assert raised.value.cause == "node-1: it broke\na bad weld"
+    assert raised.value.cause == "node-1: it broke\na bad weld\nalso: measuring b failed"
     assert ran == ["a baseline threads=1", "b baseline threads=1"]
 
 

@@ -22,7 +22,9 @@ PACKED: Shapes = {"query": (40, 4, 8), "key": (60, 4, 8)}
         (EFFICIENT, "cu_seqlens_q", 5, {"query": (1, 40, 4, 8), "key": (1, 60, 4, 8)}, (0, 10)),
         ("aten.segment_reduce.default", "lengths", 6, {"data": (30, 4)}, (5, 0)),
         ("aten.index_select.default", "index", 3, {"self": (12, 4)}, None),
-        ("aten.nested_values.default", "offsets", 3, {"values": (12, 4)}, None),
+        ("aten._jagged_to_padded_dense_forward.default", "offsets", 3, {"values": (12, 4)}, (0, 4)),
+        ("aten.segment_reduce.default", "lengths", 6, {"data": ()}, None),
+        ("aten._nested_view_from_buffer.default", "offsets", 3, {"self": (12,)}, None),
     ],
 )
 def test_parts_are_equally_long(op: str, name: str, count: int, shapes: Shapes, parts: tuple[int, int] | None) -> None:
