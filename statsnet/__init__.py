@@ -46,7 +46,7 @@ _PLACES = {
     **dict.fromkeys(("profile_workload", "run", "synthesize"), "api.measuring"),
     "DeviceRecord": "devices.device_record",
     "Mix": "signatures.mix",
-    "Result": "signatures.documents",
+    "Result": "signatures.results",
     "SavedProxy": "signatures.saved_proxy",
     "ScenarioResult": "signatures.scenarios",
     "Signature": "signatures.model",

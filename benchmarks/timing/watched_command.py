@@ -56,9 +56,9 @@ def watch(command: Sequence[str], *, folder: Path, variables: Mapping[str, str])
                 if (now_s := time.perf_counter() - begin) > looked_s + LOOK_S:
                     looked_s = now_s
                     memory.look(process.pid)
-            took_s = time.perf_counter() - begin
             while _read(ours, texts, begin, 0.0):
                 pass
+            took_s = time.perf_counter() - begin
         finally:
             process.kill()
             process.wait()

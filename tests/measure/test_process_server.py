@@ -61,6 +61,7 @@ def server_pid() -> int:
     return int(run(Environment())["parent"])
 
 
+@pytest.mark.usefixtures("new_server")  # beside one with other variables the first process is a fresh one
 def test_all_processes_come_from_one_server() -> None:
     first, second = run(Environment()), run(Environment())
     assert first["parent"] == second["parent"] != os.getpid()

@@ -259,3 +259,12 @@ def test_what_computes_beside_moving_stays_in_the_target() -> None:
     target = target_of_members((replace(member, signature=replace(member.signature, clusters=tuple(clusters))),))
     assert not asked_collectives(target)
     assert computing(target) == target
+
+
+def test_barriers_and_calls_of_unknown_sizes_make_no_step_longer() -> None:
+    (asked, *_) = asked_collectives(distributed())
+    rare = replace(asked, calls_per_s=0.5, nbytes=0.0)
+    barrier = replace(rare, operation="barrier", dtype="uint8")
+    alone = step_of_whole_calls([asked], 0.01, 2.0)
+    assert step_of_whole_calls([asked, rare, barrier], 0.01, 2.0) == alone < 1.0
+    assert not placed_collectives([rare], 1.0, mode="training")
