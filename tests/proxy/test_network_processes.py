@@ -91,6 +91,8 @@ def network(write_source: Callable[..., str], tmp_path: Path) -> Callable[..., P
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[None]:
     """A group of one process, in this one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()  # another test's
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         yield
