@@ -28,7 +28,8 @@ def table_values(rows: int, width: int) -> Tensor:
 
 @cache
 def shared_table(rows: int, width: int, device: torch.device) -> nn.Parameter:
-    """One table for all blocks of this size: dozens of them, each with its own, would fill a small GPU."""
+    """One table for all blocks of this size: dozens of them, each with its own, would fill a small GPU. As it is one
+    parameter too, not only one memory, a change of its dtype leaves it shared."""
     return nn.Parameter(table_values(rows, width))
 
 

@@ -16,11 +16,13 @@ from statsnet.signatures.parameters import tensors_in
 class Recurrent(Block):
     """Layers of LSTM, GRU or plain (tanh) RNN cells over `steps` positions, forwards or in both directions."""
 
+    most_layers = 64  # a stranger's file may name any number, and each layer is a module
+
     def __init__(
         self, steps: int, batch: int, inputs: int, hidden: int, cell: str = "LSTM", layers: int = 1, both: bool = False
     ) -> None:
         super().__init__(steps, batch, inputs)
-        if layers > 64:
+        if layers > self.most_layers:
             raise ValueError(f"{layers} recurrent layers in one block")
         self.cell = getattr(nn, cell)(inputs, hidden, layers, bidirectional=both)
 
@@ -32,12 +34,8 @@ class Recurrent(Block):
 LARGEST_BATCH = 256
 """Most sequences in a batch. A product of more rows is taken for a layer over all positions at once."""
 
-
 STATE = {"_cudnn_rnn": 4, "miopen_rnn": 3}
 """A GPU's libraries run all layers and directions in one call: the place of its initial state among the arguments."""
-
-MOST_LAYERS = 64
-"""A file may name any number, and each layer is a module."""
 
 CELLS = {4: "LSTM", 3: "GRU", 1: "RNN"}
 """By the number of matrices (gates) that a cell's weights hold."""
@@ -95,7 +93,7 @@ def _all_layers(cluster: Cluster, state: int) -> Config | None:
     directions = next(o["shape"][-1] for o in cluster.outputs if o is not None) // hidden
     if gates % hidden or gates // hidden not in CELLS or directions not in (1, 2) or rows % directions:
         return None
-    if not 1 <= rows // directions <= MOST_LAYERS:
+    if not 1 <= rows // directions <= Recurrent.most_layers:
         return None
     config = {"steps": max(1, math.prod(tokens) // batch), "batch": batch, "inputs": inputs, "hidden": hidden}
     usual = {"cell": "LSTM", "layers": 1, "both": False}

@@ -42,7 +42,7 @@ def network_source(
         side_inputs=literal(SIDE_INPUTS),
         constants="\n".join(filter(None, (_optimizers(placed), _repeats(repeats)))),
         without_gradients=", torch.no_grad()" if shares_tables else "",
-        without_tables="    shared_table.cache_clear()  # from now on the blocks hold their tables\n"
+        tables_let_go="    shared_table.cache_clear()  # from now on the blocks hold their tables\n"
         if shares_tables
         else "",
         blocks=block_sources(placed, collectives),

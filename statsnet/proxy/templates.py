@@ -32,7 +32,7 @@ def build(device: str = "cpu") -> Proxy:
     torch.manual_seed(SEED)
     with torch.device(device)$without_gradients:
         proxy = Proxy()  # drawn there at once: billions of weights would take minutes on a CPU
-$without_tables    return proxy.to(DTYPE).train(MODE == "training")
+$tables_let_go    return proxy.to(DTYPE).train(MODE == "training")
 
 
 # ---- blocks that the network is made of ------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ spends a fifth between operators, suites less than a tenth."""
 USUAL_STEP_S = 40e-3
 """If nobody says how long a step may take, it takes at least this long, up to SHORTER of the suite's time. Calls come
 whole, and in 20 ms there is room for some fifty of training's. Of two training mixes of models that nobody tuned for,
-the program's error was 1.90 and 1.53 at 20 ms, 0.76 and 0.51 at 40 ms, 0.56 and 0.27 at 60 ms; of three inference
-mixes 1.20, 1.49 and 1.26 at 20 ms, and 0.81, 1.04 and 0.81 at 40 ms."""
+the first round's predicted error (fit.json, `synthesize --budget`) was 1.90 and 1.53 at 20 ms, 0.76 and 0.51 at 40 ms,
+0.56 and 0.27 at 60 ms; of three inference mixes 1.20, 1.49 and 1.26 at 20 ms, and 0.81, 1.04 and 0.81 at 40 ms."""
 
 DISTINCT_CALLS = 44
 SHORTEST_OF_OWN_SIZES_S, LONGEST_OF_OWN_SIZES_S = 5e-3, 50e-3
