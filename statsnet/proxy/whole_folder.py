@@ -39,12 +39,15 @@ def check_output(folder: Path) -> None:
             hint=f"choose a folder in it, for example -o {folder / 'proxy'}",
         )
     existing = next(parent for parent in place.parents if parent.exists())
-    if not os.access(existing, os.W_OK | os.X_OK):
+    try:
+        with temporary_folder(f".{place.name}-", within=existing):
+            pass
+    except OSError as error:  # rights do not tell all: of /proc, or of a full disk
         raise StatsNetError(
             f"'{folder}' can not be written",
-            cause=f"no folder can be made in '{existing}', beside which it is put together",
+            cause=f"no folder can be made in '{existing}', beside which it is put together: {error.strerror}",
             hint="choose another folder with -o",
-        )
+        ) from error
 
 
 @contextlib.contextmanager

@@ -185,6 +185,7 @@ def test_one_of_the_two_is_there_whenever_the_process_is_killed(tmp_path: Path, 
         ("letters", "is not a proxy folder", "mother.txt"),
         ("to-letters", "is not a proxy folder", "mother.txt"),
         ("/proc", "is not a proxy folder", "it holds"),
+        ("/proc/proxy", "can not be written", "no folder can be made"),
     ],
 )
 def test_what_can_not_be_replaced_is_known_before_the_work(
