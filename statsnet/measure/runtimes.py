@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import UsageError, WorkloadError
+from statsnet.measure.onnx_bags import translations
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
 from statsnet.workloads.loading import describe
@@ -56,7 +57,7 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
 
 def saved_onnx(program: torch.export.ExportedProgram, path: Path) -> Path:
     """The graph as an ONNX model with its weights in another file, as protobuf takes no more than 2 GB."""
-    made = torch.onnx.export(program, dynamo=True, verbose=False)
+    made = torch.onnx.export(program, dynamo=True, verbose=False, custom_translation_table=translations())
     assert made is not None
     made.save(path, external_data=True)
     return path

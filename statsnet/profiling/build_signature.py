@@ -213,7 +213,7 @@ def _measurement(
         "framework_time_s": _known([t.framework_time_s for t in traces], weights),
         "idle_time_s": _known([t.idle_time_s for t in traces], weights),
         "unexplained_share": max(unexplained) if len(unexplained) == len(traces) else None,
-        "coefficient_of_variation": mean(_variation(t.step_latency_s) for t in traces),
+        "coefficient_of_variation": mean(_variation(t.all_steps_s or t.step_latency_s) for t in traces),
         "source": "profile",
         "unmatched_calls": _weighted([t.unmatched_calls for t in traces], weights),
         "recording_s": _weighted([t.recording_s for t in traces], weights),

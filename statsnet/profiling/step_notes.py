@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from statsnet.profiling.timeline import PAUSE_S
+from statsnet.profiling.trace import StepTrace
+from statsnet.profiling.unseen import MOST_UNSEEN
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
 from statsnet.units import format_duration
@@ -12,6 +15,10 @@ SHORT_STEP_S = 100e-6
 MANY_CALLS = 10_000
 MUCH_RECORDING = 0.2
 """Events whose recording takes longer than this share of the step are named."""
+SURE_PAUSE_S = 1e-3
+"""On a busy machine some 0.2 ms may pass between two operators in every step, with no work in them."""
+SURE_PAUSE_SHARE = 0.1
+"""Shorter pauses are named where they take this share of a step."""
 
 
 def steps_notes(signature: Signature) -> Iterator[str]:
@@ -24,6 +31,18 @@ def steps_notes(signature: Signature) -> Iterator[str]:
         )
     for measurement in signature.measurements[:1]:
         yield from _measured(measurement, signature.calls_per_step)
+
+
+def pauses_note(traces: Sequence[StepTrace]) -> Iterator[str]:
+    """Pauses that every profiled step has and that are a notable share of it."""
+    trace = max(traces, key=lambda trace: trace.pauses_s / trace.latency_s)
+    share = trace.pauses_s / trace.latency_s
+    if share > (MOST_UNSEEN if trace.pauses_s > SURE_PAUSE_S else SURE_PAUSE_SHARE):
+        yield (
+            f"{min(share, 1.0):.0%} of a step lies in pauses of over {format_duration(PAUSE_S)} between operators: "
+            "work that torch does not see, as of a C++ extension, numpy or Python. It counts as time outside "
+            "operators; an extension's functions are seen once they are registered with torch.library"
+        )
 
 
 def _measured(measurement: Measurement, calls: float) -> Iterator[str]:

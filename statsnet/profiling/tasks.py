@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -25,10 +25,8 @@ from statsnet.profiling.distributed import alone, is_first, joined, number_of_pr
 from statsnet.profiling.fake_processes import fake_processes
 from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
-from statsnet.profiling.step_notes import SHORT_STEP_S, steps_notes
-from statsnet.profiling.timeline import PAUSE_S
+from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
 from statsnet.profiling.trace import StepTrace, captured
-from statsnet.profiling.unseen import MOST_UNSEEN
 from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
 from statsnet.signatures.gpu import POWER_FIELDS, Power
 from statsnet.signatures.measurement import Measurement, ReferenceTime
@@ -204,7 +202,7 @@ class ProfileWorkload(CountableTask[Profile]):
             measured_s=time.perf_counter() - begin,
             launches=tuple(launches_of(traced.traces, traced.shares)) if counted else None,
             reference_latency_s=latency_s,
-            notes=tuple(_notes(step, signature, max(t.pauses_s / t.latency_s for t in traced.traces))),
+            notes=tuple(_notes(step, signature, traced.traces)),
         )
 
     def _identity(self, built: BuiltWorkload, step: Step, *, is_changed: bool) -> dict[str, Any]:
@@ -248,19 +246,14 @@ def _memory(built: BuiltWorkload, run: Callable[[], Any], optimizer: Any, kind: 
     return memory_record(built.model, built.inputs[:1], run, device=kind, optimizer=optimizer)
 
 
-def _notes(step: Step, signature: Signature, pauses: float) -> Iterator[str]:
-    """What a user should know of the steps that were profiled; `pauses` are the share of a step in long ones."""
+def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Iterator[str]:
+    """What a user should know of the steps that were profiled."""
     if step.renewal.changes_inputs:
         yield "the model changes its inputs: each step got them as they were built"
     if step.renewal.changes_state:
         yield "the model changes its own state: each step began with the state that it was built with"
     yield from steps_notes(signature)
-    if pauses > MOST_UNSEEN:
-        yield (
-            f"{min(pauses, 1.0):.0%} of a step lies in pauses of over {format_duration(PAUSE_S)} between operators: "
-            "work that torch does not see, as of a C++ extension, numpy or Python. It counts as time outside "
-            "operators; an extension's functions are seen once they are registered with torch.library"
-        )
+    yield from pauses_note(traces)
     latency_s = signature.measurements[0].latency_s
     if latency_s < SHORT_STEP_S:
         yield (

@@ -48,7 +48,8 @@ LONG_STEP_S = 0.15
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds. `on_device` are
+    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds,
+    `all_steps_s` those of `step_latency_s` with the disturbed ones. `on_device` are
     the kernels of one of those steps on a GPU, in order, each with the index of its call in `calls` (None: no call
     launched it). `unmatched_calls` were found in no profiled step; `recording_s` is what recording events added to each
     profiled step, and was taken off. For a step that runs as a whole, unknown values are None. `waits` are its
@@ -59,6 +60,7 @@ class StepTrace:
     implementations: list[str]
     warmup_latency_s: list[float] = field(default_factory=list)
     step_latency_s: list[float] = field(default_factory=list)
+    all_steps_s: list[float] = field(default_factory=list)
     profiled_latency_s: list[float] = field(default_factory=list)
     framework_time_s: float | None = 0.0
     idle_time_s: float | None = 0.0
@@ -106,8 +108,8 @@ def trace_step(
     calls correspond one by one, but may hold different indices, so that an embedding's rows are not still cached from
     the step before; `prepare` makes one ready, outside of the steps' times. The captured step runs inside
     `while_capturing()`, which may mark segments without disturbing the timed steps. `between` is called before each
-    pair of a bare and a profiled step. Operator times come from the faster half of the profiled steps, because
-    disturbances only add time.
+    pair of a bare and a profiled step. The step's time comes from the faster half of the bare steps, operators' times
+    from that of the profiled ones, because disturbances only add time.
 
     If steps `may_vary`, as a user's may, raises StepsVary where they do, and MeasurementError where a part of a step
     cannot be seen (unseen.py).
@@ -164,10 +166,11 @@ def trace_step(
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
     if alike:
         alike.look_again(timelines)
-    quiet = sorted(timelines, key=lambda line: line.step_s)[: max(2, (len(timelines) + 1) // 2)]
+    quiet = [line for line in timelines if line.step_s <= _faster_half([line.step_s for line in timelines])]
+    undisturbed_s = [step_s for step_s in bare if step_s <= _faster_half(bare)]
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
-    idle_s = _idle_s(bare, quiet) if device == "cuda" else 0.0
+    idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
     waits = median_waits([line.waits.each for line in quiet])
     return StepTrace(
         device=device,
@@ -177,14 +180,15 @@ def trace_step(
             for i, c in enumerate(calls)
         ],
         warmup_latency_s=warmup_s,
-        step_latency_s=bare,
+        step_latency_s=undisturbed_s,
+        all_steps_s=bare,
         profiled_latency_s=[t.step_s for t in timelines],
         framework_time_s=median(t.framework_s for t in quiet),
         idle_time_s=idle_s,
         unmatched_calls=min(t.unmatched for t in timelines),
         recording_s=overhead_s * median(t.events for t in quiet),
         kernels_launched=sum(len(k) for k in kernels),
-        unexplained_share=_unexplained(bare, quiet, idle_s),
+        unexplained_share=_unexplained(undisturbed_s, quiet, idle_s),
         on_device=placed_kernels(timelines[-1]),
         waits=waits,
         pauses_s=0.0 if device == "cuda" or waits else min(t.pauses_s for t in timelines),
@@ -228,6 +232,13 @@ def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     while agreed(len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)):
         times_s.append(run())
     return times_s
+
+
+def _faster_half(times_s: Sequence[float]) -> float:
+    """The longest time of the faster half. A bare and a profiled step run at different moments: on a busy machine the
+    median of all bare steps was up to 1.4 times that of their faster half, and the difference would look like time
+    between operators."""
+    return sorted(times_s)[: max(2, (len(times_s) + 1) // 2)][-1]
 
 
 def placed_kernels(timeline: Timeline) -> list[tuple[int | None, Kernel]]:

@@ -58,10 +58,6 @@ than a finer choice of some."""
 MOST_OF_KIND = 1.25
 """On GPUs, a motif comes in its own size alone if one of it takes at most this many times its kind's share."""
 
-USUAL_MACHINES, ANY = (0.2, 5.0), (0.0, math.inf)
-"""A motif's time ÷ the estimate for a core or two: limits on CPUs, and on GPUs, which are up to thousands of times as
-fast."""
-
 LARGER = 1 / 4
 """One more of SIZES, if a block may take that much."""
 
@@ -102,7 +98,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
     its own share of the time; then their other sizes. With `own_sizes`, its own size comes first, or the largest ones
     if that is too long. The target's times must have been measured on the machine that makes the proxy."""
     nearest, others = [], []
-    for source, share, of_source in by_source(target, budget_s=budget_s, own_sizes=own_sizes):
+    for source, share, of_source in by_source(target, budget_s=budget_s):
         first, rest = _nearest_first(source, share, of_source, budget_s, target.mode, own_sizes)
         nearest += first
         others += rest
@@ -117,7 +113,7 @@ def candidates(target: Target, *, budget_s: float, limit: int = LIMIT, own_sizes
 
 def nearest_sizes(source: Source, budget_s: float, mode: str, *, own_sizes: bool) -> list[Candidate]:
     """A source's candidates that come first."""
-    of_source = _of_source(source, source.share, budget_s, mode, own_sizes)
+    of_source = _of_source(source, source.share, budget_s, mode)
     return _nearest_first(source, source.share, of_source, budget_s, mode, own_sizes)[0]
 
 
@@ -147,19 +143,16 @@ def _own_size_first(
     return first, [c for c in ordered if c not in first]
 
 
-def by_source(
-    target: Target, *, budget_s: float, own_sizes: bool = False
-) -> Iterator[tuple[Source, float, list[Candidate]]]:
+def by_source(target: Target, *, budget_s: float) -> Iterator[tuple[Source, float, list[Candidate]]]:
     """Each motif, its (or its family's) share of the time, and its candidates; the most expensive first."""
     for source, share in by_importance(sources(target)):
-        yield source, share, _of_source(source, share, budget_s, target.mode, own_sizes)
+        yield source, share, _of_source(source, share, budget_s, target.mode)
 
 
-def _of_source(source: Source, share: float, budget_s: float, mode: str, own_sizes: bool) -> list[Candidate]:
+def _of_source(source: Source, share: float, budget_s: float, mode: str) -> list[Candidate]:
     """None where the kind's rules fail on the motif's sizes: something of another size may stand for it."""
-    machines = ANY if own_sizes else USUAL_MACHINES
     try:
-        return _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode, machines)
+        return _sizes(source, _wanted(source, share, budget_s, mode), budget_s, mode)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return []
 
@@ -184,14 +177,14 @@ def _wanted(source: Source, share: float, budget_s: float, mode: str) -> tuple[f
     return max(tuple(z for z in usual if z <= ROOM * share), SIZES[-FEWEST:], key=len)
 
 
-def _sizes(
-    source: Source, sizes: tuple[float, ...], budget_s: float, mode: str, machines: tuple[float, float]
-) -> list[Candidate]:
-    """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits."""
+def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str) -> list[Candidate]:
+    """Candidates with estimated times nearest to `sizes` (shares of the budget), and the motif itself if it fits. Its
+    time ÷ its estimate holds for all: a GPU is thousands of times as fast as a core or two, and a random number or a
+    function on transposed operands takes tens of times as long as its bytes."""
     kind = KINDS[source.kind]
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
-    machine = min(max(source.time_s / (optimizer_s if alone else block_s), machines[0]), machines[1])
+    machine = source.time_s / (optimizer_s if alone else block_s) or 1.0
     sized: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)

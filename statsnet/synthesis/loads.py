@@ -13,7 +13,7 @@ from statsnet.signatures.categories import FUSABLE
 from statsnet.signatures.gpu import RATE_COUNTERS, SHARE_COUNTERS
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class, weight_bytes
-from statsnet.signatures.target import Target
+from statsnet.signatures.target import Target, TargetMember
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.elsewhere import Elsewhere, Fate
 
@@ -96,13 +96,14 @@ class OperatorTable:
 def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLoad:
     """One second of a target; time that is not spent in operators is framework and idle time.
 
-    If a noisy profile gives a member's operators more time than its undisturbed step took, they are scaled to the step.
+    A noisy profile may give a member's operators, framework and idle time together more or less than its undisturbed
+    step took. They are scaled to the step, so that what nobody can explain does not count as framework time.
     """
     spent: dict[str, float] = defaultdict(float)
     for cluster in target.clusters:
         spent[cluster.member] += cluster.time_share
     fused, distinct = _fused_shares(target), _distinct_shares(target)
-    scale = {m.name: min(1.0, m.weight / spent[m.name]) if spent[m.name] else 1.0 for m in target.members}
+    scale = {m.name: _scale(m, spent[m.name]) for m in target.members}
     groups = tuple(
         OperatorGroup(
             category=c.category,
@@ -121,6 +122,17 @@ def load_of_target(target: Target, elsewhere: Elsewhere | None = None) -> StepLo
         for c in target.clusters
     )
     return StepLoad(groups=groups, framework_s=max(1.0 - sum(g.time_s for g in groups), 0.0))
+
+
+def _scale(member: TargetMember, spent: float) -> float:
+    """Of the times of a member whose operators take the share `spent` of the target's time. Where it is not known how
+    long the rest took, operators only become shorter."""
+    if not spent:
+        return 1.0
+    beside_s = (member.measurement.framework_time_s, member.measurement.idle_time_s)
+    if None in beside_s:
+        return min(1.0, member.weight / spent)
+    return member.weight / (spent + member.steps_per_s * sum(t or 0.0 for t in beside_s))
 
 
 def _distinct_shares(target: Target) -> dict[str, float]:

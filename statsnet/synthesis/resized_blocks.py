@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from statsnet.blocks import KINDS
 from statsnet.proxy.towers import Placed, elements_read, parameter_count
@@ -34,7 +35,7 @@ def other_sizes(block: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resize
     for factor in RESIZINGS:
         try:
             config = KINDS[block.kind].resized(block.config, factor)
-            if config is None:
+            if config is None or _becomes_one(block.config, config):
                 continue
             resized = replace(block, config=config)
             ratio = elements_read(resized) / elements_read(block)
@@ -43,6 +44,16 @@ def other_sizes(block: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resize
         if RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 and ratio != 1:
             weights_bytes = item_bytes * _shared_weights(block, resized)
             yield resized, Resized(origin=block.identity, ratio=ratio, weights_bytes=weights_bytes)
+
+
+def _becomes_one(measured: Any, resized: Any) -> bool:
+    """Whether a number of a block's configuration above 1 is 1 in another size. Libraries run another kernel then: a
+    convolution of one sample, a product of one row."""
+    if isinstance(measured, Mapping) and isinstance(resized, Mapping):
+        return any(_becomes_one(value, resized[name]) for name, value in measured.items() if name in resized)
+    if isinstance(measured, (list, tuple)) and isinstance(resized, (list, tuple)):
+        return any(map(_becomes_one, measured, resized))
+    return isinstance(measured, int) and isinstance(resized, int) and measured > 1 == resized
 
 
 def _shared_weights(block: Placed, resized: Placed) -> int:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from statsnet.errors import UsageError, WorkloadError
-from statsnet.measure.runtimes import RUNTIMES, exported_workload
+from statsnet.measure.runtimes import RUNTIMES, exported_workload, saved_onnx
 from statsnet.workloads import build, make_step
 from statsnet.workloads.settings import parse_setting
 
@@ -48,6 +48,23 @@ class Choosy(nn.Linear):
 
 def choosy():
     return Choosy(4, 4), torch.randn(2, 4)
+
+
+class Bags(nn.Module):
+    # A bag in the middle and one at the end have no rows.
+
+    def __init__(self, mode, last, padding):
+        super().__init__()
+        self.table = nn.EmbeddingBag(9, 3, mode=mode, include_last_offset=last, padding_idx=2 if padding else None)
+        self.register_buffer("starts", torch.tensor([0, 2, 2, 5, 7] + [7] * last))
+
+    def forward(self, indices, weights):
+        weighted = {"per_sample_weights": weights} if self.table.mode == "sum" else {}
+        return self.table(indices, self.starts, **weighted)
+
+
+def bags(mode, last, padding):
+    return Bags(mode, last, padding), (torch.tensor([0, 2, 3, 2, 8, 2, 2]), torch.arange(1.0, 8.0))
 """
 
 
@@ -66,6 +83,21 @@ def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> 
     for index in (0, 1, 2):
         (output,) = outputs(there())
         np.testing.assert_allclose(output, step(index).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_are_no_loop(mode: str, last: bool, padding: bool, factory: str, tmp_path: Path) -> None:
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    overrides = {"mode": mode, "last": last, "padding": padding}
+    built = build(f"{factory}:bags", mode="inference", overrides=overrides)
+    ((args, _),) = built.inputs
+    path = saved_onnx(torch.export.export(built.model, args), tmp_path / "bags.onnx")
+    assert not {node.op_type for node in onnx.load(path).graph.node} & {"Loop", "SequenceInsert", "If"}
+    session = onnxruntime.InferenceSession(path)
+    given = {value.name: x.numpy() for value, x in zip(session.get_inputs(), args, strict=False)}
+    np.testing.assert_allclose(session.run(None, given)[0], built.model(*args).detach().numpy(), rtol=1e-6)
 
 
 def outputs(result: Any) -> list[Any]:

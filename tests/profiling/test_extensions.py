@@ -17,7 +17,9 @@ from torch._C._autograd import DeviceType
 
 from statsnet.errors import MeasurementError, WorkloadError
 from statsnet.measure.profiler_events import STEP_LABEL, StepEvents
+from statsnet.profiling.step_notes import pauses_note
 from statsnet.profiling.timeline import read_step
+from statsnet.profiling.trace import StepTrace
 from statsnet.profiling.unseen import unseen_in
 
 WIDTH, ROWS = 32, 8
@@ -102,6 +104,17 @@ def test_pauses_are_what_no_operator_covers() -> None:
                                event("MmBackward0", 1110, 1940, event("aten::mm", 1120, 1620)))))  # fmt: skip
     timeline = read_step(StepEvents.of(records), [call("aten.mm.default")], device="cpu")
     assert timeline.pauses_s == pytest.approx((500 + 320) * 1e-6)
+
+
+@pytest.mark.parametrize(("pauses_s", "latency_s", "is_named"), [
+    (0.25e-3, 4e-3, False), (0.25e-3, 2e-3, True), (3e-3, 100e-3, True), (1.5e-3, 100e-3, False),
+])  # fmt: skip
+def test_pauses_are_named_where_they_are_sure(pauses_s: float, latency_s: float, is_named: bool) -> None:
+    traces = [
+        StepTrace(device="cpu", calls=[], implementations=[], step_latency_s=[latency_s], pauses_s=p)
+        for p in (0.0, pauses_s)
+    ]
+    assert bool(list(pauses_note(traces))) == is_named
 
 
 @pytest.mark.parametrize(("graph_us", "is_refused"), [(60, True), (1, False)])

@@ -272,3 +272,9 @@ def test_a_kind_that_fails_on_a_size_offers_no_other_size(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(type(KINDS["linear"]), "resized", fail)
     assert costs.resize([linear(4)]) == (costs, [])
+
+
+def test_no_other_size_has_a_single_row(costs: BlockCosts) -> None:
+    """A product of one row is another kernel than the one that was measured; that of a block of one row is not."""
+    assert {block.config["rows"] for block in costs.resize([linear(2)])[1]} == {3}
+    assert 1 not in {block.config["rows"] for block in costs.resize([linear(4), linear(16)])[1]}

@@ -88,11 +88,21 @@ def test_what_a_compiler_runs_in_one_pass_has_a_row(target: Target, value: Calla
     rows = MatchedCharacteristics(
         target_of(small_signature(clusters=(GEMM, RELU, norm), motifs=motifs, measurements=(measurement,)))
     )
-    assert rows.target[rows.keys.index(("fused", "activation"))] == pytest.approx(0.2 * 4 / 6)
+    assert rows.target[rows.keys.index(("fused", "activation"))] == pytest.approx(0.2 / 1.1 * 4 / 6)  # the norm makes the times longer than the step
     assert rows.target[rows.keys.index(("fused", "normalization"))] == 0.0
     lone = replace(rows.load.groups[1], fused=0.0)
     vector = rows.vector(StepLoad(groups=(lone,), framework_s=0.0))
     assert vector[rows.keys.index(("fused", "activation"))] == 0.0
+
+
+@pytest.mark.parametrize("step_s", [0.008, 0.01, 0.014])
+def test_what_nobody_can_explain_is_no_framework_time(step_s: float) -> None:
+    """A neighbour was busy while the bare steps ran, or while the profiled ones did."""
+    signature = small_signature(measurements=(replace(measured((GEMM_S, RELU_S), CLASSES), step_latency_s=(step_s,)),))
+    quiet = small_signature(measurements=(measured((GEMM_S, RELU_S), CLASSES),))
+    load, wanted = load_of_target(target_of(signature)), load_of_target(target_of(quiet))
+    assert load.framework_s == pytest.approx(wanted.framework_s)
+    assert [g.time_s for g in load.groups] == pytest.approx([g.time_s for g in wanted.groups])
 
 
 def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
