@@ -1,7 +1,7 @@
 """`embedding_bag` in ONNX, which has no such operator: as a gather and a scatter that adds.
 
-The exporter of torch makes a loop over the bags and grows a list in it. That takes 124 µs a bag where a model has 18,842
-of them, so that nearly all of a recommender's step would be that loop. Nobody would deploy such a graph.
+The exporter of torch makes a loop over the bags and grows a list in it. That takes 124 µs a bag where a model has
+18,842 of them, so that nearly all of a recommender's step would be that loop. Nobody would deploy such a graph.
 """
 
 from __future__ import annotations
