@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from statsnet import environment
@@ -59,7 +58,7 @@ class WithSignature:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(WithSignature):
     """A signature, and the seconds that measuring it took. `launches` are a GPU's kernels, in their order.
-    `reference_latency_s` is the reference network's median step meanwhile. `notes` are sentences for the user."""
+    `reference_latency_s` is the reference network's undisturbed step meanwhile. `notes` are sentences for the user."""
 
     signature: Signature
     notes: tuple[str, ...] = ()
@@ -190,7 +189,7 @@ class ProfileWorkload(CountableTask[Profile]):
             **self._identity(built, step, is_changed=bool(setting.in_process) or not alone()),
         )
         signature = with_collectives(signature, traced.traces, traced.shares)
-        latency_s = median(reference.latency_s) if reference else None
+        latency_s = reference.undisturbed_s if reference else None
         if folder and latency_s:
             network = f"sha256:{digest(Path(folder, 'network.py').read_text(encoding='utf-8'))}"
             (measurement,) = signature.measurements

@@ -26,6 +26,7 @@ from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.unseen import WITHOUT_HIGHER_ORDER
 from statsnet.signatures.categories import is_metadata
+from statsnet.signatures.statistics import faster_half
 from statsnet.workloads import Successive
 
 StepFunction = Callable[[int], Any]
@@ -166,8 +167,9 @@ def trace_step(
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
     if alike:
         alike.look_again(timelines)
-    quiet = [line for line in timelines if line.step_s <= _faster_half([line.step_s for line in timelines])]
-    undisturbed_s = [step_s for step_s in bare if step_s <= _faster_half(bare)]
+    slowest_s = faster_half([line.step_s for line in timelines])[-1]
+    quiet = [line for line in timelines if line.step_s <= slowest_s]
+    undisturbed_s = faster_half(bare)
     _fill_times(calls, quiet)
     kernels = timelines[-1].op_kernels
     idle_s = _idle_s(undisturbed_s, quiet) if device == "cuda" else 0.0
@@ -232,13 +234,6 @@ def _warm_up(run: Callable[[], float], fewest: int) -> list[float]:
     while agreed(len(times_s) < fewest or (sum(times_s) < SETTLING_TIME_S and len(times_s) < MOST_WARMUPS)):
         times_s.append(run())
     return times_s
-
-
-def _faster_half(times_s: Sequence[float]) -> float:
-    """The longest time of the faster half. A bare and a profiled step run at different moments: on a busy machine the
-    median of all bare steps was up to 1.4 times that of their faster half, and the difference would look like time
-    between operators."""
-    return sorted(times_s)[: max(2, (len(times_s) + 1) // 2)][-1]
 
 
 def placed_kernels(timeline: Timeline) -> list[tuple[int | None, Kernel]]:

@@ -48,11 +48,15 @@ from statsnet.synthesis.launch_waits import wait_per_use_s
 from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
 from statsnet.workloads.settings import convert_module, record, wrap_step
 
+LOOKS_BESIDE = 2
+"""So many looks at the reference network before a block, and as many after it, say how fast the machine was meanwhile.
+Neighbours come and go within seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleTimes:
     """Seconds that a training step takes with nothing to do: `block` for entering and leaving autograd, and one entry
-    for each optimizer; and the reference network's median step meanwhile."""
+    for each optimizer; and the reference network's undisturbed step meanwhile."""
 
     idle_s: dict[str, float]
     reference_latency_s: float | None
@@ -81,7 +85,7 @@ class MeasureIdleStep(Task[IdleTimes]):
             idle_s["block"] = min(measured.block.framework_s, idle_s.get("block", math.inf))
             if reference:
                 reference.look()
-        latency_s = median(reference.latency_s) if reference else None
+        latency_s = reference.undisturbed_s if reference else None
         return IdleTimes(idle_s=idle_s, reference_latency_s=latency_s)
 
 
@@ -104,12 +108,14 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         machine = QuietMachine(device)
         reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
         measured: list[BlockMeasurement] = []
+        looks: list[int] = []
         total = len(self.blocks)
         for number, placed in enumerate(self.blocks):
             stage = f"measuring block {number + 1} of {total}"
             context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
             if reference:
                 reference.look_now_and_then()
+                looks.append(len(reference.latency_s))
             try:
                 block = self._block(placed, device)
                 measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
@@ -118,10 +124,11 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
             except Exception as error:
                 _require_alive(device)
                 measured.append(BlockMeasurement.of_refused(error))
-        if reference:
-            reference.look()
-        latency_s = median(reference.latency_s) if reference else None
-        return [replace(m, reference_latency_s=latency_s) for m in measured]
+        if not reference:
+            return measured
+        reference.look()
+        near = [reference.latency_s[max(n - LOOKS_BESIDE, 0) : n + LOOKS_BESIDE] for n in looks]
+        return [replace(m, reference_latency_s=median(times_s)) for m, times_s in zip(measured, near, strict=True)]
 
     def launch(self, context: Context) -> None:
         torch.manual_seed(0)
@@ -207,8 +214,8 @@ def first_launches(timeline: Timeline, count: int, operators: Mapping[int, int])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkTrace(WithSignature):
     """A network measured as a whole: its signature, the seconds it takes to build, and by tower and block the operators
-    in place. `reference_latency_s` is the reference network's median step meanwhile; `launches` are a GPU's kernels in
-    their order."""
+    in place. `reference_latency_s` is the reference network's undisturbed step meanwhile; `launches` are a GPU's
+    kernels in their order."""
 
     signature: Signature
     build_s: float
@@ -272,7 +279,7 @@ class TraceNetwork(CountableTask[NetworkTrace]):
             signature=signature,
             build_s=build_s,
             blocks=tuple(tuple(parts) for parts in in_place),
-            reference_latency_s=median(reference.latency_s) if reference else None,
+            reference_latency_s=reference.undisturbed_s if reference else None,
             launches=tuple(launches) if device == "cuda" else None,
         )
 
