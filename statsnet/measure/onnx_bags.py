@@ -42,40 +42,49 @@ def embedding_bag(
 ) -> tuple[Any, Any, Any, Any]:
     """Each bag's sum, mean or maximum of its rows, [bags, width], and what nothing reads in inference. A bag without
     rows is 0. Rows of `padding_idx` do not count; none is left out where that is None or below 0."""
-    from onnxscript.onnx_opset import opset18 as op
+    from onnxscript.onnx_opset import opset18
 
-    def filled(value: float, shape: Any, like: Any) -> Any:
-        return op.Expand(op.CastLike(op.Constant(value_float=value), like), shape)
+    op: Any = opset18  # its types know no values of traced graphs
 
     flat = op.Reshape(indices, op.Constant(value_ints=[-1]))
+    none, one = op.Constant(value_ints=[0]), op.Constant(value_ints=[1])
     starts = op.Cast(offsets, to=INT64)
     if include_last_offset:
-        starts = op.Slice(starts, op.Constant(value_ints=[0]), op.Constant(value_ints=[-1]))
+        starts = op.Slice(starts, none, op.Constant(value_ints=[-1]))
     rows, bag = op.Gather(weight, flat), _bag_of_each(op, flat, starts)
-    counted = filled(1.0, op.Shape(flat), weight)
-    if padding_idx is not None and padding_idx >= 0:
+    counted = _filled(op, 1.0, op.Shape(flat), weight)
+    no_padding = padding_idx is None or padding_idx < 0
+    if not no_padding:
         is_padding = op.Equal(flat, op.CastLike(op.Constant(value_int=padding_idx), flat))
-        counted = op.Where(is_padding, filled(0.0, op.Shape(flat), weight), counted)
-    sizes = op.ScatterElements(filled(0.0, op.Shape(starts), weight), bag, counted, axis=0, reduction="add")
-    column = op.Constant(value_ints=[1])
-    made_shape = op.Concat(op.Shape(starts), op.Shape(weight, start=1), axis=0)
-    into = op.Unsqueeze(bag, column)
+        counted = op.Where(is_padding, _filled(op, 0.0, op.Shape(flat), weight), counted)
+    sizes = op.ScatterElements(_filled(op, 0.0, op.Shape(starts), weight), bag, counted, axis=0, reduction="add")
+    shape = op.Concat(op.Shape(starts), op.Shape(weight, start=1), axis=0)
+    counted, counts = op.Unsqueeze(counted, one), op.Cast(sizes, to=INT64)
     if mode == MAX:
-        lowest = filled(float("-inf"), op.Shape(rows), weight)
-        rows = op.Where(op.Greater(op.Unsqueeze(counted, column), filled(0.0, column, weight)), rows, lowest)
-        made = op.ScatterND(filled(float("-inf"), made_shape, weight), into, rows, reduction="max")
-        some = op.Greater(op.Unsqueeze(sizes, column), filled(0.0, column, weight))
-        made = op.Where(some, made, filled(0.0, made_shape, weight))
-    else:
-        if per_sample_weights is not None:
-            rows = op.Mul(rows, op.Unsqueeze(per_sample_weights, column))
-        if padding_idx is not None and padding_idx >= 0:
-            rows = op.Mul(rows, op.Unsqueeze(counted, column))
-        made = op.ScatterND(filled(0.0, made_shape, weight), into, rows, reduction="add")
-        if mode == MEAN:
-            made = op.Div(made, op.Unsqueeze(op.Max(sizes, filled(1.0, column, weight)), column))
-    counts = op.Cast(sizes, to=INT64)
-    return made, bag, counts, counts
+        made = _largest(op, shape, op.Unsqueeze(bag, one), rows, counted, op.Unsqueeze(sizes, one))
+        return made, bag, counts, op.Cast(made, to=INT64)
+    if per_sample_weights is not None:
+        rows = op.Mul(rows, op.Unsqueeze(per_sample_weights, one))
+    if not no_padding:
+        rows = op.Mul(rows, counted)
+    made = op.ScatterND(_filled(op, 0.0, shape, weight), op.Unsqueeze(bag, one), rows, reduction="add")
+    if mode == MEAN:
+        return op.Div(made, op.Unsqueeze(op.Max(sizes, _filled(op, 1.0, one, weight)), one)), bag, counts, counts
+    # What nothing reads has the shapes that torch gives it.
+    unread = op.Expand(none, op.Shape(offsets))
+    return made, op.Slice(bag, none, none) if no_padding else bag, unread, unread
+
+
+def _largest(op: Any, shape: Any, bag: Any, rows: Any, counted: Any, sizes: Any) -> Any:
+    """The maximum of each bag's rows that count, 0 for a bag without such rows."""
+    zero = _filled(op, 0.0, op.Constant(value_ints=[1]), rows)
+    rows = op.Where(op.Greater(counted, zero), rows, _filled(op, float("-inf"), op.Shape(rows), rows))
+    made = op.ScatterND(_filled(op, float("-inf"), shape, rows), bag, rows, reduction="max")
+    return op.Where(op.Greater(sizes, zero), made, _filled(op, 0.0, shape, rows))
+
+
+def _filled(op: Any, value: float, shape: Any, like: Any) -> Any:
+    return op.Expand(op.CastLike(op.Constant(value_float=value), like), shape)
 
 
 def _bag_of_each(op: Any, flat: Any, starts: Any) -> Any:
