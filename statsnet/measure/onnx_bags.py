@@ -20,13 +20,15 @@ INT64 = 7
 def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
     """By the operators of torch that exported programs hold, for `torch.onnx.export(custom_translation_table=)`."""
     aten = torch.ops.aten
-    operators = [
-        aten.embedding_bag.default,
-        aten.embedding_bag.padding_idx,
-        aten._embedding_bag.default,
-        aten._embedding_bag_forward_only.default,
-    ]
-    return dict.fromkeys(operators, embedding_bag)
+    plain = [aten.embedding_bag.default, aten._embedding_bag.default, aten._embedding_bag_forward_only.default]
+    return {**dict.fromkeys(plain, embedding_bag), aten.embedding_bag.padding_idx: padded_embedding_bag}
+
+
+def padded_embedding_bag(weight: Any, *arguments: Any) -> tuple[Any, Any, Any, Any]:
+    """As `embedding_bag`. Its last argument, `padding_idx`, counts from the end of the table where it is below 0."""
+    *others, padding_idx = arguments
+    is_from_end = padding_idx is not None and padding_idx < 0
+    return embedding_bag(weight, *others, padding_idx=padding_idx + weight.shape[0] if is_from_end else padding_idx)
 
 
 def embedding_bag(
@@ -41,7 +43,7 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> tuple[Any, Any, Any, Any]:
     """Each bag's sum, mean or maximum of its rows, [bags, width], and what nothing reads in inference. A bag without
-    rows is 0. Rows of `padding_idx` do not count; none is left out where that is None or below 0."""
+    rows is 0. Rows of `padding_idx` do not count; where it is None or below 0, all do."""
     from onnxscript.onnx_opset import opset18
 
     op: Any = opset18  # its types know no values of traced graphs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, cast
 
 import torch
@@ -25,7 +26,7 @@ from statsnet.signatures.timing import Timing
 class Replayed:
     """A signature's measurement by replay in this environment. `failures` names operators that could not be run, and
     why. `launches` are the kernels of one call of each cluster. `reference_latency_s` is the reference network's
-    undisturbed step meanwhile."""
+    median step meanwhile."""
 
     measurement: Measurement
     failures: tuple[tuple[str, str], ...] = ()
@@ -95,7 +96,7 @@ class ReplayOperators(CountableTask[Replayed]):
             measurement=measurement,
             failures=tuple((op, why) for op, why in replay.failures),
             launches=tuple(replay.launches) if on_gpu else None,
-            reference_latency_s=reference.undisturbed_s if reference else None,
+            reference_latency_s=median(reference.latency_s) if reference else None,
         )
 
     def launch(self, context: Context) -> None:

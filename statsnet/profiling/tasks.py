@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from statsnet import environment
@@ -37,7 +38,8 @@ from statsnet.workloads import BuiltWorkload, Step, make_step
 from statsnet.workloads.settings import Setting, autocast, convert_module, record
 
 NOISY = 0.1
-"""A profile's steps are not stable if their interquartile range ÷ median is above this."""
+"""A profile's steps are not stable if their coefficient of variation, or of the undisturbed ones the
+interquartile range ÷ median, is above this."""
 
 
 class WithSignature:
@@ -69,8 +71,8 @@ class Profile(WithSignature):
 
 def timing_of(measurement: Measurement) -> Timing:
     """The undisturbed steps of a profile or replay, as an entry of a result."""
-    spread = interquartile_share(measurement.step_latency_s) or 0.0
-    warning = f"the middle half of the steps spans {spread:.0%} of their median: raise --min-time"
+    spread = max(measurement.coefficient_of_variation or 0.0, interquartile_share(measurement.step_latency_s) or 0.0)
+    warning = f"steps scatter by {spread:.0%} of their median: raise --min-time"
     return Timing(
         latency_s=measurement.step_latency_s,
         warmup_latency_s=measurement.warmup_latency_s,
@@ -189,7 +191,9 @@ class ProfileWorkload(CountableTask[Profile]):
             **self._identity(built, step, is_changed=bool(setting.in_process) or not alone()),
         )
         signature = with_collectives(signature, traced.traces, traced.shares)
-        latency_s = reference.undisturbed_s if reference else None
+        latency_s = None
+        if reference:  # of steps that vary, all count
+            latency_s = median(reference.latency_s) if traced.variation else reference.undisturbed_s
         if folder and latency_s:
             network = f"sha256:{digest(Path(folder, 'network.py').read_text(encoding='utf-8'))}"
             (measurement,) = signature.measurements

@@ -49,12 +49,11 @@ LONG_STEP_S = 0.15
 
 @dataclass(slots=True, kw_only=True)
 class StepTrace:
-    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds,
-    `all_steps_s` those of `step_latency_s` with the disturbed ones. `on_device` are
-    the kernels of one of those steps on a GPU, in order, each with the index of its call in `calls` (None: no call
-    launched it). `unmatched_calls` were found in no profiled step; `recording_s` is what recording events added to each
-    profiled step, and was taken off. For a step that runs as a whole, unknown values are None. `waits` are its
-    collectives."""
+    """`calls` carry their median time over the profiled steps; latencies are raw samples in seconds, `step_latency_s`
+    the faster half of `all_steps_s`. `on_device` are the kernels of one of those steps on a GPU, in order, each with
+    the index of its call in `calls` (None: no call launched it). `unmatched_calls` were found in no profiled step;
+    `recording_s` is what recording events added to each profiled step, and was taken off. For a step that runs as a
+    whole, unknown values are None. `waits` are its collectives."""
 
     device: str
     calls: list[OpCall]
@@ -167,7 +166,7 @@ def trace_step(
         report("measuring", 0.3 + 0.7 * len(bare) / max(repeats, 1))
     if alike:
         alike.look_again(timelines)
-    slowest_s = faster_half([line.step_s for line in timelines])[-1]
+    slowest_s = max(faster_half([line.step_s for line in timelines]))
     quiet = [line for line in timelines if line.step_s <= slowest_s]
     undisturbed_s = faster_half(bare)
     _fill_times(calls, quiet)

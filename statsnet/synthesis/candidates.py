@@ -184,7 +184,7 @@ def _sizes(source: Source, sizes: tuple[float, ...], budget_s: float, mode: str)
     kind = KINDS[source.kind]
     alone = source.kind == "parameters"
     block_s, optimizer_s = estimate_s(source.kind, source.config, training=alone, optimizer=source.optimizer)
-    machine = source.time_s / (optimizer_s if alone else block_s) or 1.0
+    machine = source.time_s / (optimizer_s if alone else block_s)
     sized: list[tuple[float, float, Candidate]] = []
     for narrowing in NARROWINGS:
         narrow = source.config if narrowing == 1 else kind.narrowed(source.config, narrowing)

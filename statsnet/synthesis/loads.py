@@ -132,7 +132,10 @@ def _scale(member: TargetMember, spent: float) -> float:
     beside_s = (member.measurement.framework_time_s, member.measurement.idle_time_s)
     if None in beside_s:
         return min(1.0, member.weight / spent)
-    return member.weight / (spent + member.steps_per_s * sum(t or 0.0 for t in beside_s))
+    beside = member.steps_per_s * sum(t or 0.0 for t in beside_s)
+    if member.measurement.idle_time_s and spent + beside > member.weight:  # kernels of several streams ran at once
+        return max(member.weight - beside, 0.0) / spent
+    return member.weight / (spent + beside)
 
 
 def _distinct_shares(target: Target) -> dict[str, float]:

@@ -56,8 +56,9 @@ the target's framework time: a short step makes several times as many, and that 
 SPREAD = ("device", "recorded", "counter", "loops")
 
 LOOPS = ("_embedding_bag|", "_embedding_bag_forward_only|")
-"""Begins of kernel classes that other runtimes run as a loop, because ONNX has no such operator: one pass for each bag,
-tens of times as long as in torch. However little time they take here, there they may take most of it."""
+"""Begins of kernel classes that torch exports to ONNX as a loop, because ONNX has no such operator: one pass for each
+bag, tens of times as long as in torch. However little time they take here, there they may take most of it. Not under
+`runtime=` (measure/onnx_bags.py)."""
 
 SHARES = ("category", "kernel_class", "kernel_shape")
 """Groups that split the time of all operators; classes that the target lacks go to `elsewhere`."""

@@ -268,10 +268,13 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
             raise
         setup.note(f"a network was built once more, without {what}: {_why(error)}")
         return build_and_measure(problem, replace(choice, counts=counts, costs=costs), known, processes=processes)
-    for blocks_in_place in measurement.blocks:
-        costs = costs.learn(towers, blocks_in_place)
     trial = Trial(counts=choice.counts, towers=towers, source=source, measurement=measurement, solution=choice.solution)
     step = load_of_target(target_of(measurement.signature)).scale_times(trial.latency_s)
+    profiled_s = measurement.signature.measurements[0].operator_time_s
+    factor = sum(group.time_s for group in step.groups) / profiled_s if profiled_s else 1.0
+    for run in measurement.blocks:
+        in_place = tuple(tuple(part.scale_times(factor) for part in tower) for tower in run)
+        costs = costs.learn(towers, in_place)
     costs = costs.learn_framework(choice.counts, step.framework_s)
     return Knowledge(costs=costs, trials=(*known.trials, trial))
 

@@ -56,7 +56,7 @@ Neighbours come and go within seconds."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleTimes:
     """Seconds that a training step takes with nothing to do: `block` for entering and leaving autograd, and one entry
-    for each optimizer; and the reference network's undisturbed step meanwhile."""
+    for each optimizer; and the reference network's median step meanwhile."""
 
     idle_s: dict[str, float]
     reference_latency_s: float | None
@@ -85,7 +85,7 @@ class MeasureIdleStep(Task[IdleTimes]):
             idle_s["block"] = min(measured.block.framework_s, idle_s.get("block", math.inf))
             if reference:
                 reference.look()
-        latency_s = reference.undisturbed_s if reference else None
+        latency_s = median(reference.latency_s) if reference else None
         return IdleTimes(idle_s=idle_s, reference_latency_s=latency_s)
 
 
@@ -126,7 +126,8 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
                 measured.append(BlockMeasurement.of_refused(error))
         if not reference:
             return measured
-        reference.look()
+        for _ in range(LOOKS_BESIDE):
+            reference.look()
         near = [reference.latency_s[max(n - LOOKS_BESIDE, 0) : n + LOOKS_BESIDE] for n in looks]
         return [replace(m, reference_latency_s=median(times_s)) for m, times_s in zip(measured, near, strict=True)]
 

@@ -12,7 +12,7 @@ import torch
 
 from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure.runtimes import RUNTIMES, exported_workload, saved_onnx
-from statsnet.workloads import build, make_step
+from statsnet.workloads import BuiltWorkload, build, make_step
 from statsnet.workloads.settings import parse_setting
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's exporter warns of torch's own code
@@ -59,6 +59,15 @@ class Bags(nn.Module):
         return self.table(indices, self.starts, **weighted)
 
 
+class FromEnd(nn.Module):
+    def forward(self, table, indices):
+        return nn.functional.embedding_bag(indices, table, torch.tensor([0, 2]), padding_idx=-1)
+
+
+def from_end():
+    return FromEnd(), (torch.randn(9, 3), torch.tensor([8, 1, 8, 8, 3]))
+
+
 def bags(mode, last, padding):
     return Bags(mode, last, padding), (torch.tensor([0, 2, 3, 2, 8, 2, 2]), torch.arange(1.0, 8.0))
 """
@@ -85,11 +94,19 @@ def test_each_input_gives_what_it_gives_in_torch(runtime: str, factory: str) -> 
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_are_no_loop(mode: str, last: bool, padding: bool, factory: str, tmp_path: Path) -> None:
-    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     overrides = {"mode": mode, "last": last, "padding": padding}
-    built = build(f"{factory}:bags", mode="inference", overrides=overrides)
+    check_onnx(build(f"{factory}:bags", mode="inference", overrides=overrides), tmp_path / "bags.onnx")
+
+
+def test_padding_may_be_counted_from_the_end(factory: str, tmp_path: Path) -> None:
+    check_onnx(build(f"{factory}:from_end", mode="inference"), tmp_path / "bags.onnx")
+
+
+def check_onnx(built: BuiltWorkload, path: Path) -> None:
+    """The model as ONNX has no loop and gives what it gives in torch."""
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     ((args, _),) = built.inputs
-    path = saved_onnx(torch.export.export(built.model, args), tmp_path / "bags.onnx")
+    saved_onnx(torch.export.export(built.model, args), path)
     assert not {node.op_type for node in onnx.load(path).graph.node} & {"Loop", "SequenceInsert", "If"}
     session = onnxruntime.InferenceSession(path)
     given = {value.name: x.numpy() for value, x in zip(session.get_inputs(), args, strict=False)}

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from statsnet.signatures.comparison import is_good
 from statsnet.signatures.documents import Distances
-from statsnet.signatures.statistics import earth_movers_distance, intensity_bin, shares, total_variation
+from statsnet.signatures.statistics import (
+    earth_movers_distance,
+    faster_half,
+    intensity_bin,
+    shares,
+    total_variation,
+)
 
 amounts = st.dictionaries(st.integers(-6, 10), st.floats(0, 1e6), max_size=8)
 filled = amounts.filter(lambda d: sum(d.values()) > 0)
@@ -98,3 +104,12 @@ def test_intensity_bins(flops: float, nbytes: float, expected: int) -> None:
 def test_every_bar_must_be_met(distances: Distances, good: bool) -> None:
     """Launches are reported, and no bar."""
     assert is_good(distances) == good
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=20))
+def test_the_faster_half_keeps_its_order(times_s: list[float]) -> None:
+    kept = faster_half(times_s)
+    assert len(kept) >= len(times_s) / 2
+    assert kept == [time_s for time_s in times_s if time_s <= max(kept)]
+    assert faster_half([3.0, 9.0, 1.0, 2.0, 8.0]) == [3.0, 1.0, 2.0]
+    assert faster_half([5.0]) == [5.0]

@@ -106,6 +106,24 @@ def test_what_nobody_can_explain_is_no_framework_time(step_s: float) -> None:
     assert [g.time_s for g in load.groups] == pytest.approx([g.time_s for g in wanted.groups])
 
 
+def test_operators_whose_rest_is_not_known_only_become_shorter() -> None:
+    def load(step_s: float) -> StepLoad:
+        measurement = measured((GEMM_S, RELU_S), CLASSES, framework_time_s=None, step_latency_s=(step_s,))
+        return load_of_target(target_of(small_signature(measurements=(measurement,))))
+
+    spent_s = GEMM_S + RELU_S
+    assert load(0.016).framework_s == pytest.approx(1 - spent_s / 0.016)
+    assert load(0.75 * spent_s).framework_s == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_gpus_idle_time_stays_where_kernels_overlap() -> None:
+    """6 and 2 ms of kernels in 5 of 10 ms: they ran at once for 3 ms, and for 5 ms the GPU waited."""
+    measurement = measured((GEMM_S, RELU_S), CLASSES, framework_time_s=0.0, idle_time_s=0.005)
+    load = load_of_target(target_of(small_signature(measurements=(measurement,))))
+    assert load.framework_s == pytest.approx(0.5)
+    assert load.groups[0].time_s / load.groups[1].time_s == pytest.approx(GEMM_S / RELU_S)
+
+
 def test_rows_are_linear_in_blocks_and_in_seconds(target: Target) -> None:
     rows = MatchedCharacteristics(target)
     load = load_of_target(target)

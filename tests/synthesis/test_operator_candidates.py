@@ -13,10 +13,12 @@ from statsnet.proxy.towers import Placed, build_towers
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.target import Target, target_of
 from statsnet.synthesis.block_costs import BlockCosts
+from statsnet.synthesis.candidates import nearest_sizes
 from statsnet.synthesis.loads import OperatorGroup, StepLoad
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.nearest_blocks import nearest_classes
 from statsnet.synthesis.operator_candidates import not_served, operator_candidates
+from statsnet.synthesis.sources import Source
 from statsnet.synthesis.tasks import MeasureBlocks
 
 HALF = cluster(
@@ -133,3 +135,13 @@ def test_an_opaque_class_is_asked_for_as_the_nearest() -> None:
 def test_without_candidates_nothing_is_near() -> None:
     assert BlockCosts.of([]).loads() == []
     assert nearest_classes(load(mm=1.0), []) == {}
+
+
+@pytest.mark.parametrize("time_s", [2e-5, 1e-3])
+def test_an_operator_far_slower_than_its_bytes_comes_in_sizes_near_its_share(time_s: float) -> None:
+    """Such as a function on transposed operands: the second takes fifty times as long as the first."""
+    config = {"shape": (64, 512), "functions": ("tanh",)}
+    source = Source("pointwise", config, None, time_s, share=time_s / 0.02)
+    first = nearest_sizes(source, 0.02, "inference", own_sizes=False)
+    assert all(0.2 < candidate.time_s / (time_s * candidate.scale) < 5 for candidate in first)
+    assert any(0.5 < candidate.scale < 2 for candidate in first) or time_s < 1e-4
