@@ -28,7 +28,8 @@ def padded_embedding_bag(weight: Any, *arguments: Any) -> tuple[Any, Any, Any, A
     """As `embedding_bag`. Its last argument, `padding_idx`, counts from the end of the table where it is below 0."""
     *others, padding_idx = arguments
     is_from_end = padding_idx is not None and padding_idx < 0
-    return embedding_bag(weight, *others, padding_idx=padding_idx + weight.shape[0] if is_from_end else padding_idx)
+    padding_idx = padding_idx + weight.shape[0] if is_from_end else padding_idx
+    return embedding_bag(weight, *others, padding_idx)  # type: ignore[call-arg]  # eight before it
 
 
 def embedding_bag(
