@@ -1,5 +1,5 @@
-"""For all tests: one thread, no instructions that the processor cannot run, no waiting for quiet moments or others, and no
-chance: a test that passes once passes again, on a busy machine too, and in any order."""
+"""For all tests: one thread, no instructions that the processor cannot run, no waiting for quiet moments or others, and
+nothing left to chance or to the order of tests."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def pytest_pyfunc_call() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_group_is_left() -> Iterator[None]:
-    """A workload that exchanges data makes a group of processes, also of one alone, and keeps it until the process ends.
-    torch refuses a second one."""
+    """A workload that exchanges data makes a group of processes, also of one alone, and keeps it until the process
+    ends. torch refuses a second one."""
     yield
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

@@ -32,8 +32,8 @@ from statsnet.workloads.settings import RUNTIME, convert_module, record, wrap_st
 
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
-"""For processes that take turns: the length of a window (at least one step, and no longer than the longest warm-up), and of
-the longest warm-up, where no other is given."""
+"""For processes that take turns: the length of a window (at least one step), and of the longest warm-up. Where the
+warm-up is to be shorter than a window, so are windows."""
 
 FLUSHED_RUNS = 30
 """At most this many steps are timed with the L2 cache flushed before each."""
@@ -262,8 +262,8 @@ def take_turns(
     limit_s: float = WARM_UP_S,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
-    """Warm up for at most `limit_s`. Then time a window of steps, of at most `limit_s` as well, for each of `commands`, and
-    say how long it took.
+    """Warm up for at most `limit_s`. Then time a window of steps, of at most `limit_s` as well, for each of `commands`,
+    and say how long it took.
 
     On a GPU, `power` is that of all windows; if the GPU was slowed down in any of them, the result is not stable.
     """
