@@ -330,8 +330,8 @@ def first_to_tell() -> bool:
 
 
 def outlive_others() -> None:
-    """torchrun ends all processes, by SIGTERM, as soon as it sees that one has ended. This one goes on for OTHERS_S at most:
-    it may not have noticed yet that it lost another, and be the one to tell."""
+    """torchrun ends all processes, by SIGTERM, as soon as it sees that one has ended. This one goes on for OTHERS_S at
+    most: it may not have noticed yet that it lost another, and be the one to tell."""
     signal.signal(signal.SIGTERM, lambda *_: signal.alarm(int(OTHERS_S)))
 
 
