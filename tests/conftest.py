@@ -1,4 +1,5 @@
-"""For all tests: one thread, no instructions that the processor cannot run, no waiting for quiet moments or others."""
+"""For all tests: one thread, no instructions that the processor cannot run, no waiting for quiet moments or others, and
+nothing left to chance or to the order of tests."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 PRODUCT = "import torch; torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)"
 
@@ -33,6 +36,10 @@ atexit.register(shutil.rmtree, os.environ["STATSNET_CACHE"], ignore_errors=True)
 if _traps_at_amx():
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 
+# `--hypothesis-profile default` looks for other examples than the usual ones.
+settings.register_profile("tests", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
+
 pytest_plugins = ["benchmark_programs", "measuring", "networks"]
 
 
@@ -50,3 +57,13 @@ def pytest_fixture_setup() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call() -> None:
     _forget_the_test()
+
+
+@pytest.fixture(autouse=True)
+def _no_group_is_left() -> Iterator[None]:
+    """A workload that exchanges data makes a group of processes, also of one alone, and keeps it until the process
+    ends. torch refuses a second one."""
+    yield
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -50,6 +50,12 @@ def first_to_tell() -> bool:
         return True
 
 
+def outlive_others() -> None:
+    """torchrun ends all processes, by SIGTERM, as soon as it sees that one has ended. This one goes on for OTHERS_S at
+    most: it may not have noticed yet that it lost another, and be the one to tell."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(int(OTHERS_S)))
+
+
 def to_say(error: Exception, places: list[tuple[int, int]]) -> str | None:
     """What one of several processes says before it ends with an error: whose fault it was. None if another has said it.
     torchrun ends the others then. `places` are those of `Ranks`, empty if not known."""
@@ -60,6 +66,7 @@ def to_say(error: Exception, places: list[tuple[int, int]]) -> str | None:
             time.sleep(OTHERS_S)  # or the one that tells would take this one for the one that was killed
         return None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, until this one has told
+    signal.alarm(0)
     if not is_victim:
         return f"rank {rank} of {count}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     if ended := " and ".join(map(str, _ended(places))):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from statsnet.environment.launch import processes_together
-from statsnet.measure.rank_ends import this_machine
+from statsnet.measure.rank_ends import outlive_others, this_machine
 
 
 def own_gpu() -> str:
@@ -47,8 +47,10 @@ class Ranks:
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
     def meet(self) -> None:
-        """All processes learn each other's `places`: by rank the machine, as a number, and the process's id."""
+        """All processes learn each other's `places`, by rank the machine, as a number, and the process's id. None is
+        ended from now on before it could tell of another that has ended."""
         if self.count > 1:
+            outlive_others()
             own = torch.tensor([this_machine(), os.getpid()])
             of_all = [torch.empty_like(own) for _ in range(self.count)]
             torch.distributed.all_gather(of_all, own)

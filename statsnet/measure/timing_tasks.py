@@ -32,7 +32,8 @@ from statsnet.workloads.settings import RUNTIME, convert_module, record, wrap_st
 
 WINDOW_S = 0.4
 WARM_UP_S = 5.0
-"""For processes that take turns: the length of a window (at least one step), and of the longest warm-up."""
+"""For processes that take turns: the length of a window (at least one step), and of the longest warm-up. Where the
+warm-up is to be shorter than a window, so are windows."""
 
 FLUSHED_RUNS = 30
 """At most this many steps are timed with the L2 cache flushed before each."""
@@ -261,24 +262,26 @@ def take_turns(
     limit_s: float = WARM_UP_S,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Timing:
-    """Warm up for at most `limit_s`. Then time a window of steps for each of `commands`, and say how long it took.
+    """Warm up for at most `limit_s`. Then time a window of steps, of at most `limit_s` as well, for each of `commands`,
+    and say how long it took.
 
     On a GPU, `power` is that of all windows; if the GPU was slowed down in any of them, the result is not stable.
     """
     on_gpu = device.startswith("cuda")
     meter = Meter(device)
     timed = partial(time_once, step, device, clock)
-    warmup, settled = warm_up(timed, window_s=WINDOW_S / 2, limit_s=limit_s)
+    window_s = min(WINDOW_S, limit_s)
+    warmup, settled = warm_up(timed, window_s=window_s / 2, limit_s=limit_s)
     usual_s = median(warmup[-3:])
     quiet_machine = QuietMachine(device)
     times: list[float] = []
     windows: list[float] = []
 
     def one_window() -> list[float]:
-        if usual_s < WINDOW_S / 4:
+        if usual_s < window_s / 4:
             timed()  # refills the caches that the others have used in their turns
         with meter if on_gpu else nullcontext():
-            end = time.perf_counter() + WINDOW_S
+            end = time.perf_counter() + window_s
             window = [timed()]
             while time.perf_counter() < end:
                 window.append(timed())

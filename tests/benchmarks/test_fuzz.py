@@ -31,7 +31,7 @@ def test_a_changed_file_is_read_or_refused(reader: Reader, tmp_path_factory: pyt
     if not reader.inputs:
         pytest.skip("a package is missing")
 
-    @settings(max_examples=INPUTS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=INPUTS, database=None, suppress_health_check=list(HealthCheck))
     @given(st.binary(max_size=64))
     def check(data: bytes) -> None:
         path.write_bytes(reader.content(data))

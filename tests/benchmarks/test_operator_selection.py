@@ -55,7 +55,7 @@ def test_an_operator_that_is_like_another_on_known_devices_stands_for_it() -> No
 
 
 @given(st.integers(2, 30), st.integers(0, 4), st.floats(1e-3, 1.0), st.integers(1, 12), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_counts_are_whole_few_and_not_all_zero(n: int, known: int, budget_s: float, most: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     factors = rng.lognormal(0.0, 0.5, (known, n))

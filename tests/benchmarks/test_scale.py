@@ -45,7 +45,7 @@ def test_a_driver_that_is_fast_enough_lets_nothing_wait() -> None:
     killed=st.floats(0, 0.5),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_whatever_fails_each_task_counts_once(
     seconds: list[float], machines: int, environments: int, killed: float, seed: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_whatever_fails_each_task_counts_once(
 
 
 @given(seconds=st.lists(st.floats(1, 100), min_size=1, max_size=20), machines=st.integers(1, 9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_fleet_is_no_faster_than_its_work_and_wastes_at_most_one_task(seconds: list[float], machines: int) -> None:
     run = simulate(Fleet(machines=machines, workloads=15, environments=1), [(s, 1.0) for s in seconds])
     least_s = run.worked_s / machines

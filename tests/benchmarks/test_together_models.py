@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch.distributed as dist
 
 from benchmarks.together.subjects import SUBJECTS, SharedStep
 from statsnet.measure.task import Context
@@ -18,13 +17,6 @@ SIZES: dict[str, dict[str, str | int | float | bool]] = {
     "tensor_parallel_stack": {"batch": BATCH, "length": LENGTH, "layers": 1, "width": WIDTH, "head": 16},
     "dlrm_all_to_all": {"batch": BATCH, "max_rows": 10, "batches": 1},
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_group() -> None:
-    """Models of other tests may have left one in this process."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def exchanged(subject: SharedStep) -> dict[str, float]:

@@ -87,7 +87,7 @@ def test_processes_that_run_a_step_together(here: Path) -> None:
         env=environment(here),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     signature = load_signature(here / "two.json")
@@ -236,7 +236,7 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
     assert process.stderr.readline() == "building the model\n"
     time.sleep(0.5)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == code
     assert "Traceback" not in errors
     assert (number != signal.SIGINT) or "interrupted" in errors

@@ -12,7 +12,7 @@ from statsnet.profiling.costs import cost_of
 
 size = st.integers(1, 64)
 small = st.integers(1, 7)
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 def nbytes(*specs):

@@ -28,8 +28,10 @@ OF_BENCHMARKS = [words for words in SHOWN if words[1] == "python" and words[2].s
 NO_LONGER = {
     "run": ("--processes", "1", "--min-time", "20ms", "--max-time", "100ms"),
     "profile": ("--min-time", "20ms"),
+    "synthesize": ("--effort", "quick"),
+    "my-proxy/network.py": ("--min-time", "0.02", "--max-time", "0.1"),
 }
-"""Options of commands, which measure no longer than a test needs."""
+"""Options of commands and of a program, which measure no longer than a test needs."""
 
 
 def leaves(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -102,5 +104,6 @@ def test_what_is_marked_runs(
             if program == "statsnet":
                 code = main([*words, *NO_LONGER.get(words[0], ())])
             else:
+                line = f"{line} {shlex.join(NO_LONGER.get(words[0], ()))}"
                 code = subprocess.run(["bash", "-c", line], env=variables).returncode
             assert code == 0, f"{line}\n{capfd.readouterr().err}"

@@ -23,7 +23,7 @@ import nbformat
 
 source, target, folder = sys.argv[1:]
 notebook = nbformat.read(source, as_version=4)
-nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": folder}}).execute()
+nbclient.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": folder}}).execute()
 nbformat.write(notebook, target)
 """
 

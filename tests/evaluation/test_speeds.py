@@ -18,6 +18,12 @@ from statsnet.signatures.timing import Timing
 DRAW = np.random.default_rng(7)
 
 
+@pytest.fixture(autouse=True)
+def _same_draws() -> None:
+    """Of each test, whichever ran before it."""
+    DRAW.bit_generator.state = np.random.default_rng(7).bit_generator.state
+
+
 def steps(time_s: float, count: int = 200, spread: float = 0.01) -> np.ndarray:
     return time_s * np.exp(spread * DRAW.standard_normal(count))
 

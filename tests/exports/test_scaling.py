@@ -118,7 +118,7 @@ def test_sizes_of_an_axis(units: int, quantum: int, taps: int) -> None:
     assert all(size % (quantum * taps) == 0 for size in sizes) or sizes == [units * taps]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.integers(1, 4))
 def test_a_sum_of_a_few_columns_is_found_within_its_budget(seed: int, count: int) -> None:
     random = np.random.RandomState(seed)

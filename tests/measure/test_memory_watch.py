@@ -24,7 +24,7 @@ def test_a_process_that_takes_more_memory_than_was_at_hand(
     monkeypatch.setenv(SWITCH, switch)
     monkeypatch.setattr(memory_watch, "memory_at_hand_bytes", lambda: 1 << 28)
     with pytest.raises(MeasurementError, match="more memory than there is") as ended:
-        run(Taking(megabytes=2000))
+        run(Taking(megabytes=500, stays=True))
     assert "were at hand" in ended.value.cause
     assert list(temporary_files.iterdir()) == []
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from fake_tasks import (
 from measuring import assert_all_end
 
 from statsnet.errors import MeasurementError, UsageError, WorkloadError
-from statsnet.measure import end_with_parent
+from statsnet.measure import end_with_parent, process
 from statsnet.measure.control import Control
 from statsnet.measure.forked_process import SWITCH
 from statsnet.measure.patience import PATIENCE, SHARE
@@ -188,9 +189,18 @@ class TestNothingIsLeftBehind:
         ("control", "what"),
         [(Control(timeout_s=2.0), "did not end within 2 s"), (Control(silent_s=1.0), "said nothing for 1 s")],
     )
-    def test_after_the_time_is_over(self, control: Control, what: str, temporary_files: Path) -> None:
+    def test_after_the_time_is_over(
+        self, control: Control, what: str, temporary_files: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a clock that stands still until the task has begun, however long that takes here."""
+        now_s = [0.0]
+        monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+        def begun(_: Progress) -> None:
+            now_s[0] = 10.0
+
         with pytest.raises(MeasurementError, match=what):
-            run(Hanging(pids=str(temporary_files.parent / "pids")), control)
+            run(Hanging(pids=str(temporary_files.parent / "pids")), control, report=begun)
         assert_all_end(self.pids(temporary_files))
 
     def test_when_we_are_killed_ourselves(self, temporary_files: Path) -> None:
@@ -224,6 +234,7 @@ def test_a_program_around_a_process_ends_with_us(temporary_files: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", program], env=env) as parent:
         while not pid.exists():
             assert parent.poll() is None
+            time.sleep(0.01)
         parent.kill()
     assert_all_end([int(pid.read_text())])
 

@@ -31,7 +31,7 @@ needs_gloo = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch
 def signatures() -> dict[str, Signature]:
     names = ("data_parallel", "sharded", "tensor_parallel")
     task = ProfileInOneGroup(targets=tuple(f"{EXAMPLE}:{name}" for name in names))
-    return dict(zip(names, run_in_group(task, 2, timeout_s=60.0), strict=True))
+    return dict(zip(names, run_in_group(task, 2, timeout_s=600.0), strict=True))
 
 
 def moved(signature: Signature) -> Counter[tuple[str, str]]:

@@ -96,7 +96,7 @@ def test_ruff_finds_nothing(write_source: Source, small_blocks: list[Any], tmp_p
         (tmp_path / f"network_{number}.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--line-length", "120"]
     done = subprocess.run(
-        [*command, "--select", "E,F,W,I,B", str(tmp_path)], capture_output=True, text=True, timeout=60
+        [*command, "--select", "E,F,W,I,B", str(tmp_path)], capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
@@ -115,7 +115,7 @@ def test_the_same_blocks_give_the_same_bytes(
     }
     done = subprocess.run(
         [sys.executable, "-c", CODE, json.dumps(rows)],
-        env=environment, capture_output=True, text=True, timeout=120, check=True,
+        env=environment, capture_output=True, text=True, timeout=600, check=True,
     )  # fmt: skip
     assert done.stdout.split() == [hashlib.sha256(text.encode()).hexdigest() for text in texts]
 
@@ -128,7 +128,7 @@ def test_a_network_runs_by_itself(mode: str, write_source: Source, tmp_path: Pat
     done = subprocess.run(
         [sys.executable, "-I", "network.py", "--json", "-", "--min-time", "0.02", "--max-time", "0.1"],
         cwd=tmp_path, env={**environment, "STATSNET_ALLOCATOR": "system"}, capture_output=True, text=True,
-        timeout=120, check=True,
+        timeout=600, check=True,
     )  # fmt: skip
     result = json.loads(done.stdout)
     assert (result["kind"], result["schema_version"]) == ("statsnet.result", 1)

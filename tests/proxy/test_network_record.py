@@ -40,7 +40,7 @@ def output_of(*command: str, **extra: str) -> Any:
         env=kept | VARIABLES | extra,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     return json.loads(done.stdout)

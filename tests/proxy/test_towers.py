@@ -43,7 +43,7 @@ multisets = st.lists(
 ).map(lambda rows: [(Placed(kind=k, config=c, optimizer=o), n) for (k, c), o, n in rows])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(multisets)
 def test_every_block_is_placed_as_often_as_asked(counted: list[tuple[Placed, int]]) -> None:
     towers = build_towers(counted)
@@ -67,7 +67,7 @@ def check_chain(tower: Tower) -> None:
         assert a == b or KINDS[(before if a else after).kind].mixes
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(multisets)
 def test_the_order_of_the_blocks_does_not_matter(counted: list[tuple[Placed, int]]) -> None:
     assert build_towers(counted[::-1]) == build_towers(counted)

@@ -32,7 +32,7 @@ def events_of(path: Path, text: str | bytes) -> list[dict[str, Any]]:
     return list(ChromeTrace(path))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(events=EVENTS, indent=st.sampled_from([None, 2]), chunk=st.integers(1, 40))
 def test_any_events_are_read_whatever_the_chunks(
     events: list[dict[str, Any]], indent: int | None, chunk: int, tmp_path_factory: pytest.TempPathFactory

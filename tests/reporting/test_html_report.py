@@ -31,6 +31,7 @@ from statsnet.signatures.storage import load_signature, load_spec, save_document
 
 ROOT = Path(__file__).parents[2]
 PROXY = ROOT / "generated" / "serving-llm-h100"
+PATIENT_MS = 300_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -174,8 +175,9 @@ def test_a_browser_draws_every_picture_and_asks_for_nothing(files: Path, tmp_pat
     said: list[str] = []
     asked: list[str] = []
     with sync_api.sync_playwright() as player:
-        chromium = player.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        chromium = player.chromium.launch(executable_path=browser, args=["--no-sandbox"], timeout=PATIENT_MS)
         view: Any = chromium.new_page(viewport={"width": 1600, "height": 800}, color_scheme="dark")
+        view.set_default_timeout(PATIENT_MS)
         view.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
         view.on("pageerror", lambda error: said.append(str(error)))
         view.on("request", lambda request: asked.append(request.url))

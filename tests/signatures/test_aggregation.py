@@ -124,7 +124,7 @@ def assert_equal(a: Signature, b: Signature) -> None:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MEMBERS)
 def test_aggregating_again_loses_nothing(members: list[tuple[Signature, float]]) -> None:
     first, rest = members[:2], members[2:]
@@ -133,7 +133,7 @@ def test_aggregating_again_loses_nothing(members: list[tuple[Signature, float]])
     assert_equal(added(*members[::-1]), added(*members))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MEMBERS)
 def test_a_mean_step_is_what_the_mix_is(members: list[tuple[Signature, float]]) -> None:
     total = sum(w for _, w in members)
@@ -153,7 +153,7 @@ def test_a_mean_step_is_what_the_mix_is(members: list[tuple[Signature, float]]) 
         assert getattr(alone, name) == pytest.approx(getattr(mix, name)), name
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(MEMBERS)
 def test_elsewhere_it_takes_as_much_longer_as_the_suite_does(members: list[tuple[Signature, float]]) -> None:
     """Σ w T' / T over Σ w: the suite's factor from here to there."""
@@ -162,7 +162,7 @@ def test_elsewhere_it_takes_as_much_longer_as_the_suite_does(members: list[tuple
     assert there.latency_s / here.latency_s == pytest.approx(wanted / sum(w for _, w in members))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(MEMBERS, st.lists(st.floats(0.5, 2.0), min_size=4, max_size=4), st.floats(0.5, 2.0))
 def test_one_speed_stands_for_the_members_speeds(
     members: list[tuple[Signature, float]], speeds: list[float], now: float

@@ -97,7 +97,7 @@ def signatures(draw: st.DrawFn) -> Signature:
 
 
 @given(signatures())
-@settings(max_examples=60, deadline=None, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
+@settings(max_examples=60, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 def test_a_signature_is_the_same_after_writing_and_reading(signature: Signature) -> None:
     data = signature.to_dict()
     assert Signature.from_dict(data) == Signature.from_dict(json.loads(json.dumps(data))) == signature

@@ -235,15 +235,18 @@ class Meeting(Task[tuple[float, float]]):
 
 @dataclass(frozen=True)
 class Taking(Task[None]):
-    """Takes memory until it is ended, or has so much."""
+    """Takes memory until it is ended, or has so much; it may stay with that until it is ended."""
 
     megabytes: int
+    stays: bool = False
 
     def run(self, context: Context) -> None:
         taken = []
         for _ in range(self.megabytes // 100):
             taken.append(bytearray(b"\1") * 100_000_000)
             time.sleep(0.1)
+        if self.stays:
+            time.sleep(600)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class ProfileInOneGroup(Task[tuple[Signature, ...]]):
     targets: tuple[str, ...]
 
     def run(self, context: Context) -> tuple[Signature, ...]:
-        with joined("cpu", 60.0):
+        with joined("cpu", 600.0):
             models = [Model(target=target, mode="training") for target in self.targets]
             return tuple(ProfileWorkload(model=m, min_time_s=0.0, repeats=2).run(context).signature for m in models)
 

@@ -65,7 +65,7 @@ def server() -> Iterator[Server]:
         rights = folder / "data" / "pg_hba.conf"
         rights.write_text(KEEPER_S_RIGHTS + rights.read_text())
         options = f"-k {folder} -c listen_addresses= -c fsync=off -c max_connections=40"
-        call("pg_ctl", "start", "-w", "-D", data, "-o", options)
+        call("pg_ctl", "start", "-w", "-t", "600", "-D", data, "-o", options)
         try:
             yield Server(folder=folder)
         finally:

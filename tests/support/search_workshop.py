@@ -27,7 +27,7 @@ from statsnet.synthesis.study_storage import study_storage
 from statsnet.synthesis.trials import Knowledge
 
 REPLACED = ("prepare", "for_design", "build_and_measure", "finish")
-QUICK = Heartbeat(beat_s=0.05, lost_after_s=1.0, look_s=0.2, retries_s=())
+QUICK = Heartbeat(beat_s=0.05, lost_after_s=3.0, look_s=0.2, retries_s=())
 WORKERS = 3
 
 

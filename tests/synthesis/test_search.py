@@ -43,8 +43,18 @@ def run(
     return search(mix or mix_of(small_signature()), bench, request, storage=storage, limits=limits)
 
 
-def test_the_usual_design_comes_first_and_the_best_is_made(tmp_path: Path, workshop: Workshop) -> None:
-    result = run(tmp_path / "j")
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workshop, SearchResult]:
+    """A whole search, for all who look at its result."""
+    with pytest.MonkeyPatch.context() as patch:
+        shop = Workshop()
+        for name in REPLACED:
+            patch.setattr(searching, name, getattr(shop, name))
+        return shop, run(tmp_path_factory.mktemp("search") / "j", trials=12)
+
+
+def test_the_usual_design_comes_first_and_the_best_is_made(searched: tuple[Workshop, SearchResult]) -> None:
+    workshop, result = searched
     assert result.usual == result.tried[0]
     assert result.usual.design == Design()
     assert len({t.design for t in result.tried}) > 1
@@ -57,8 +67,8 @@ def test_the_usual_design_comes_first_and_the_best_is_made(tmp_path: Path, works
     assert result.budget_s == BUDGET_S
 
 
-def test_nothing_on_the_front_is_beaten_in_both(tmp_path: Path, workshop: Workshop) -> None:
-    result = run(tmp_path / "j", trials=10)
+def test_nothing_on_the_front_is_beaten_in_both(searched: tuple[Workshop, SearchResult]) -> None:
+    _, result = searched
     assert result.front
     for one in result.front:
         assert not any(t.error < one.error and t.step_latency_s < one.step_latency_s for t in result.tried)
@@ -108,8 +118,8 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> No
     assert workshop.made[-1][1] == 0, "no network of this search was measured: it is made from nothing"
 
 
-def test_members_are_timed_again_once_for_all_designs(tmp_path: Path, workshop: Workshop) -> None:
-    result = run(tmp_path / "j", trials=12)
+def test_members_are_timed_again_once_for_all_designs(searched: tuple[Workshop, SearchResult]) -> None:
+    workshop, result = searched
     assert len({t.design.size for t in result.tried}) > 1
     assert len(workshop.prepared) == 1
     assert {t.budget_s for t in result.tried} == {BUDGET_S}

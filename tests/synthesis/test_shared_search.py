@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,20 +49,29 @@ def database(server: Server, request: pytest.FixtureRequest) -> str:
     return server.url(name)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture
 def proxy(database: str) -> Iterator[str]:
     """The address of a gRPC proxy before a new database."""
     pytest.importorskip("grpc")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = database.replace("postgresql:", "postgresql+psycopg:")
-    process = subprocess.Popen([sys.executable, "-c", PROXY, address, str(port)], stderr=subprocess.DEVNULL)
-    try:
-        yield f"grpc://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+    with socket.socket() as kept:  # gRPC shares the port with it, and nobody else is given it
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        address = database.replace("postgresql:", "postgresql+psycopg:")
+        process = subprocess.Popen([sys.executable, "-c", PROXY, address, str(port)], stderr=subprocess.DEVNULL)
+        try:
+            while not listens(port):
+                assert process.poll() is None
+                time.sleep(0.05)
+            yield f"grpc://127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize("kind", ["journal", "database", "proxy"])
@@ -70,7 +80,7 @@ def test_workers_share_the_designs_and_one_is_killed(kind: str, request: pytest.
     url = str(tmp_path / "shared.journal") if kind == "journal" else request.getfixturevalue(kind)
     command = [sys.executable, search_workshop.__file__, url, str(TRIALS)]
     paths = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": paths})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": paths})
     *lines, statuses = done.stdout.splitlines()
     assert json.loads(statuses) == [9, 0, 0], done.stderr
     one, other = map(json.loads, lines)

@@ -10,12 +10,13 @@ import pytest
 from synthesis_builders import BUDGET_S, PROCESS_S, SimulatedBench, small_problem
 
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError
+from statsnet.signatures.documents import Round
 from statsnet.signatures.target import target_of
 from statsnet.synthesis.effort import NORMAL, QUICK, THOROUGH
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
 from statsnet.synthesis.problem import Design, Problem
 from statsnet.synthesis.rounds import NextNetwork, build_and_measure, solve_in_rounds
-from statsnet.synthesis.trials import Knowledge
+from statsnet.synthesis.trials import Knowledge, Trial
 
 
 def test_learning_in_place_brings_the_network_nearer() -> None:
@@ -29,9 +30,18 @@ def test_learning_in_place_brings_the_network_nearer() -> None:
     assert best.latency_s == pytest.approx(BUDGET_S, rel=0.2)
 
 
-def test_no_network_is_measured_twice_before_the_end() -> None:
+Solved = tuple[SimulatedBench, Trial, tuple[Round, ...]]
+
+
+@pytest.fixture(scope="module")
+def solved() -> Solved:
+    """A bench and what the usual rounds on it come to, for all who look at them."""
     bench = SimulatedBench()
-    best, history = solve_in_rounds(small_problem(bench))
+    return bench, *solve_in_rounds(small_problem(bench))
+
+
+def test_no_network_is_measured_twice_before_the_end(solved: Solved) -> None:
+    bench, best, history = solved
     *rounds, last = bench.sources
     assert len(set(rounds)) == len(rounds) == len(history)
     assert last == best.source
@@ -144,8 +154,8 @@ def test_rounds_stop_when_a_network_is_good() -> None:
     assert len(history) < len(solve_in_rounds(problem, effort=THOROUGH)[1])
 
 
-def test_rounds_stop_when_one_gains_less_than_processes_differ_by() -> None:
-    _, without_noise = solve_in_rounds(small_problem(SimulatedBench()))
+def test_rounds_stop_when_one_gains_less_than_processes_differ_by(solved: Solved) -> None:
+    *_, without_noise = solved
     bench = SimulatedBench(noise=(-0.5, 0.0, 0.5))
     _, history = solve_in_rounds(small_problem(bench))
     assert len(history) == NORMAL.least_rounds < len(without_noise)
@@ -154,9 +164,8 @@ def test_rounds_stop_when_one_gains_less_than_processes_differ_by() -> None:
     assert len(all_of_them) == THOROUGH.rounds
 
 
-def test_the_finished_network_is_measured_in_new_processes() -> None:
-    bench = SimulatedBench()
-    solve_in_rounds(small_problem(bench))
+def test_the_finished_network_is_measured_in_new_processes(solved: Solved) -> None:
+    bench, *_ = solved
     *rounds, confirming = bench.runs
     assert set(rounds) == {range(2)}
     assert confirming == range(2, 4)
@@ -183,9 +192,8 @@ def test_the_deadline_ends_the_rounds(processes: float, rounds: int, confirmed: 
     assert bool(bench.notes) == (processes < 1000)
 
 
-def test_what_the_rounds_took_is_listed() -> None:
-    bench = SimulatedBench()
-    _, history = solve_in_rounds(small_problem(bench))
+def test_what_the_rounds_took_is_listed(solved: Solved) -> None:
+    bench, _, history = solved
     assert bench.setup.stages.spent_s == {
         "solving": 0.0,
         "networks measured": 2 * PROCESS_S * len(history),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import get_args
 
@@ -170,9 +169,7 @@ def test_the_examples_run() -> None:
 
 def test_llama_70b_is_built_and_stepped_without_memory() -> None:
     pytest.importorskip("transformers")
-    start = time.perf_counter()
     target = str(EXAMPLES / "llama_70b.py:llama_70b")
     built = build(target, mode="inference", device="meta", dtype="bfloat16", overrides={"sequence": "128"})
     assert sum(parameter.numel() for parameter in built.model.parameters()) == 70_553_706_496
     assert make_step(built)(0).logits.shape == (1, 128, 128_256)
-    assert time.perf_counter() - start < 20
