@@ -4,6 +4,7 @@ Pasted into every generated network, after rank_ends.py: it needs torch and the 
 """
 
 import os
+import time
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -26,6 +27,16 @@ def own_gpu() -> str:
         raise RuntimeError(f"torch finds {count} CUDA devices here, and each process needs one")
     torch.cuda.set_device(local)
     return f"cuda:{local}"
+
+
+def wait_for(event: Any, limit_s: float | None) -> None:
+    """Until the GPU is there. Raises RuntimeError after `limit_s`: it waits for another one then."""
+    until_s = time.monotonic() + (limit_s or 0.0)
+    while limit_s is not None and not event.query():
+        if time.monotonic() > until_s:
+            raise RuntimeError("timed out in a collective of NCCL")
+        time.sleep(1e-5)
+    event.synchronize()
 
 
 class Ranks:

@@ -22,7 +22,7 @@ import torch
 from statsnet.environment.launch import processes_together
 from statsnet.environment.record import ALLOCATOR_ENV, describe, quota_env, usable_cores
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S, to_say
-from statsnet.measure.ranks import Ranks
+from statsnet.measure.ranks import Ranks, wait_for
 
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
 STILL = 1000  # a clock that shows no time for so many runs stands still, or is too coarse for the step
@@ -93,7 +93,6 @@ def measure(
 def time_once(
     step: Callable[[], object], device: str, clock: Callable[[], float], limit_s: float | None = None
 ) -> float:
-    """Raises RuntimeError if a GPU takes over `limit_s`: it waits for another one then."""
     if not device.startswith("cuda"):
         begin = clock()
         step()
@@ -103,12 +102,7 @@ def time_once(
     first.record(stream)
     step()
     last.record(stream)
-    until_s = time.monotonic() + (limit_s or 0.0)
-    while limit_s is not None and not last.query():
-        if time.monotonic() > until_s:
-            raise RuntimeError("timed out in a collective of NCCL")
-        time.sleep(1e-5)
-    last.synchronize()
+    wait_for(last, limit_s)
     return float(first.elapsed_time(last)) / 1e3
 
 
