@@ -26,10 +26,15 @@ def duration(text: str) -> float:
         raise argparse.ArgumentTypeError(error.message) from error
 
 
+_SAID: list[str] = []
+
+
 def report(progress: Progress) -> None:
-    """What is being done and, if known, how long the rest takes, to stderr."""
+    """What is being done and, if known, how long the rest takes, to stderr; once, though it is said again."""
     left = "" if progress.remaining_s is None else f", {progress.remaining_s / 60:.0f} min left"
-    print(f"{progress.stage}{left}", file=sys.stderr, flush=True)
+    if _SAID[-1:] != [text := f"{progress.stage}{left}"]:
+        _SAID[:] = [text]
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

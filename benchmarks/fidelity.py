@@ -110,7 +110,7 @@ def compare(options: argparse.Namespace, pool: Pool | None) -> None:
                 failed.append(why)
             else:
                 rows.append(row_of(log, plan.comparison, setting))
-    csv_tables.write(options.output, FidelityRow, rows)
+    csv_tables.write(options.output, FidelityRow, rows, environment=here)
     print("\n".join([markdown(rows), "", *failed]))
 
 

@@ -16,7 +16,7 @@ from statsnet.measure.at_hand import require_device
 from statsnet.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
-    from statsnet.measure.engine import Asked, Done, Engine, Place, Pool
+    from statsnet.measure.engine import Asked, Done, Engine, Fleet, Place, Pool
 
 R = TypeVar("R")
 
@@ -74,6 +74,18 @@ def opened(engine: str, device: str | None) -> Iterator[Engine]:
 
 def _note(text: str) -> None:
     output.print_notes([text])
+
+
+def found(engine: Engine, device: str | None) -> Fleet:
+    """As `Engine.find`, and says so: on a fleet it may take minutes."""
+    from statsnet.measure.engine import LocalEngine
+    from statsnet.measure.fleet import LOOKING
+
+    if isinstance(engine, LocalEngine):
+        return engine.find(device)
+    with output.progress() as show:
+        show(Progress(stage=LOOKING))
+        return engine.find(device)
 
 
 def of_one_speed(engine: Engine, places: Sequence[Place], mode: str) -> Sequence[Place]:

@@ -12,10 +12,12 @@ from statsnet.measure.errand import Errand
 from statsnet.measure.network_file import written
 from statsnet.measure.process import run
 from statsnet.measure.reference_network import TimeReferenceNetwork
-from statsnet.progress import Report, silent
+from statsnet.progress import Progress, Report, silent
 
 ALIKE = 0.03
 """Times of nodes are pooled if their reference networks' steps differ by no more."""
+
+LOOKING = "asking each node what it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,7 @@ def pool_of(
 ) -> Pool:
     """The places of one environment (as `of_one_kind`) and one speed, by the network with this source. `note` is told
     of each that is left out. Raises as both functions do."""
+    report(Progress(stage=LOOKING))
     kind, others = of_one_kind(engine.find(device), environment)
     for each in others:
         note(str(each))
