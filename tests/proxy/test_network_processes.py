@@ -228,10 +228,10 @@ def test_one_sentence_says_which_process_was_killed(network: Callable[..., Path]
 def test_one_sentence_says_which_process_hangs_and_its_stack_where(network: Callable[..., Path]) -> None:
     file = network("training", EACH[:1])
     at_first_collective(file, 1, "time.sleep(600)")
-    done = torchrun(str(file), *SHORT, "--group-timeout", "20")
+    done = torchrun(str(file), *SHORT, "--group-timeout", "60")
     assert done.returncode == 1
     before, _, told = done.stderr.partition("error: ")
-    assert told.startswith("rank 1 of 2 hangs: rank 0 waited 20 s for it; its stack, if it still answers, stands above")
+    assert told.startswith("rank 1 of 2 hangs: rank 0 waited 60 s for it; its stack, if it still answers, stands above")
     assert "--group-timeout allows more time" in told
     assert 'network.py", line ' in before and " in communication" in before
     assert done.stderr.count("error: rank") == 1
