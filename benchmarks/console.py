@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from statsnet.errors import StatsNetError
 from statsnet.measure.device_lock import LOCKS
@@ -25,10 +26,25 @@ def duration(text: str) -> float:
         raise argparse.ArgumentTypeError(error.message) from error
 
 
+_SAID: list[str] = []
+
+
 def report(progress: Progress) -> None:
-    """What is being done and, if known, how long the rest takes, to stderr."""
+    """What is being done and, if known, how long the rest takes, to stderr; once, though it is said again."""
     left = "" if progress.remaining_s is None else f", {progress.remaining_s / 60:.0f} min left"
-    print(f"{progress.stage}{left}", file=sys.stderr, flush=True)
+    if _SAID[-1:] != [text := f"{progress.stage}{left}"]:
+        _SAID[:] = [text]
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def left_out_if_it_fails(name: str, failed: list[str]) -> Iterator[None]:
+    """An error in the block is told and ends the block alone, so that other subjects go on; `failed` gets its name."""
+    try:
+        yield
+    except StatsNetError as error:
+        print(f"{name} is left out: {error}", file=sys.stderr, flush=True)
+        failed.append(name)
 
 
 def start(main: Callable[[], int | None]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,11 +38,19 @@ def read_kept(path: Path, row_type: type[Row]) -> list[Row]:
     return read(path, row_type) if path.exists() else []
 
 
-def write(path: Path, row_type: type[Row], rows: Sequence[Row], *, one_machine: bool = True) -> None:
-    """Write the table, with nine significant digits. If all of it is of this machine, its environment stands beside."""
+def write(
+    path: Path,
+    row_type: type[Row],
+    rows: Sequence[Row],
+    *,
+    one_machine: bool = True,
+    environment: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the table, with nine significant digits. If all of it is of one machine, its environment stands beside: of
+    this machine, unless another is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if one_machine:
-        write_json_atomically(path.parent / "environment.json", measuring_environment())
+        write_json_atomically(path.parent / "environment.json", environment or measuring_environment())
     write_text_atomically(path, table_text(row_type, rows))
 
 

@@ -23,6 +23,7 @@ F_P / F_S - 1. --kept prints tables that were written before; where several hold
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,11 +36,10 @@ from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
 from benchmarks.ways.ablations import ABLATIONS
 from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons, plans
 from statsnet.environment import fingerprint
-from statsnet.errors import MeasurementError
 from statsnet.evaluation.factors import Rounds, known_well
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.engine import Pool
-from statsnet.measure.fleet import of_one_kind, of_one_speed
+from statsnet.measure.fleet import pool_of
 from statsnet.measure.process import measuring_environment
 from statsnet.measure.ray_cluster import connected
 from statsnet.measure.ray_engine import RayEngine
@@ -60,19 +60,17 @@ def main() -> None:
 
 @contextmanager
 def pooled(engine: str | None) -> Iterator[Pool | None]:
-    """The nodes of the Ray cluster at this address that most others are like; None for this machine."""
+    """The nodes of the Ray cluster with this name that most others are like; None for this machine."""
     if engine is None:
         yield None
         return
-    with connected(None if engine == "ray" else engine) as cluster:
-        found = RayEngine(cluster, print)
-        kind, left_out = of_one_kind(found.find("cpu"))
+    with connected(engine) as cluster:
         source = reference_network("inference", "float32")
-        places, slower = of_one_speed(found, kind.places, source, report=report)
-        print(*left_out, *slower, sep="\n")
-        if not places:
-            raise MeasurementError("no node could time the reference network", hint="statsnet doctor, on one of them")
-        yield Pool(engine=found, places=places)
+        yield pool_of(RayEngine(cluster, _note), "cpu", source, note=_note, report=report)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def compare(options: argparse.Namespace, pool: Pool | None) -> None:
@@ -112,7 +110,7 @@ def compare(options: argparse.Namespace, pool: Pool | None) -> None:
                 failed.append(why)
             else:
                 rows.append(row_of(log, plan.comparison, setting))
-    csv_tables.write(options.output, FidelityRow, rows)
+    csv_tables.write(options.output, FidelityRow, rows, environment=here)
     print("\n".join([markdown(rows), "", *failed]))
 
 

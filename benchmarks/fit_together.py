@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import markdown_table, parser, start
+from benchmarks.console import left_out_if_it_fails, markdown_table, parser, start
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic
 from statsnet.signatures.limits import MOST_PROCESSES
@@ -49,17 +49,20 @@ class TogetherRow:
         return self.characteristic in GOALS
 
 
-def main() -> None:
+def main() -> int:
     options = _options()
     if options.kept:
         print(markdown([row for path in options.kept for row in csv_tables.read(path, TogetherRow)]))
-        return
+        return 0
     rows: list[TogetherRow] = []
+    failed: list[str] = []
     for subject in options.subjects:
-        proxy = proxy_of(subject, options.proxies, processes=options.processes)
-        rows += rows_of(subject, options.processes, load_fit(proxy / "fit.json").characteristics)
-        csv_tables.write(options.output, TogetherRow, rows)
+        with left_out_if_it_fails(subject.name, failed):
+            proxy = proxy_of(subject, options.proxies, processes=options.processes)
+            rows += rows_of(subject, options.processes, load_fit(proxy / "fit.json").characteristics)
+            csv_tables.write(options.output, TogetherRow, rows)
     print(markdown(rows))
+    return 1 if failed else 0
 
 
 def _options() -> argparse.Namespace:

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import markdown_table, parser, report, start
-from benchmarks.suites import MIXES
+from benchmarks.console import left_out_if_it_fails, markdown_table, parser, report, start
+from benchmarks.suites import MIXES, mix_text, spelled_out
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.progress import Progress
 from statsnet.reporting.front import load_search
@@ -66,13 +66,18 @@ class Network:
     step_latency_s: float
 
 
-def main() -> None:
+def main() -> int:
     chosen = _options()
     rows = csv_tables.read(chosen.kept, FrontRow) if chosen.kept else []
-    for name in () if chosen.kept else chosen.mixes:
-        rows += Comparison(name=name, chosen=chosen).rows()
-        csv_tables.write(chosen.output, FrontRow, rows)
-    print(markdown(rows))
+    named = [] if chosen.kept else chosen.mixes
+    failed: list[str] = []
+    for comparison in [Comparison(name=name, mix=mix_of(name), chosen=chosen) for name in named]:
+        with left_out_if_it_fails(comparison.name, failed):
+            rows += comparison.rows()
+            csv_tables.write(chosen.output, FrontRow, rows)
+    if rows:
+        print(markdown(rows))
+    return 1 if failed else 0
 
 
 def _options() -> argparse.Namespace:
@@ -105,18 +110,20 @@ def _cores(text: str) -> list[int]:
     return cores
 
 
+def mix_of(name: str) -> str:
+    """As `statsnet synthesize` takes it. Raises UsageError for a name that no mix has, and for what is no mix."""
+    if name not in MIXES and ":" not in name:
+        raise UsageError(f"'{name}' is no mix", hint=f"one of {', '.join(MIXES)}, or NAME:WEIGHT,...")
+    return spelled_out(mix_text(name))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One mix, made in all ways. Raises UsageError for a name that no mix has, StatsNetError if a command fails."""
+    """One mix, made in all ways. Raises StatsNetError if a command fails."""
 
     name: str
+    mix: str
     chosen: argparse.Namespace
-
-    @property
-    def mix(self) -> str:
-        if self.name not in MIXES and ":" not in self.name:
-            raise UsageError(f"'{self.name}' is no mix", hint=f"one of {', '.join(MIXES)}, or NAME:WEIGHT,...")
-        return MIXES.get(self.name, self.name)
 
     def rows(self) -> list[FrontRow]:
         folder = self.chosen.work / "".join(c if c.isalnum() else "-" for c in self.name)
@@ -134,7 +141,7 @@ class Comparison:
 
     def _search(self, journal: Path) -> list[str]:
         storage = self.chosen.storage or str(journal)
-        study = f"{self.name}, {journal.stem}, {time.time_ns()}"
+        study = f"{self.name[:50]}, {journal.stem}, {time.time_ns()}"
         return ["--time-limit", self.chosen.time_limit, "--trials", str(MOST), "--storage", storage, "--study", study]
 
     def _run(self, folder: Path, cores: Sequence[int], search: Sequence[str]) -> None:

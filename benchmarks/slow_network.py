@@ -27,7 +27,7 @@ from statistics import median
 import msgspec
 
 from benchmarks import csv_tables
-from benchmarks.console import duration, markdown_table, parser, report, start
+from benchmarks.console import duration, left_out_if_it_fails, markdown_table, parser, report, start
 from benchmarks.together.linked_namespaces import LinkedNamespaces, linked_namespaces
 from benchmarks.together.subjects import PROCESSES, SUBJECTS, SharedStep, chosen_subjects, proxy_of, threads
 from statsnet.deadline import Deadline
@@ -116,28 +116,32 @@ class Log:
                 continue
 
 
-def main() -> None:
+def main() -> int:
     options = _options()
     if options.kept:
         print(markdown([row for path in options.kept for row in csv_tables.read(path, NetworkRow)]))
-        return
+        return 0
     deadline, log = Deadline.after(options.limit), Log(options.proxies / "slow_network.times.jsonl")
-    rows = []
-    with linked_namespaces() as linked, LOCKS.command():  # where there can be none, that is said before all else
+    rows: list[NetworkRow] = []
+    failed: list[str] = []
+    with linked_namespaces() as linked:  # where there can be none, that is said before all else
         for subject in options.subjects:
             if deadline.passed:
                 break
-            proxy = proxy_of(subject, options.proxies)
-            runs = _model(subject, options), _proxy(subject, proxy, options)
-            for _ in measured(linked, log, runs, options.rates, options.rounds, options.timeout):
-                if deadline.passed:
-                    break
-            rows += rows_of(subject.name, log, runs, options.rates)
-            csv_tables.write(options.output, NetworkRow, rows)
-    if not rows:
+            with left_out_if_it_fails(subject.name, failed):
+                proxy = proxy_of(subject, options.proxies)
+                runs = _model(subject, options), _proxy(subject, proxy, options)
+                with LOCKS.command():  # not around commands that make a proxy: they would wait for its end
+                    for _ in measured(linked, log, runs, options.rates, options.rounds, options.timeout):
+                        if deadline.passed:
+                            break
+                rows += rows_of(subject.name, log, runs, options.rates)
+                csv_tables.write(options.output, NetworkRow, rows)
+    if rows:
+        print(markdown(rows))
+    elif not failed:
         print("nothing was measured at two rates before --limit: the same command goes on", file=sys.stderr)
-        return
-    print(markdown(rows))
+    return 1 if failed else 0
 
 
 def _options() -> argparse.Namespace:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from statsnet.blocks.base import Config
+from statsnet.measure.ranks import fits
 from statsnet.signatures.operators import ITEM_SIZE
 
 IN_PLACE = {
@@ -36,11 +37,6 @@ def processes() -> int:
     """How many run this step together; 1 if torchrun did not start them."""
     group = torch.distributed
     return group.get_world_size() if group.is_available() and group.is_initialized() else 1
-
-
-def fits(group: int, stride: int, count: int) -> bool:
-    """Whether `count` processes fall into groups of `group` whose ranks are `stride` apart, with none left over."""
-    return group > 0 and count % (group * stride) == 0
 
 
 @cache

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from statsnet.cli import output
-from statsnet.errors import StatsNetError, UsageError, did_you_mean
+from statsnet.errors import UsageError, did_you_mean
 from statsnet.measure.at_hand import require_device
 from statsnet.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
-    from statsnet.measure.engine import Asked, Done, Engine, Place, Pool
+    from statsnet.measure.engine import Asked, Done, Engine, Fleet, Place, Pool
 
 R = TypeVar("R")
 
@@ -68,27 +68,34 @@ def opened(engine: str, device: str | None) -> Iterator[Engine]:
     from statsnet.measure.ray_cluster import connected
     from statsnet.measure.ray_engine import RayEngine
 
-    with connected(None if engine == RAY else engine) as cluster:
-        yield RayEngine(cluster, lambda text: output.print_notes([text]))
+    with connected(engine) as cluster:
+        yield RayEngine(cluster, _note)
+
+
+def _note(text: str) -> None:
+    output.print_notes([text])
+
+
+def found(engine: Engine, device: str | None) -> Fleet:
+    """As `Engine.find`, and says so: on a fleet it may take minutes."""
+    from statsnet.measure.engine import LocalEngine
+    from statsnet.measure.fleet import LOOKING
+
+    if isinstance(engine, LocalEngine):
+        return engine.find(device)
+    with output.progress() as show:
+        show(Progress(stage=LOOKING))
+        return engine.find(device)
 
 
 def of_one_speed(engine: Engine, places: Sequence[Place], mode: str) -> Sequence[Place]:
-    """The places whose times may be pooled; the others are named. A GPU keeps its speed: no reference network runs
-    there."""
+    """The places whose times may be pooled; the others are named."""
     from statsnet.measure import fleet
     from statsnet.synthesis.machine_speed import reference_network
 
-    if len(places) < 2 or not places[0].device.startswith("cpu"):
-        return places
     with output.progress() as show:
         kept, left_out = fleet.of_one_speed(engine, places, reference_network(mode, "float32"), report=show)
     output.print_notes(map(str, left_out))
-    if not kept:
-        raise StatsNetError(
-            "no node could time the reference network",
-            cause="; ".join(f"{each.name}: {each.why}" for each in left_out),
-            hint="try one node by itself first: statsnet doctor",
-        )
     return kept
 
 
@@ -98,13 +105,14 @@ def pooled(engine: str, device: str, environment: str | None, mode: str) -> Iter
     if engine == LOCAL:
         yield None
         return
-    from statsnet.measure.engine import Pool
-    from statsnet.measure.fleet import of_one_kind
+    from statsnet.measure.fleet import pool_of
+    from statsnet.synthesis.machine_speed import reference_network
 
     with opened(engine, device) as found:
-        kind, left_out = of_one_kind(found.find(device), environment)
-        output.print_notes(map(str, left_out))
-        yield Pool(engine=found, places=of_one_speed(found, kind.places, mode))
+        source = reference_network(mode, "float32")
+        with output.progress() as show:
+            pool = pool_of(found, device, source, environment, note=_note, report=show)
+        yield pool
 
 
 def shown(engine: Engine, asked: Sequence[Asked[R]]) -> Iterator[Done[R]]:

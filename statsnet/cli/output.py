@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statsnet.environment.temporary import temporary_folder
 from statsnet.errors import StatsNetError, UsageError, shown
 from statsnet.measure.patience import PATIENCE
 from statsnet.progress import Progress
@@ -117,10 +118,12 @@ def check_folder(folder: Path) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise UsageError(f"'{existing}' is not a folder", hint="choose another path")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise StatsNetError(
-            f"'{existing}' can not be written to", cause="permission denied", hint="choose another folder"
-        )
+    try:
+        with temporary_folder(within=existing):
+            pass
+    except OSError as error:  # rights do not tell all: of /proc, or of a full disk
+        cause = (error.strerror or str(error)).lower()
+        raise StatsNetError(f"'{existing}' can not be written to", cause=cause, hint="choose another folder") from error
 
 
 def check_pictures(folder: str | None) -> None:

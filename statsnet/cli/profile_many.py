@@ -112,7 +112,7 @@ def _outcomes(members: Sequence[Member], wanted: Wanted, *, copies: bool) -> Ite
     from statsnet.profiling.members import profile_members
 
     with fleet.opened(wanted.engine, wanted.device) as engine:
-        kind, left_out = of_one_kind(engine.find(wanted.device), wanted.environment)
+        kind, left_out = of_one_kind(fleet.found(engine, wanted.device), wanted.environment)
         output.print_notes(map(str, left_out))
 
         def measure(models: Sequence[Model]) -> Iterator[Done[Signature]]:

@@ -75,7 +75,7 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
     if any(each.spec.collectives for each in opened.values() if each.is_generated):
         output.print_notes([WITHOUT_COLLECTIVES])
     with fleet.opened(where.engine, where.device) as engine:
-        found = engine.find(where.device)
+        found = fleet.found(engine, where.device)
         if where.everywhere:
             kinds, left_out = kinds_of(found), found.left_out
         else:
@@ -88,7 +88,7 @@ def run_many(proxies: Sequence[str], wanted: RunOptions, where: fleet.Where, jso
         table = listed([NamedResult(name=run.name, result=results[run.name]) for run in runs if run.name in results])
         output.deliver(table.to_dict(), json_path, lambda: standings_report(table))
     if failed:
-        kept = f"; the other {len(results)} are in '{where.folder}'" if where.folder else ""
+        kept = f"; the other {len(results)} are in '{where.folder}'" if where.folder and results else ""
         raise StatsNetError(
             f"{len(failed)} of {len(runs)} runs failed",
             cause=f"{', '.join(failed)}: the reason for each is printed above",

@@ -16,10 +16,6 @@ JOB_LIMIT_S = 14_400.0
 proxy of the largest GPU takes minutes a step on a CPU; what a stranger asks for may never end."""
 
 
-GROUP_TIMEOUT_S = 600.0
-"""How long one of several processes waits for another in a collective before it gives up."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """`label` names the task in progress and errors. If a task of a group `may_fail`, its failure is a result (Failure)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from statsnet.environment import differences, slug
 from statsnet.errors import StatsNetError, UsageError, one_of
-from statsnet.measure.engine import Asked, Engine, Fleet, LeftOut, Place
+from statsnet.measure.engine import Asked, Engine, Fleet, LeftOut, Place, Pool
 from statsnet.measure.errand import Errand
 from statsnet.measure.network_file import written
 from statsnet.measure.process import run
 from statsnet.measure.reference_network import TimeReferenceNetwork
-from statsnet.progress import Report, silent
+from statsnet.progress import Progress, Report, silent
 
 ALIKE = 0.03
 """Times of nodes are pooled if their reference networks' steps differ by no more."""
+
+LOOKING = "asking each node what it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +94,11 @@ def of_one_speed(
     engine: Engine, places: Sequence[Place], source: str, *, report: Report = silent
 ) -> tuple[tuple[Place, ...], tuple[LeftOut, ...]]:
     """The places of one environment that are equally fast, by the step of the network with this source; and the others.
-    One place alone is not looked at."""
-    if len(places) < 2:
+    One place alone is not looked at, nor are GPUs: they keep their speed.
+
+    Raises StatsNetError where no place could time that network.
+    """
+    if len(places) < 2 or not places[0].device.startswith("cpu"):
         return tuple(places), ()
     looks = [Asked(errand=TimeReference(source=source), label="the reference network", places=(p,)) for p in places]
     steps_s: dict[int, float] = {}
@@ -105,6 +110,12 @@ def of_one_speed(
             why = f"the reference network could not be timed there ({done.error.message})"
             left_out.append(LeftOut(name=places[done.index].name, why=why, hint=done.error.hint or "look at its logs"))
     kept = alike(steps_s)
+    if not kept:
+        raise StatsNetError(
+            "no node could time the reference network",
+            cause="; ".join(f"{each.name}: {each.why}" for each in left_out),
+            hint="try one node by itself first: statsnet doctor",
+        )
     for index in sorted(steps_s.keys() - kept):
         times_as_long = steps_s[index] / min(steps_s[i] for i in kept)
         left_out.append(_of_another_speed(places[index], times_as_long))
@@ -123,6 +134,27 @@ def _of_another_speed(place: Place, times_as_long: float) -> LeftOut:
         why=f"its reference network takes {times_as_long:.3f} times as long as on the other nodes",
         hint="stop what else runs there, and look at its clocks and cooling",
     )
+
+
+def pool_of(
+    engine: Engine,
+    device: str,
+    source: str,
+    environment: str | None = None,
+    *,
+    note: Callable[[str], None],
+    report: Report = silent,
+) -> Pool:
+    """The places of one environment (as `of_one_kind`) and one speed, by the network with this source. `note` is told
+    of each that is left out. Raises as both functions do."""
+    report(Progress(stage=LOOKING))
+    kind, others = of_one_kind(engine.find(device), environment)
+    for each in others:
+        note(str(each))
+    places, slower = of_one_speed(engine, kind.places, source, report=report)
+    for each in slower:
+        note(str(each))
+    return Pool(engine=engine, places=places)
 
 
 def alike(steps_s: dict[int, float]) -> set[int]:

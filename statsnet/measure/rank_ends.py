@@ -3,6 +3,8 @@
 Pasted into every generated network, after environment/launch.py: it needs torch and the standard library only.
 """
 
+import contextlib
+import faulthandler
 import os
 import re
 import signal
@@ -11,9 +13,15 @@ import time
 import zlib
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+
+GROUP_TIMEOUT_S = 600.0
+"""How long one of several processes waits for another in a collective before it gives up."""
 
 OTHERS_S = 5.0
 """How long the process that is to blame may take to fail after one that only waited for it."""
+
+_WAITED = re.compile(r"timed? ?out", re.IGNORECASE)
 
 _LOST = re.compile(
     r"timed? ?out|connection (closed|reset|refused)|broken pipe|unexpectedly (closed|exited)|remote process|"
@@ -37,17 +45,28 @@ def lost_another(text: str) -> bool:
 
 def first_to_tell() -> bool:
     """Whether no other process has told yet of an error; also where that cannot be known."""
+    return _is_first(_store())
+
+
+def _is_first(store: Any) -> bool:
+    try:
+        return store is None or bool(store.add(_key("told"), 1) == 1)
+    except RuntimeError:
+        return True
+
+
+def _store() -> Any:
+    """Torchrun's, by which processes hear of each other to the end. None where there is none: the first process's own
+    ends with it."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        return True  # the first process has the store, and may have ended
+        return None
     try:
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
         place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        limit = timedelta(seconds=OTHERS_S)
-        store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=limit)
-        return bool(store.add(f"statsnet_told_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", 1) == 1)
+        return TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=OTHERS_S))
     except (ImportError, KeyError, RuntimeError, ValueError):
-        return True
+        return None
 
 
 def outlive_others() -> None:
@@ -56,14 +75,21 @@ def outlive_others() -> None:
     signal.signal(signal.SIGTERM, lambda *_: signal.alarm(int(OTHERS_S)))
 
 
-def to_say(error: Exception, places: list[tuple[int, int]]) -> str | None:
+def _key(what: str) -> str:
+    return f"statsnet_{what}_{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+
+
+def to_say(error: Exception, places: list[tuple[int, int]], limit_s: float = GROUP_TIMEOUT_S) -> str | None:
     """What one of several processes says before it ends with an error: whose fault it was. None if another has said it.
-    torchrun ends the others then. `places` are those of `Ranks`, empty if not known."""
-    rank, count = os.environ["RANK"], os.environ["WORLD_SIZE"]
+    torchrun ends the others then. `places` are those of `Ranks`, empty if not known; in a collective a process waits
+    for `limit_s`."""
+    rank, count, store = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), _store()
     is_victim = lost_another(str(error))
-    if not first_to_tell():
+    if is_victim:
+        _tell(store, rank)
+    if not _is_first(store):
         if is_victim:
-            time.sleep(OTHERS_S)  # or the one that tells would take this one for the one that was killed
+            time.sleep(OTHERS_S + _patience_s(limit_s))  # or the one that tells would take this one for the killed one
         return None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, until this one has told
     signal.alarm(0)
@@ -71,7 +97,49 @@ def to_say(error: Exception, places: list[tuple[int, int]]) -> str | None:
         return f"rank {rank} of {count}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     if ended := " and ".join(map(str, _ended(places))):
         return f"rank {ended} of {count} was killed, as the system does when memory runs out, or it crashed"
-    return f"rank {rank} of {count} lost the connection to another one, which has ended or hangs"
+    did = f"waited {limit_s:g} s for" if _WAITED.search(str(error)) else "lost the connection to"
+    silent = _silent(store, count, _patience_s(limit_s))
+    if not silent:
+        return f"rank {rank} of {count} {did} another one, which has ended or hangs"
+    here = [process for r in silent for machine, process in places[r : r + 1] if machine == this_machine()]
+    _have_stacks_shown(here)
+    who, state = " and ".join(map(str, silent)), "hangs" if len(here) == len(silent) else "has ended or hangs"
+    hint = "its stack, if it still answers, stands above" if here else "look at its machine"
+    return f"rank {who} of {count} {state}: rank {rank} {did} it; {hint}; --group-timeout allows more time"
+
+
+def _tell(store: Any, rank: int) -> None:
+    """That this process waited in vain, too."""
+    with contextlib.suppress(AttributeError, RuntimeError):
+        store.set(_key(f"waited_{rank}"), "")
+
+
+def _silent(store: Any, count: int, patience_s: float) -> list[int]:
+    """Ranks that do not tell that they waited in vain, too, as those do that wait for the same one."""
+    left, until_s = [*range(count)], time.monotonic() + patience_s
+    with contextlib.suppress(AttributeError, RuntimeError):
+        while (left := [r for r in left if not store.check([_key(f"waited_{r}")])]) and time.monotonic() < until_s:
+            time.sleep(0.1)
+        return left
+    return []
+
+
+def _patience_s(limit_s: float) -> float:
+    """How much later others may give up, which began to wait later."""
+    return min(30.0, max(1.0, limit_s / 20))
+
+
+def show_stack_when_asked() -> None:
+    """Where the system can: a signal has this process print what it does, also while it hangs in a library."""
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR1)
+
+
+def _have_stacks_shown(processes: list[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(AttributeError, OSError):  # it may have ended
+            os.kill(process, signal.SIGUSR1)
+    time.sleep(0.5)
 
 
 def _ended(places: list[tuple[int, int]]) -> list[int]:

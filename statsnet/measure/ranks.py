@@ -4,13 +4,20 @@ Pasted into every generated network, after rank_ends.py: it needs torch and the 
 """
 
 import os
+import time
+from datetime import timedelta
 from statistics import median
 from typing import Any
 
 import torch
 
 from statsnet.environment.launch import processes_together
-from statsnet.measure.rank_ends import outlive_others, this_machine
+from statsnet.measure.rank_ends import GROUP_TIMEOUT_S, outlive_others, show_stack_when_asked, this_machine
+
+
+def fits(group: int, stride: int, count: int) -> bool:
+    """Whether `count` processes fall into groups of `group` whose ranks are `stride` apart, with none left over."""
+    return group > 0 and count % (group * stride) == 0
 
 
 def own_gpu() -> str:
@@ -22,17 +29,33 @@ def own_gpu() -> str:
     return f"cuda:{local}"
 
 
+def wait_for(event: Any, limit_s: float | None) -> None:
+    """Until the GPU is there. Raises RuntimeError after `limit_s`: it waits for another one then."""
+    until_s = time.monotonic() + (limit_s or 0.0)
+    while limit_s is not None and not event.query():
+        if time.monotonic() > until_s:
+            raise RuntimeError("timed out in a collective of NCCL")
+        time.sleep(1e-5)
+    event.synchronize()
+
+
 class Ranks:
     """The processes that torchrun started. A process that it did not start is alone.
 
     `waits` is where the network notes how long it waited for others in a step, `groups` are those that share some of
-    its collectives, each a number of processes whose ranks are so far apart. Raises RuntimeError where torch cannot
-    join the processes.
+    its collectives, each a number of processes whose ranks are so far apart. A process waits `timeout_s` at most for
+    another one in a collective. Raises RuntimeError where torch cannot join the processes.
     """
 
-    def __init__(self, device: str, waits: list[float], groups: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        device: str,
+        waits: list[float],
+        groups: tuple[tuple[int, int], ...] = (),
+        timeout_s: float = GROUP_TIMEOUT_S,
+    ) -> None:
         self.device, self.waits, self.rank, self.count, self.backend = device, waits, 0, 1, ""
-        self.groups = groups
+        self.groups, self.timeout_s = groups, timeout_s
         self.latency_s: list[list[float]] = []
         self.waiting_s: list[list[float]] = []
         self.places: list[tuple[int, int]] = []
@@ -43,7 +66,9 @@ class Ranks:
         self.backend = "nccl" if device.startswith("cuda") else "gloo"
         if self.backend == "nccl":
             self.device = own_gpu()
-        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if self.backend == "nccl" else "gloo")
+        backends, times = ("cpu:gloo,cuda:nccl", 2) if self.backend == "nccl" else ("gloo", 1)
+        # NCCL would end the process without a word: time_once looks before it
+        torch.distributed.init_process_group(backends, timeout=times * timedelta(seconds=timeout_s))
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
     def meet(self) -> None:
@@ -51,6 +76,7 @@ class Ranks:
         ended from now on before it could tell of another that has ended."""
         if self.count > 1:
             outlive_others()
+            show_stack_when_asked()
             own = torch.tensor([this_machine(), os.getpid()])
             of_all = [torch.empty_like(own) for _ in range(self.count)]
             torch.distributed.all_gather(of_all, own)
@@ -84,7 +110,7 @@ class Ranks:
         told |= {"backend": self.backend, "rank_step_latency_s": latency_s}
         if self.groups:
             told["groups"] = [
-                {"processes": size, "stride": stride, "formed": self.count % (size * stride) == 0}
+                {"processes": size, "stride": stride, "formed": fits(size, stride, self.count)}
                 for size, stride in self.groups
             ]
         told["slowest_rank"] = latency_s.index(max(latency_s))

@@ -27,16 +27,18 @@ ANSWER_LIMIT_S = 60.0
 
 CONNECT_LIMIT_S = 10.0
 
-SCHEME = "ray://"
+NAME = "ray"
+SCHEME = f"{NAME}://"
 
 
 @contextlib.contextmanager
-def connected(address: str | None) -> Iterator[RayCluster]:
-    """The cluster at `ray://HOST:PORT` (None: the one in RAY_ADDRESS, else the one that this machine is part of), until
-    the end of the block.
+def connected(engine: str) -> Iterator[RayCluster]:
+    """The cluster at `ray://HOST:PORT` (`ray` alone: the one in RAY_ADDRESS, else the one that this machine is part
+    of), until the end of the block.
 
     Raises UsageError where ray is not installed, StatsNetError where no cluster answers.
     """
+    address = None if engine == NAME else engine
     if find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray", cause="it is not installed", hint="pip install 'statsnet[cluster]'")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray may send reports to its makers

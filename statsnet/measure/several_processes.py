@@ -20,8 +20,9 @@ from typing import Any, Generic, TypeVar
 from statsnet.environment.launch import RUN_VARIABLE
 from statsnet.environment.record import usable_cores
 from statsnet.errors import MeasurementError, StatsNetError
-from statsnet.measure.control import DEFAULT, GROUP_TIMEOUT_S, Control
+from statsnet.measure.control import DEFAULT, Control
 from statsnet.measure.process import MeasuringProcess
+from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.rank_errors import OTHERS_S, SAME, has_waited, in_plain_words, is_victim, named, says
 from statsnet.measure.task import Task
 from statsnet.progress import Progress, Report, silent

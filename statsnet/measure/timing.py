@@ -21,8 +21,8 @@ import torch
 
 from statsnet.environment.launch import processes_together
 from statsnet.environment.record import ALLOCATOR_ENV, describe, quota_env, usable_cores
-from statsnet.measure.rank_ends import to_say
-from statsnet.measure.ranks import Ranks
+from statsnet.measure.rank_ends import GROUP_TIMEOUT_S, to_say
+from statsnet.measure.ranks import Ranks, wait_for
 
 PRECISION = 0.01  # measure until half the width of the median's 95 % interval is below this share of it
 STILL = 1000  # a clock that shows no time for so many runs stands still, or is too coarse for the step
@@ -58,8 +58,8 @@ def measure(
     Returns latency_s and warmup_latency_s (raw samples), stable, and warnings that name the cause of noise. Raises
     RuntimeError if the clock shows no time for most runs.
     """
-    alone = partial(time_once, step, device, clock)
     together = ranks if ranks is not None and ranks.count > 1 else None
+    alone = partial(time_once, step, device, clock, together.timeout_s if together else None)
     timed = alone if together is None else lambda: together.slowest(alone())
     warmup, settled = warm_up(timed, window_s=min_time_s / 5, limit_s=max_time_s / 2)
     if together:
@@ -90,7 +90,9 @@ def measure(
     return {"latency_s": times, "warmup_latency_s": warmup, "stable": stable, "warnings": warnings}
 
 
-def time_once(step: Callable[[], object], device: str, clock: Callable[[], float]) -> float:
+def time_once(
+    step: Callable[[], object], device: str, clock: Callable[[], float], limit_s: float | None = None
+) -> float:
     if not device.startswith("cuda"):
         begin = clock()
         step()
@@ -100,7 +102,7 @@ def time_once(step: Callable[[], object], device: str, clock: Callable[[], float
     first.record(stream)
     step()
     last.record(stream)
-    last.synchronize()
+    wait_for(last, limit_s)
     return float(first.elapsed_time(last)) / 1e3
 
 
@@ -208,18 +210,27 @@ def main(
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--min-time", type=float, default=1.0, metavar="S", help="measure S seconds at least")
     parser.add_argument("--max-time", type=float, default=20.0, metavar="S", help="and about S at most")
+    parser.add_argument(
+        "--group-timeout",
+        type=float,
+        default=GROUP_TIMEOUT_S,
+        metavar="S",
+        help="wait S seconds for others (default: 600)",
+    )
     options = parser.parse_args()
     if not re.fullmatch(r"cpu|cuda(:\d+)?", options.device):
         parser.error("--device takes cpu, cuda or cuda:N")
     if options.threads is not None and options.threads < 1:
         parser.error("--threads takes a number from 1")
+    if not 0 < options.group_timeout < 1e6:
+        parser.error("--group-timeout takes seconds above 0")
     relaunch_with_allocator()
     limits = {"min_time_s": options.min_time, "max_time_s": options.max_time}
     ranks = None
     try:
         if threads := options.threads or int(quota_env().get("OMP_NUM_THREADS", 0)):
             torch.set_num_threads(threads)
-        ranks = Ranks(options.device, [] if waits is None else waits, groups)
+        ranks = Ranks(options.device, [] if waits is None else waits, groups, options.group_timeout)
         ranks.meet()
         process = measure(make_step(ranks.device), device=ranks.device, ranks=ranks, **limits)
         result: dict[str, Any] = {
@@ -242,7 +253,7 @@ def main(
             os._exit(0)  # a thread of gloo that still runs aborts an interpreter that ends
     except Exception as error:
         if processes_together() > 1:
-            if said := to_say(error, ranks.places if ranks else []):
+            if said := to_say(error, ranks.places if ranks else [], options.group_timeout):
                 print(f"error: {said}", file=sys.stderr, flush=True)
             os._exit(1)  # as above
         if not isinstance(error, (AssertionError, OSError, RuntimeError, ValueError)):

@@ -11,10 +11,10 @@ from typing import Any
 
 from statsnet import environment
 from statsnet.errors import UsageError
-from statsnet.measure.control import GROUP_TIMEOUT_S
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.network_file import digest
+from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.measure.timing_tasks import Model

@@ -18,11 +18,11 @@ from torch.profiler import record_function
 from statsnet import environment
 from statsnet.errors import StatsNetError
 from statsnet.measure.cache_flush import cache_flush
-from statsnet.measure.control import GROUP_TIMEOUT_S
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.network_file import load_network
 from statsnet.measure.quiet_machine import QuietMachine
+from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
 from statsnet.measure.timing import time_once

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import csv_tables
-from benchmarks.search_front import FrontRow, Network, as_near_step_s, markdown, networks_of, within
+from benchmarks.search_front import THREE, FrontRow, Network, as_near_step_s, markdown, mix_of, networks_of, within
+from statsnet import workloads
+from statsnet.signatures.mix_request import parse_mix
 
 
 def network(error: float, step_latency_s: float) -> Network:
@@ -60,3 +62,8 @@ def test_names_and_mixes(text: str) -> None:
 
     assert _mixes(text) == ["vision", "recommendation"]
     assert _mixes("recsys/ncf:1,recsys/dlrm:1") == ["recsys/ncf:1,recsys/dlrm:1"]
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_each_mix_is_one_of_workloads_that_there_are(name: str) -> None:
+    assert {part.name for part in parse_mix(mix_of(name))} <= set(workloads.names())

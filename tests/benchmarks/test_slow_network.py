@@ -7,15 +7,21 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from measuring import write_proxy
 
+from benchmarks import slow_network
 from benchmarks.csv_tables import table_text
 from benchmarks.slow_network import Log, NetworkRow, Run, markdown, measured, rows_of
 from benchmarks.together import linked_namespaces as linking
 from benchmarks.together.linked_namespaces import linked_namespaces
+from benchmarks.together.subjects import SUBJECTS, SharedStep
 from statsnet.errors import MeasurementError, StatsNetError
+from statsnet.measure.device_lock import LOCKS
 from statsnet.signatures.timing import Timing
 
 MODEL, PROXY = (Run(label=name, command=("false",), identity=name) for name in ("model", "proxy"))
@@ -49,6 +55,39 @@ def test_factors_and_their_error(tmp_path: Path) -> None:
     assert row.error == pytest.approx(0.1)
     assert "**+10.0**" in markdown([row]) and "worst 10.0 % (goal 15)" in markdown([row])
     assert table_text(NetworkRow, [row]).count("\n") == 2
+
+
+def test_a_subject_that_fails_is_left_out_and_the_next_proxy_is_made_without_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that makes a proxy takes the lock itself."""
+    monkeypatch.setenv("STATSNET_DEVICE_LOCK", str(tmp_path))
+    made: list[str] = []
+
+    def proxy_of(subject: SharedStep, folder: Path) -> Path:
+        assert not LOCKS.descriptors
+        made.append(subject.factory)
+        if len(made) == 2:
+            raise MeasurementError("it failed")
+        return write_proxy(folder / "p")
+
+    def timed(linked: object, run: Run, timeout_s: float) -> Timing:
+        with LOCKS.measuring_on("cpu"):
+            return Timing(latency_s=(1.0,) * 3)
+
+    for name, stand_in in (
+        ("proxy_of", proxy_of),
+        ("_timed", timed),
+        ("linked_namespaces", lambda: nullcontext(Mock())),
+    ):
+        monkeypatch.setattr(slow_network, name, stand_in)
+    words = ["--rounds", "1", "--rates", "1", "--proxies", str(tmp_path), "-o", str(tmp_path / "n.csv")]
+    monkeypatch.setattr(sys, "argv", ["slow_network.py", *words])
+    assert slow_network.main() == 1
+    assert made == [subject.factory for subject in SUBJECTS]
+    told = capsys.readouterr()
+    assert f"{SUBJECTS[1].name} is left out: it failed" in told.err
+    assert told.out.count("| 1 |") == len(SUBJECTS) - 1
 
 
 def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:

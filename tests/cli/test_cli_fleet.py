@@ -1,28 +1,36 @@
-"""Fleets: a real Ray cluster of two nodes on this machine, by its engine and by the command line."""
+"""Fleets: one real Ray cluster of two nodes on this machine for all tests, by its engine and by the command line."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_support import GOLDEN, command, environment, read, write_proxy
+from cli_support import GOLDEN, command, environment, member, read, write_proxy
 from engines import asked, check_engine, errand
 from fake_tasks import Doubling, HangingOnce
 from ray_clusters import TwoNodes, two_nodes
 
 from statsnet.cli import main
-from statsnet.environment import slug
 from statsnet.errors import UsageError
-from statsnet.measure import fleet, process, ray_cluster
+from statsnet.measure import fleet
+from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.engine import Asked
 from statsnet.measure.ray_cluster import RayCluster, connected
 from statsnet.measure.ray_engine import RayEngine
+from statsnet.measure.rounds_log import RoundsLog
+from statsnet.synthesis import live_bench, machine_speed, problem
+from statsnet.synthesis.block_measurement import BlockMeasurement
 
-QUICK = ("--preset", "tiny", "--min-time", "20ms")
+NCF = member("recsys/ncf", 1.0, preset="tiny", batch=8)
 FRESH = {"EXTRA": "1"}
 """With a variable of its own a process is not forked, so that nobody imports torch for it."""
 
@@ -36,7 +44,9 @@ def running() -> Iterator[tuple[TwoNodes, RayCluster]]:
 
 
 @pytest.fixture
-def nodes(running: tuple[TwoNodes, RayCluster]) -> TwoNodes:
+def nodes(running: tuple[TwoNodes, RayCluster], here: Path, monkeypatch: pytest.MonkeyPatch) -> TwoNodes:
+    monkeypatch.setattr(fleet, "ALIKE", 1e9)  # both are this machine, which the tests themselves slow down by turns
+    monkeypatch.chdir(here)
     return running[0].both()
 
 
@@ -50,7 +60,38 @@ def engine(running: tuple[TwoNodes, RayCluster], nodes: TwoNodes, said: list[str
     return RayEngine(running[1], said.append)
 
 
-def test_a_driver_that_is_killed_goes_on_where_it_was(
+def at_work(nodes: TwoNodes) -> dict[int, bytes]:
+    """The cluster's workers that run an errand, and whatever they have started, with their command lines."""
+    found: dict[int, bytes] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line, own = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
+            works = line.startswith(b"ray::run_errand") or b"statsnet.measure.process" in line
+            if works and str(nodes.locks).encode() in own:
+                found[int(process.name)] = line
+    return found
+
+
+def killed_when(said: str, words: Sequence[str], here: Path, nodes: TwoNodes) -> set[int]:
+    """Kill the command as soon as it says so; returns what worked for it at that moment."""
+    before = at_work(nodes)
+    driver = subprocess.Popen(
+        command(*words), cwd=here, env=environment(here) | {"STATSNET_CACHE": os.environ["STATSNET_CACHE"]},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    with driver:
+        assert driver.stdout is not None
+        heard = [""]
+        while said not in heard[-1]:
+            heard.append(driver.stdout.readline())
+            assert heard[-1], "".join(heard)
+        working = at_work(nodes).keys() - before.keys() - {driver.pid}
+        driver.kill()
+    assert working
+    return working
+
+
+def test_a_profile_whose_driver_is_killed_goes_on_where_it_was(
     running: tuple[TwoNodes, RayCluster],
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -60,17 +101,11 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     nodes, _ = running
     words = ["profile", "recsys/nc*", "recsys/din", "-o", "db", "--preset", "tiny"]
     words += ["--min-time", "100ms", "--engine", f"ray://{nodes.address}"]
-    driver = subprocess.Popen(command(*words), cwd=here, env=environment(here), stdout=subprocess.PIPE, text=True)
-    assert driver.stdout is not None
-    while "profiled into" not in (text := driver.stdout.readline()):
-        assert text, "it ended before"
-    driver.kill()
-    driver.wait()
-    driver.stdout.close()
+    working = killed_when("profiled into", words, here, nodes)
     kept = {path: path.read_bytes() for path in here.rglob("*.inference.json")}
 
     nodes.both()
-    monkeypatch.setattr(fleet, "ALIKE", 1e9)  # both are this machine, which the tests themselves slow down by turns
+    monkeypatch.setattr(fleet, "ALIKE", 1e9)
     monkeypatch.chdir(here)
     assert main(words) == 0
     told = capsys.readouterr()
@@ -80,6 +115,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     found = sorted(here.rglob("*.inference.json"))
     assert [path.name.partition(".")[0] for path in found] == ["din", "ncf"]
     assert all(read(path)["measurements"][0]["reference"]["latency_s"] > 0 for path in found)
+    assert not working & at_work(nodes).keys(), "whoever worked for the killed one has ended"
 
 
 def test_a_cluster(engine: RayEngine, nodes: TwoNodes) -> None:
@@ -125,6 +161,78 @@ def test_a_proxy_on_every_kind_of_node(
     assert len(names) == 2
     assert main(words) == 0  # the other kind is gone, its result is not
     assert "kept, 'runs/" in capsys.readouterr().err
+
+
+def test_a_validation_goes_on_where_it_was_stopped(
+    here: Path, nodes: TwoNodes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is stopped as soon as the first group is logged; then the fit is asked for, too."""
+    write_proxy(here / "p", NCF)
+    log, keep = here / "log.jsonl", RoundsLog._keep
+    words = ["validate", "p", "--settings", "mkldnn=off", "--rounds", "1", "--resume", "log.jsonl", "--json", "v.json"]
+    words += ["--min-time", "20ms", "--max-time", "50ms", "--engine", f"ray://{nodes.address}"]
+
+    def keep_and_stop(*arguments: Any) -> None:
+        keep(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(RoundsLog, "_keep", keep_and_stop)
+        assert main(words) == 130
+    assert "the same command goes on with the rounds in 'log.jsonl'" in capsys.readouterr().err
+    (kept,) = log.read_text().splitlines()
+    assert main([*words, "--fit"]) == 0
+    first, second = log.read_text().splitlines()
+    assert first == kept
+    assert json.loads(first)["subject"] != json.loads(second)["subject"]
+    validation = read(here / "v.json")["validation"]
+    assert validation["fidelity"]["rounds"] == 1
+    assert [row["name"] for row in validation["fidelity"]["settings"]] == ["mkldnn=off"]
+    assert validation["fit"]["compression"] > 0
+
+
+def kill_a_worker(nodes: TwoNodes) -> bool:
+    """One that runs an errand, if there is one."""
+    for pid, line in at_work(nodes).items():
+        if line.startswith(b"ray::"):
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def test_a_proxy_of_two_nodes(
+    here: Path, nodes: TwoNodes, own_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """First the command is killed while blocks are measured, then, of the same command, a worker. A third one makes the
+    same proxy again of what was kept."""
+    for module in (live_bench, problem):
+        monkeypatch.setattr(module, "UNDERCUT", 1e9)  # the nodes disturb each other
+    monkeypatch.setattr(machine_speed, "SPOILT", 1e9)
+    put, killed = MeasurementCache.put, list[bool]()
+
+    def put_and_kill(cache: MeasurementCache, key: str, value: object) -> None:
+        put(cache, key, value)
+        if isinstance(value, BlockMeasurement) and not any(killed):
+            killed.append(kill_a_worker(nodes))
+
+    monkeypatch.setattr(MeasurementCache, "put", put_and_kill)
+    shutil.copy(GOLDEN, here / "mine.json")
+    words = ["synthesize", "--mix", "mine.json:1", "--effort", "quick", "--compression", "10", "-o", "p"]
+    words += ["--mode", read(GOLDEN)["mode"], "--engine", f"ray://{nodes.address}"]
+    working = killed_when("blocks, part", words, here, nodes)
+    before = {path: path.read_bytes() for path in own_cache.glob("??/*.json")}
+    assert before
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert killed[-1]
+    assert re.search(r"was killed while it measured blocks, part \d of \d, which begins anew", said)
+    kept = {path: path.read_bytes() for path in own_cache.glob("??/*.json")}
+    assert {path: kept[path] for path in before} == before
+    assert not working & at_work(nodes).keys()
+    network = (here / "p" / "network.py").read_bytes()
+    assert main(words) == 0
+    assert (here / "p" / "network.py").read_bytes() == network
+    assert {path: path.read_bytes() for path in own_cache.glob("??/*.json")} == kept, "nothing is measured again"
 
 
 def worker_of(pid: int) -> int:
@@ -173,96 +281,3 @@ def test_a_worker_and_a_node_that_die_lose_nothing(
     assert "the same command goes on with what there is" in str(lost.error)
     assert any("the worker on" in text and "begins anew" in text for text in said)
     assert any("has ended while it measured a cut one" in text for text in said)
-
-
-def test_one_that_fails_loses_nothing_else(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(here)
-    foreign = here / "db" / slug(process.measuring_environment()) / "recsys" / "ncf.inference.json"
-    foreign.parent.mkdir(parents=True)
-    foreign.write_bytes(GOLDEN.read_bytes())
-    assert main(["profile", "recsys/nc*", "ncf", "recsys/din", "-o", "db", *QUICK]) == 1
-    told = capsys.readouterr()
-    assert told.out.count("recsys/ncf: failed, 'db/") == 1
-    assert "does not hold what its name says" in told.out
-    assert "recsys/din: profiled into db/" in told.out
-    assert "1 of 2 workloads could not be profiled" in told.err
-    assert "the other 1 are in 'db'" in told.err
-    assert foreign.read_bytes() == GOLDEN.read_bytes()
-
-
-def test_several_proxies_on_this_machine(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(here)
-    for name in ("a", "b"):
-        write_proxy(here / name)
-    quick = ("--min-time", "20ms", "--max-time", "50ms", "--processes", "1")
-    assert main(["run", "a", "b", "-o", "runs", *quick]) == 0
-    assert [path.name for path in sorted(here.glob("runs/*/*.json"))] == ["a.json", "b.json"]
-    (path,) = here.glob("runs/*/b.json")
-    path.write_text(path.read_text().replace(read(path)["subject"]["id"], "sha256:" + "1" * 64))
-    capsys.readouterr()
-    assert main(["run", "a", "b", "-o", "runs", *quick]) == 1
-    told = capsys.readouterr()
-    assert "a: kept, 'runs/" in told.err
-    assert "b: failed, 'runs/" in told.err
-    assert "is the result of another proxy" in told.err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["profile", "cv/zz*", "-o", "db"], "there is no workload 'cv/zz*'"),
-        (["profile", "recsys/ncf", "model.py:make", "-o", "db"], "'model.py:make' is a factory of your own"),
-        (["profile", "recsys/*", "-o", "db", "--optimizer", "sgd"], "--optimizer and several"),
-        (["profile", "recsys/*", "-o", "db", "--device", "meta"], "several workloads were given for counting"),
-        (["profile", "recsys/*", "-o", "db.json"], "'db.json' names a file"),
-        (["profile", "recsys/*"], "no output was given"),
-        (["profile", "recsys/*", "-o", "db", "--nproc", "2"], "--nproc and several workloads or --engine"),
-        (["profile", "recsys/*", "--check"], "--check was given with several workloads"),
-        (["profile", "recsys/ncf", "-o", "db", "--engine", "rai"], "did you mean ray?"),
-        (["profile", "recsys/ncf", "-o", "db", "--engine", "ray://head"], "'ray://head' has no host and port"),
-        (["profile", "recsys/ncf", "-o", "db", "--environment", "x"], "--environment was given without --engine ray"),
-        (["run", "p", "--everywhere"], "--everywhere was given without --engine ray"),
-        (["run", "p", "--engine", "ray", "--everywhere", "--environment", "x"], "leave out one of them"),
-        (["run", "p", "q", "--trace", "t.json"], "--trace was given with several proxies"),
-        (["run", "p", "q"], "'q' is not a proxy's folder"),
-    ],
-)  # fmt: skip
-def test_what_no_fleet_can_do(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
-    monkeypatch.chdir(here)
-    write_proxy(here / "p")
-    assert main(words) == 2
-    told = capsys.readouterr()
-    assert said in told.err
-    assert "try: " in told.err
-    assert not (here / "db").exists()
-
-
-@pytest.mark.parametrize(
-    ("engine", "cause"), [("ray://127.0.0.1:1", "Connection refused"), ("ray", "no Ray runs on this machine")]
-)
-def test_where_no_cluster_answers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: str, cause: str, tmp_path: Path
-) -> None:
-    ray = pytest.importorskip("ray")
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_cluster, "_clusters_here", list)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert main(["profile", "recsys/ncf", "-o", str(tmp_path / "db"), "--engine", engine]) == 1
-    told = capsys.readouterr().err
-    assert "no Ray cluster could be used" in told
-    assert cause in told
-    assert "ray start --head" in told
-
-
-def test_where_ray_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(ray_cluster, "find_spec", lambda _name: None)
-    assert main(["run", str(write_proxy(tmp_path / "p")), "--engine", "ray", "--everywhere"]) == 2
-    assert "pip install 'statsnet[cluster]'" in capsys.readouterr().err

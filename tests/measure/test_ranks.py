@@ -14,10 +14,11 @@ from statsnet import environment
 from statsnet.environment.launch import launched_together
 from statsnet.errors import DeviceError
 from statsnet.measure.control import DEFAULT
+from statsnet.measure.rank_ends import lost_another
 from statsnet.measure.ranks import Ranks
 from statsnet.measure.several_processes import _variables
 from statsnet.measure.task import Context
-from statsnet.measure.timing import measure
+from statsnet.measure.timing import measure, time_once
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.distributed import joined
 from statsnet.profiling.tasks import ProfileWorkload
@@ -157,3 +158,17 @@ def test_the_warm_up_is_not_told(machine: Machine, monkeypatch: pytest.MonkeyPat
     told = ranks.describe(collectives=1)
     assert (told["rank_step_latency_s"], told["rank_waiting_s"]) == ([1.0, 1.0], [0.25, 0.25])
     assert timed["warmup_latency_s"][0] == 1024.0
+
+
+def test_a_gpu_that_waits_for_another_one_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unfinished:
+        def record(self, stream: Any) -> None: ...
+
+        def query(self) -> bool:
+            return False
+
+    monkeypatch.setattr(torch.cuda, "Event", lambda enable_timing: Unfinished())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    with pytest.raises(RuntimeError, match="timed out") as raised:
+        time_once(lambda: None, "cuda:0", lambda: 0.0, limit_s=0.0)
+    assert lost_another(str(raised.value))

@@ -16,7 +16,8 @@ import torch.distributed as dist
 
 from statsnet.blocks.base import Config
 from statsnet.blocks.collective import OPERATORS, Collective, check_collective
-from statsnet.measure.rank_ends import to_say
+from statsnet.measure import rank_ends
+from statsnet.measure.rank_ends import _tell, to_say
 from statsnet.measure.ranks import Ranks
 from statsnet.measure.timing import _together
 from statsnet.proxy.run_file import run_source
@@ -199,16 +200,62 @@ def test_what_cannot_be_grouped_is_said(count: int) -> None:
     assert ("do not fall into groups of 2" in _together(told)) == (count != 4)
 
 
+def at_first_collective(file: Path, rank: int, does: str) -> None:
+    """Have one rank do something when the second step's collectives begin; the others wait for it for a second."""
+    source = file.read_text()
+    begin = source.index("    own = [c for c in proxy.collectives")
+    lines = f"""\
+    import datetime, os
+    if WAITS and os.environ["RANK"] == "{rank}":
+        {does}
+    if WAITS:
+        torch.distributed.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=1), None)
+"""
+    file.write_text(f"{source[:begin]}{lines}{source[begin:]}")
+
+
 def test_one_sentence_says_which_process_was_killed(network: Callable[..., Path]) -> None:
     file = network("training", EACH[:1])
-    source = file.read_text()
-    dies = "    if WAITS and os.environ['RANK'] == '1':\n        os.kill(os.getpid(), 9)\n"
-    begin = source.index("    own = [c for c in proxy.collectives")
-    file.write_text(f"{source[:begin]}    import os\n{dies}{source[begin:]}")
+    at_first_collective(file, 1, "os.kill(os.getpid(), 9)")
     done = torchrun(str(file), *SHORT)
     assert done.returncode == 1
     (told,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
     assert told.startswith("error: rank 1 of 2 was killed")
+
+
+def test_one_sentence_says_which_process_hangs_and_its_stack_where(network: Callable[..., Path]) -> None:
+    file = network("training", EACH[:1])
+    at_first_collective(file, 1, "time.sleep(600)")
+    done = torchrun(str(file), *SHORT, "--group-timeout", "60")
+    assert done.returncode == 1
+    before, _, told = done.stderr.partition("error: ")
+    assert told.startswith("rank 1 of 2 hangs: rank 0 waited 60 s for it; its stack, if it still answers, stands above")
+    assert "--group-timeout allows more time" in told
+    assert 'network.py", line ' in before and " in communication" in before
+    assert done.stderr.count("error: rank") == 1
+
+
+@pytest.mark.parametrize(
+    ("waited", "said"),
+    [
+        ((0, 2), "rank 1 and 3 of 4 has ended or hangs: rank 0 waited 20 s for it; look at its machine"),
+        ((0, 1, 2, 3), "rank 0 of 4 waited 20 s for another one, which has ended or hangs"),
+    ],
+)
+def test_who_hangs_is_who_does_not_say_that_it_waited(
+    waited: tuple[int, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    known = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    for name, value in {**known, "RANK": "0", "WORLD_SIZE": "4"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    for rank in waited:
+        _tell(store, rank)
+    timeout = RuntimeError("[gloo/buffer.cc:78] Timed out waiting 20000ms for recv operation to complete")
+    assert (to_say(timeout, [], 20.0) or "").startswith(said)
+    monkeypatch.setattr(rank_ends.time, "sleep", lambda _: None)
+    assert to_say(timeout, [], 20.0) is None, "one tells for all"
 
 
 @pytest.mark.parametrize(
