@@ -125,6 +125,12 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if local is None else tensor._local_tensor  # type: ignore[attr-defined]
 
 
+def stored_elements(tensor: torch.Tensor) -> int:
+    """Elements that this process holds of a tensor; of a sparse one, those that are not left out as zeros."""
+    own = own_part(tensor)
+    return (parts_of(own)[-1] if str(own.layout).startswith("torch.sparse") else own).numel()
+
+
 def stored_bytes(tensor: torch.Tensor) -> int:
     """Bytes that a tensor's data takes, without the padding of a nested one or the zeros of a sparse one."""
     return sum(part.numel() * part.element_size() for part in parts_of(tensor))

@@ -65,6 +65,22 @@ def test_a_biass_gradient_is_excepted_in_a_first_layer_too() -> None:
     assert check.flops_agree
 
 
+def searching() -> Any:
+    """Its optimizer evaluates the loss as often as the line search asks for, less and less as it converges."""
+    net, x, wanted = nn.Linear(WIDTH, 1), torch.randn(ROWS, WIDTH), torch.randn(ROWS, 1)
+
+    def optimizer(parameters: Any) -> Any:
+        return torch.optim.LBFGS(parameters, line_search_fn="strong_wolfe")
+
+    return {"model": net, "args": x, "loss": lambda y: (y - wanted).square().mean(), "optimizer": optimizer}
+
+
+def test_steps_of_an_optimizer_that_searches_are_alike() -> None:
+    check = checked(searching, "training")
+    assert check.flops == check.torch_flops > 2 * 2 * 2 * ROWS * WIDTH  # more than one evaluation
+    assert (check.calls_agree, check.unseen.unmatched) == (True, 0)
+
+
 def test_what_differs_is_said() -> None:
     spec = {"shape": [WIDTH, WIDTH], "dtype": "float32"}
     product = call("aten.mm.default", args=[spec, spec], outputs=[spec])

@@ -73,6 +73,15 @@ def test_sparse_products_cost_their_nonzeros(layout: str) -> None:
     assert memory["input_bytes"] == STORED * 4 + INDEX_BYTES[layout]
 
 
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "bsr"])
+def test_sparse_parameters_count_what_they_store(layout: str) -> None:
+    model = nn.Linear(3, 2)
+    model.sparse = nn.Parameter(sparse(layout))
+    memory = memory_record(model, [], None, device="cpu")
+    assert memory["parameter_count"] == 3 * 2 + 2 + STORED
+    assert memory["parameter_bytes"] == (3 * 2 + 2 + STORED) * 4 + INDEX_BYTES[layout]
+
+
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 def test_other_sparse_products_too(layout: str) -> None:
     matrix = sparse(layout)

@@ -151,6 +151,13 @@ def test_an_optimizer_that_asks_for_a_closure_evaluates_the_loss_itself(models: 
     assert phases == ["optimizer", *(["forward", "backward", "optimizer"] * 3)]
 
 
+def test_such_an_optimizer_begins_each_step_anew(models: str) -> None:
+    step = make_step(build(f"{models}:lbfgs", mode="training"))
+    losses = [step(index).item() for index in range(4)]
+    assert len(set(losses)) == 1
+    assert step._loss(step.built.model(*step.built.inputs[0][0])).item() < losses[0]  # it has moved meanwhile
+
+
 @pytest.mark.parametrize(("name", "mode", "part"), [
     ("unscaled", "training", "the optimizer's step()"), ("failing_loss", "training", "loss(model"),
     ("failing_model", "inference", "model(*args"),
