@@ -8,7 +8,7 @@ Takes each model class of transformers and of diffusers at a small size (as `dra
 and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
 FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
-not run by itself). What FILE holds is not run again, so that an interrupted run continues. --kept prints a summary.
+not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues. --kept prints a summary.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.target import TargetCluster, target_of
 
 TIMEOUT_S = 240.0
+
+NOTHING_TO_TRAIN = "the model cannot be trained"
+"""The message of an error for models without parameters, and operators without a derivative."""
 
 TINY = {"seed": "breadth", "batch": 2, "tiny": True}
 """What the factories of libraries' classes take beside a name."""
@@ -148,7 +151,7 @@ def _has_block(motif: Sequence[TargetCluster], dtype: str) -> bool:
 
 
 def _outcome_of(error: StatsNetError) -> str:
-    if DOES_NOT_RUN in error.message:
+    if DOES_NOT_RUN in error.message or error.message == NOTHING_TO_TRAIN:
         return "no case"
     if isinstance(error, ProcessError):
         return "wrong"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from profiling_helpers import call
+from profiling_helpers import Calls, call
 from torch import nn
 
 from statsnet.measure.task import Context
@@ -63,6 +63,17 @@ def test_a_biass_gradient_is_excepted_in_a_first_layer_too() -> None:
     assert row.flops == 1.5 * row.torch_flops  # of each output: a multiply-add and an add
     assert "bias" in row.exception
     assert check.flops_agree
+
+
+def forces() -> Any:
+    """A model that takes the gradient of an energy, and one product of it twice."""
+    return Calls(lambda net, x: torch.func.grad(lambda y: torch.tanh(net.a(y)).sum())(x)), (torch.randn(ROWS, WIDTH),)
+
+
+def test_gradients_in_a_forward_are_counted_by_both() -> None:
+    check = checked(forces)
+    assert check.torch_failed == ""
+    assert check.flops == check.torch_flops == 2 * 2 * ROWS * WIDTH * WIDTH
 
 
 def searching() -> Any:

@@ -150,6 +150,15 @@ def test_quantised_layers_count_products_and_parameters() -> None:
     assert memory["parameter_bytes"] >= weights + biases * 4
 
 
+def test_quantised_maps_cost_what_floating_ones_do() -> None:
+    x = torch.quantize_per_tensor(torch.randn(2, 3, 8, 8), 0.1, 0, torch.quint8)
+    calls = captured(lambda: F.max_pool2d(torch.ops.quantized.add_relu(x, x, 0.1, 0), 2))
+    assert flops(calls, "add_relu") == 2 * x.numel()
+    assert flops(calls, "quantized_max_pool2d") == x.numel()
+    (cost,) = costs(calls, "add_relu")
+    assert (cost.bytes_read, cost.bytes_written) == (2 * x.numel(), x.numel())
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_composite_operators_are_taken_apart_in_any_mode(mode: Callable[[], Any]) -> None:
     a, b, layer, x = torch.randn(2, 3, 4), torch.randn(2, 4, 5), nn.Conv1d(4, 6, 1), torch.randn(2, 4, 7)
