@@ -8,12 +8,14 @@ Takes each model class of transformers and of diffusers at a small size (as `dra
 and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
 FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
-not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues. --kept prints a summary.
+not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues.
+--kept prints a summary.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +43,9 @@ TIMEOUT_S = 240.0
 
 NOTHING_TO_TRAIN = "the model cannot be trained"
 """The message of an error for models without parameters, and operators without a derivative."""
+
+NO_DERIVATIVE = re.compile(r"derivative for .* not implemented")
+"""What torch says where it cannot train."""
 
 TINY = {"seed": "breadth", "batch": 2, "tiny": True}
 """What the factories of libraries' classes take beside a name."""
@@ -151,7 +156,7 @@ def _has_block(motif: Sequence[TargetCluster], dtype: str) -> bool:
 
 
 def _outcome_of(error: StatsNetError) -> str:
-    if DOES_NOT_RUN in error.message or error.message == NOTHING_TO_TRAIN:
+    if DOES_NOT_RUN in error.message or error.message == NOTHING_TO_TRAIN or NO_DERIVATIVE.search(error.cause):
         return "no case"
     if isinstance(error, ProcessError):
         return "wrong"

@@ -159,6 +159,21 @@ def test_quantised_maps_cost_what_floating_ones_do() -> None:
     assert (cost.bytes_read, cost.bytes_written) == (2 * x.numel(), x.numel())
 
 
+def test_a_linear_layer_fused_with_its_loss_costs_its_products() -> None:
+    fused = pytest.importorskip("torch.nn.modules.linear_cross_entropy_options", reason="torch 2.13 has it")
+    rows, width, classes = 6, 8, 10
+    x, weight = torch.randn(rows, width, requires_grad=True), torch.randn(classes, width, requires_grad=True)
+    options = fused.LinearCrossEntropyOptions(chunking_method="auto", batch_chunk_size=2)
+
+    def step() -> None:
+        target = torch.zeros(rows, dtype=torch.long)
+        F.linear_cross_entropy(x, weight, target, options=options).backward()
+
+    calls = captured(step, mode=torch.enable_grad)
+    fused_flops = flops(calls, "_linear_cross_entropy_batch_chunked")
+    assert fused_flops == (3 * 2 * width + 4) * rows * classes  # forward, and the gradients of both
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_composite_operators_are_taken_apart_in_any_mode(mode: Callable[[], Any]) -> None:
     a, b, layer, x = torch.randn(2, 3, 4), torch.randn(2, 4, 5), nn.Conv1d(4, 6, 1), torch.randn(2, 4, 7)
