@@ -126,9 +126,11 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def stored_elements(tensor: torch.Tensor) -> int:
-    """Elements that this process holds of a tensor; of a sparse one, those that are not left out as zeros."""
+    """Elements that this process holds of a tensor; of a sparse one, those that are stored, or all if that is not known
+    (a fake tensor stores none)."""
     own = own_part(tensor)
-    return (parts_of(own)[-1] if str(own.layout).startswith("torch.sparse") else own).numel()
+    stored = parts_of(own)[-1].numel() if str(own.layout).startswith("torch.sparse") else 0
+    return stored or own.numel()
 
 
 def stored_bytes(tensor: torch.Tensor) -> int:

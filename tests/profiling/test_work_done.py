@@ -13,12 +13,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.profiling.capture import OpCall, capture_step  # noqa: E402
 from statsnet.profiling.costs import Cost, cost_of  # noqa: E402
 from statsnet.profiling.made_up import arguments  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.signatures.model import Cluster  # noqa: E402
 from statsnet.signatures.operators import check_argument  # noqa: E402
+from statsnet.workloads import build  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -80,6 +82,18 @@ def test_sparse_parameters_count_what_they_store(layout: str) -> None:
     memory = memory_record(model, [], None, device="cpu")
     assert memory["parameter_count"] == 3 * 2 + 2 + STORED
     assert memory["parameter_bytes"] == (3 * 2 + 2 + STORED) * 4 + INDEX_BYTES[layout]
+
+
+def rows() -> Any:
+    model = nn.Linear(COLUMNS, 2)
+    model.sparse = nn.Parameter(sparse("csr"))
+    return model, torch.randn(3, COLUMNS)
+
+
+def test_compressed_matrices_are_not_counted_without_data() -> None:
+    with pytest.raises(WorkloadError, match="CSR") as caught:
+        build(f"{__file__}:rows", mode="inference", device="meta")
+    assert "on a device" in caught.value.hint
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
