@@ -8,15 +8,17 @@ Takes each model class of transformers and of diffusers at a small size (as `dra
 and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
 FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
-not run by itself). What FILE holds is not run again, so that an interrupted run continues. --kept prints a summary.
+not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues.
+--kept prints a summary.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from benchmarks import breadth_models, csv_tables
 from benchmarks.console import parser, start
 from benchmarks.drawn import diffusers_models, transformers_models
 from benchmarks.drawn.by_name import DOES_NOT_RUN
+from statsnet.blocks import Config, asked, readings
+from statsnet.blocks.operator import OperatorKind
 from statsnet.errors import MeasurementError, ProcessError, StatsNetError, WorkloadError
 from statsnet.measure.control import Control
 from statsnet.measure.process import run
@@ -31,8 +35,17 @@ from statsnet.measure.task import Context, Task
 from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.check import Check, CheckWorkload
 from statsnet.profiling.tasks import Profile, ProfileWorkload
+from statsnet.signatures.coverage import COVERAGE_BAR, SHOWN
+from statsnet.signatures.model import Cluster, Signature
+from statsnet.signatures.target import TargetCluster, target_of
 
 TIMEOUT_S = 240.0
+
+NOTHING_TO_TRAIN = "the model cannot be trained"
+"""The message of an error for models without parameters, and operators without a derivative."""
+
+NO_DERIVATIVE = re.compile(r"derivative for .* not implemented")
+"""What torch says where it cannot train."""
 
 TINY = {"seed": "breadth", "batch": 2, "tiny": True}
 """What the factories of libraries' classes take beside a name."""
@@ -68,8 +81,9 @@ class ProfileAndCheck(Task[Both]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One case in one mode. `flops_ratio` is ours over FlopCounterMode's, `covered` the share of operator time that has
-    a cost formula."""
+    """One case in one mode. `flops_ratio` is ours over FlopCounterMode's, `covered` the share of operator time that
+    has a cost formula; `stood_for` that in kernel classes for which a proxy has blocks, and `missing` names the
+    operators of the others."""
 
     family: str
     name: str
@@ -77,7 +91,9 @@ class Row:
     outcome: str
     flops_ratio: float | None = None
     covered: float | None = None
+    stood_for: float | None = None
     uncounted: str | None = None
+    missing: str | None = None
     reason: str | None = None
     time_s: float = 0.0
 
@@ -103,17 +119,44 @@ def measured(family: str, name: str, mode: str) -> Row:
         return row(_outcome_of(error), reason=" | ".join(str(error).splitlines())[:400])
     check, signature = both.check, both.profile.signature
     is_right = check.flops_agree and check.calls_agree
+    stood_for, missing = _stood_for(signature)
     return row(
         "right" if is_right else "wrong",
         flops_ratio=check.flops / check.torch_flops if check.torch_flops else None,
         covered=signature.coverage(),
+        stood_for=stood_for,
         uncounted="; ".join(f"{op} {calls}" for op, calls in check.uncounted[:6]) or None,
+        missing=missing,
         reason=None if is_right else _difference(check),
     )
 
 
+def _stood_for(signature: Signature) -> tuple[float | None, str | None]:
+    """The share of operators' time in kernel classes that some block has; and the other operators, with theirs."""
+    target = target_of(signature)
+    shares = target.kernel_class_shares
+    known = {c.kernel_class for c in target.clusters if c.phase == "optimizer" or _has_block([c], signature.dtype)}
+    for motif in target.motifs:
+        clusters = [target.clusters[i] for i in motif.clusters]
+        known.update(c.kernel_class for c in clusters if _has_block(clusters, signature.dtype))
+    missing: dict[str, float] = defaultdict(float)
+    for cluster in target.clusters:
+        if cluster.kernel_class not in known:
+            missing[cluster.op] += cluster.time_share / target.operator_share
+    named = sorted((op for op in missing if missing[op] >= SHOWN), key=lambda op: -missing[op])
+    covered = sum(share for name, share in shares.items() if name in known)
+    return (covered if shares else None), "; ".join(f"{op} {missing[op]:.1%}" for op in named[:4]) or None
+
+
+def _has_block(motif: Sequence[TargetCluster], dtype: str) -> bool:
+    def as_called(calls: list[Cluster]) -> Config | None:
+        return OperatorKind().of_call(calls[0], dtype)
+
+    return bool(readings(motif) or asked(as_called, motif))  # type: ignore[arg-type]
+
+
 def _outcome_of(error: StatsNetError) -> str:
-    if DOES_NOT_RUN in error.message:
+    if DOES_NOT_RUN in error.message or error.message == NOTHING_TO_TRAIN or NO_DERIVATIVE.search(error.cause):
         return "no case"
     if isinstance(error, ProcessError):
         return "wrong"
@@ -138,9 +181,28 @@ def print_summary(rows: Sequence[Row]) -> None:
     for family, mode in sorted({(r.family, r.mode) for r in rows}):
         outcomes = ", ".join(f"{n} {o}" for (f, m, o), n in sorted(counted.items()) if (f, m) == (family, mode))
         print(f"{family:14} {mode:10} {outcomes}")
+    for name, share in _bars(rows):
+        print(f"{share:6.1%} {name}")
     for row in rows:
         if row.outcome in ("refused", "wrong"):
             print(f"{row.outcome}: {row.family} {row.name} {row.mode}: {row.reason}")
+
+
+def _bars(rows: Sequence[Row]) -> list[tuple[str, float]]:
+    """What is to be high, of all cases that there are and of those that are profiled."""
+    possible = [row for row in rows if row.outcome != "no case"]
+    profiled = [row for row in possible if row.outcome == "right"]
+    figures = [
+        ("of the cases are profiled", [row.outcome == "right" for row in possible]),
+        ("of these have formulas for 95 % of the time", _enough(row.covered for row in profiled)),
+        ("of these have blocks for 95 % of the time", _enough(row.stood_for for row in profiled)),
+    ]
+    return [(name, sum(reached) / len(reached)) for name, reached in figures if reached]
+
+
+def _enough(shares: Iterable[float | None]) -> list[bool]:
+    """Whether each is enough, those left out that are not known: no operator took time."""
+    return [share >= COVERAGE_BAR for share in shares if share is not None]
 
 
 def main() -> int:

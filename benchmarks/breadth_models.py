@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks.drawn.by_name import does_not_run, reason_of
+from statsnet.workloads.trees import map_tensors
 
 
 def module_names() -> list[str]:
@@ -50,7 +51,7 @@ class Operator(nn.Module):
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, first: Any, *args: Any, **kwargs: Any) -> Any:
-        scaled = first * self.scale if isinstance(first, torch.Tensor) and first.is_floating_point() else first
+        scaled = map_tensors(first, lambda t: t * self.scale if t.is_floating_point() else t)
         return self.function(scaled, *args, **kwargs)
 
 

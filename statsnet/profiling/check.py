@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -157,11 +158,22 @@ def _exception(name: str, call: OpCall) -> str:
     return ""
 
 
+class _Counter(FlopCounterMode):
+    """Without torch's tracker of modules, which fails where a model takes gradients in its forward."""
+
+    class Everything(nullcontext[None]):
+        parents = frozenset({"Global"})
+
+    def __init__(self) -> None:
+        super().__init__(display=False)
+        self.mod_tracker = self.Everything()  # type: ignore[assignment]
+
+
 def _counted_by_torch(turn: Successive) -> tuple[dict[str, float], str]:
     """FLOPs by operator, and why there are none."""
     run = prepared(turn, 0)
     try:
-        with torch.compiler.set_stance("force_eager"), FlopCounterMode(display=False) as counter:
+        with torch.compiler.set_stance("force_eager"), _Counter() as counter:
             run()
     except StatsNetError as error:
         return {}, (error.cause or error.message).splitlines()[0]

@@ -72,7 +72,7 @@ class LoopSteps:
 
     def _decide(self, found: dict[type[CaptureMode], Unseen | None]) -> None:
         watched, unwatched = found.get(CaptureMode), found.get(UnwatchedCapture)
-        is_asked = any(is_suspect(Unseen(step_s=0.0), v.calls) for v in self._joins[CaptureMode].variants)
+        is_asked = self._is_asked
         if watched is not None and unwatched is not None:
             self.by = UnwatchedCapture if is_nearer(unwatched, watched, is_asked=is_asked) else CaptureMode
             self._is_decided = True
@@ -89,6 +89,14 @@ class LoopSteps:
         if not unseen:
             return
         largest(each.beside_operators for each in unseen).check()
+        longer = "run the loop longer (30 steps are good): the next steps are captured in another way"
+        is_open = self.by is UnwatchedCapture and not self._is_decided
+        if is_open and self._is_asked:
+            raise MeasurementError(
+                "the loop was too short to tell what its decompositions compute",
+                cause="of eigenvalues and singular values, the first capture always sees the vectors too",
+                hint=longer,
+            )
         # A loop whose steps rightly differ has several variants, or a step now and then that is unlike all.
         if len({variant.kind for variant in self.variants}) < len(self.variants):
             return
@@ -96,10 +104,14 @@ class LoopSteps:
         try:
             middle.check()
         except MeasurementError as error:
-            if self.by is UnwatchedCapture and not self._is_decided:
-                hint = "run the loop longer (30 steps are good): the next steps are captured in another way"
-                raise MeasurementError(error.message, cause=error.cause, hint=hint) from None
+            if is_open:
+                raise MeasurementError(error.message, cause=error.cause, hint=longer) from None
             raise
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether a mode may have seen more of an operator than the loop asked for."""
+        return any(is_suspect(Unseen(step_s=0.0), v.calls) for v in self._joins[CaptureMode].variants)
 
 
 def _middle(unseen: Iterable[Unseen]) -> Unseen:

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from statsnet.workloads.losses import tensors_in
 from statsnet.workloads.stepping import Stepper
-from statsnet.workloads.trees import all_tensors, own_part, packed_tensors, parts_of, stored_bytes
+from statsnet.workloads.trees import all_tensors, packed_tensors, parts_of, stored_bytes, stored_elements
 
 
 def memory_record(
@@ -43,7 +43,7 @@ def memory_record(
     state = None if kept is None else _bytes(kept)
     resident = _bytes(weights) + _bytes(buffers) + input_bytes + (state or 0)
     return {
-        "parameter_count": sum(own_part(p).numel() for p in weights),
+        "parameter_count": sum(map(stored_elements, weights)),
         "parameter_bytes": _bytes(weights),
         "buffer_bytes": _bytes(buffers),
         "input_bytes": input_bytes,

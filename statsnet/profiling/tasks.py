@@ -255,6 +255,8 @@ def _notes(step: Step, signature: Signature, traces: Sequence[StepTrace]) -> Ite
         yield "the model changes its inputs: each step got them as they were built"
     if step.renewal.changes_state:
         yield "the model changes its own state: each step began with the state that it was built with"
+    if step.optimizer is not None and step.optimizer.needs_closure:
+        yield "the optimizer evaluates the loss itself: each step began with the parameters as built"
     yield from steps_notes(signature)
     yield from pauses_note(traces)
     latency_s = signature.measurements[0].latency_s

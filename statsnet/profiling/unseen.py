@@ -26,6 +26,8 @@ WITHOUT_HIGHER_ORDER = (
 _ENGINE = "autograd::engine::"
 _TRACES = "AutogradOp"
 """How the names end of autograd functions that trace what they differentiate: those of higher-order operators."""
+_TRACES_IF_TRAINED = "FlexAttentionAutogradOp"
+"""This one is there without gradients, too, and then traces nothing."""
 _TAKES_GRADIENTS = "torch::autograd::AccumulateGrad"
 """Autograd copies a gradient or takes it over, depending on who else holds it at that moment: so a profiled step may
 have copies that the captured one lacks, and nothing is hidden in them."""
@@ -163,8 +165,13 @@ def unseen_in(step: StepEvents, calls: list[OpCall], *, device: str) -> Unseen:
         unmatched=sum(1 for call in calls if not call.metadata) - len(matched),
         timed=sum(1 for call in calls if not call.metadata),
         is_forward_mode=any(call.op == _FORWARD_MODE for call in calls) or _FORWARD_MODE_EVENT in seconds,
-        is_traced=any(event.name.endswith(_TRACES) for event in step.inside),
+        is_traced=_is_traced({event.name for event in step.inside}),
     )
+
+
+def _is_traced(names: Collection[str]) -> bool:
+    is_trained = any(name.endswith(f"{_TRACES_IF_TRAINED}Backward") for name in names)
+    return any(n.endswith(_TRACES) and (is_trained or not n.endswith(_TRACES_IF_TRAINED)) for n in names)
 
 
 def in_one_thread(step: StepEvents) -> StepEvents:

@@ -19,6 +19,17 @@ CATEGORIES = (
 FUSABLE = frozenset({"normalization", "activation", "elementwise", "softmax"})
 """Categories whose operators a compiler attaches to the operator that feeds them."""
 
+SPECIAL_FUNCTIONS = """
+    special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
+    special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1
+    special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_spherical_bessel_j0
+    special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v
+    special_chebyshev_polynomial_w special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
+    special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_hermite_polynomial_h
+    special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p igamma igammac
+    special_i1e special_log_ndtr special_zeta
+    """
+
 _NAMES: dict[str, str] = {
     "convolution": """
         thnn_conv2d slow_conv3d deform_conv2d conv_tbc
@@ -34,6 +45,7 @@ _NAMES: dict[str, str] = {
         linear_relu_dynamic linear_relu qlinear_pointwise linalg_matrix_exp matrix_exp linear_unpack
         linear_leaky_relu linear_tanh linear_dynamic_fp16 linear_relu_dynamic_fp16
         linear_with_input_q_dq_qweight_dq_output_fp32 linear_with_input_q_dq_qweight_dq_relu_output_fp32
+        _linear_cross_entropy_batch_chunked _linear_cross_entropy_batch_chunked_no_reduction
         _transformer_encoder_layer_fwd _dyn_quant_matmul_4bit fbgemm_linear_fp16_weight_fp32_activation kron
         """,
     "attention": """
@@ -75,7 +87,8 @@ _NAMES: dict[str, str] = {
         float_power neg negative abs absolute sign sgn signbit copysign square sqrt rsqrt reciprocal exp
         exp2 expm1 log log2 log10 log1p logaddexp logaddexp2 xlogy sin cos tan asin acos atan atan2 sinh
         cosh asinh acosh atanh sinc erf erfc erfinv special_erfcx lgamma digamma polygamma mvlgamma i0
-        special_i0e special_i1 special_xlog1py special_entr special_ndtri special_log_ndtr special_zeta ceil
+        special_i0e special_i1 special_xlog1py special_entr special_ndtri ceil deg2rad rad2deg _conj_physical frexp
+        add_relu add_scalar add_scalar_relu mul_relu mul_scalar mul_scalar_relu
         floor round trunc fix frac clamp clip clamp_min clamp_max maximum minimum fmax fmin max_other
         min_other greater greater_equal less less_equal not_equal diff eq ne lt le gt ge isnan isinf
         isfinite isposinf isneginf isclose nan_to_num logical_and logical_or logical_xor logical_not
@@ -96,7 +109,8 @@ _NAMES: dict[str, str] = {
     "pooling": """
         avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d
         adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
-        mkldnn_adaptive_avg_pool2d lp_pool1d lp_pool2d max_unpool2d max_unpool3d quantized_max_pool2d
+        mkldnn_adaptive_avg_pool2d lp_pool1d lp_pool2d max_unpool2d max_unpool3d quantized_max_pool1d
+        quantized_max_pool2d quantized_max_pool3d
         roi_align _roi_align roi_pool _roi_pool ps_roi_align ps_roi_pool
         """,
     "reduction": """
@@ -108,10 +122,10 @@ _NAMES: dict[str, str] = {
         binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss multi_margin_loss
         multilabel_margin_loss kl_div poisson_nll_loss cosine_embedding_loss triplet_margin_loss
         margin_ranking_loss hinge_embedding_loss ctc_loss _ctc_loss _cudnn_ctc_loss _use_cudnn_ctc_loss
-        pairwise_distance _cdist cdist _pdist pdist trapezoid cumulative_trapezoid histogram _euclidean_dist
+        hash_tensor pairwise_distance _cdist cdist _pdist pdist trapezoid cumulative_trapezoid histogram _euclidean_dist
         """,
     "data_arrangement": """
-        type_as _local_scalar_dense item cat concat concatenate stack hstack vstack dstack column_stack
+        type_as _local_scalar_dense item cat cat_relu concat concatenate stack hstack vstack dstack column_stack
         all_gather_copy_in chunk_cat
         _chunk_cat clone copy _to_copy to contiguous _pin_memory lift lift_fresh_copy detach_copy zeros ones
         full zeros_like ones_like full_like new_zeros new_ones new_full zero fill arange linspace logspace
@@ -190,7 +204,9 @@ _BOOKKEEPING_NAMESPACES = frozenset({"profiler", "prim"})
 
 _METADATA = frozenset(_METADATA_NAMES.split())
 _CATEGORY_OF = dict.fromkeys(_METADATA, "data_arrangement") | {
-    name: category for category, names in _NAMES.items() for name in names.split()
+    name: category
+    for category, names in (*_NAMES.items(), ("elementwise", SPECIAL_FUNCTIONS))
+    for name in names.split()
 }
 
 

@@ -8,7 +8,7 @@ OP_NAMESPACES = frozenset(
     {"aten", "prims", "inductor", "inductor_prims", "rngprims", "mkl", "mkldnn", "mkldnn_prepacked",
      "onednn", "quantized", "_quantized", "quantized_decomposed", "sparse", "c10d", "c10d_functional",
      "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor", "fsdp", "torchvision", "torchaudio",
-     "torchao", "fbgemm", "transformers", "xformers", "flash_attn", "bitsandbytes"}
+     "torchao", "torch_nn", "fbgemm", "transformers", "xformers", "flash_attn", "bitsandbytes"}
 )  # fmt: skip
 """Operator namespaces of torch and of public libraries."""
 

@@ -34,7 +34,8 @@ class Step:
     Raises WorkloadError if the model fails, DeviceError if the device has too little memory.
     Every step gets its inputs as they were built, and the model the state that it was built with, also where steps
     change them: `prepare(i)` copies what is needed, outside of the step's time. A step that was not prepared does so
-    itself.
+    itself. With an optimizer that evaluates the loss itself, which it does less often near a minimum, each step also
+    begins with the first parameters and no state of that optimizer.
     `optimizer` is None in inference; `optimizer_name` is safe to write into a file: one of ours, "custom", or None.
     """
 
@@ -59,9 +60,12 @@ class Step:
         self.renewal = renewal or Renewal(built)
         self._ready: tuple[int, Inputs] | None = None
         self._yields: bool | None = None
+        self._put_back = optimizer.kept() if optimizer is not None and optimizer.needs_closure else None
 
     def prepare(self, index: int = 0) -> None:
         """Make the inputs of the step of this number ready."""
+        if self._put_back is not None:
+            self._put_back()
         self._ready = (index, self.renewal.batches(index))
 
     def __call__(self, index: int = 0) -> Any:

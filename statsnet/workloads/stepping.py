@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from statsnet.errors import WorkloadError
-from statsnet.workloads.trees import all_tensors
+from statsnet.workloads.trees import all_tensors, copied
 
 if TYPE_CHECKING:
     import torch
@@ -84,6 +84,23 @@ class Stepper:
         groups = {id(t) for optimizer in keeping for group in optimizer.param_groups for t in group["params"]}
         tensors = [t for t in all_tensors(found) if id(t) not in own | groups]
         return tensors if tensors or keeping else None
+
+    def kept(self) -> Callable[[], None]:
+        """What puts the parameters and the states of torch's optimizers back to what they are now."""
+        import torch
+
+        optimizers = [inner for part in self._optimizers for inner in _optimizers_in(part, set())]
+        states = [copied(optimizer.state) for optimizer in optimizers]
+        values = [parameter.detach().clone() for parameter in self._parameters]
+
+        def put_back() -> None:
+            with torch.no_grad():
+                for parameter, value in zip(self._parameters, values, strict=True):
+                    parameter.copy_(value)
+            for optimizer, state in zip(optimizers, states, strict=True):
+                optimizer.state = copied(state)
+
+        return put_back
 
 
 def _flat(made: Any) -> Iterator[Any]:

@@ -125,6 +125,14 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if local is None else tensor._local_tensor  # type: ignore[attr-defined]
 
 
+def stored_elements(tensor: torch.Tensor) -> int:
+    """Elements that this process holds of a tensor; of a sparse one, those that are stored, or all if that is not known
+    (a fake tensor stores none)."""
+    own = own_part(tensor)
+    stored = parts_of(own)[-1].numel() if str(own.layout).startswith("torch.sparse") else 0
+    return stored or own.numel()
+
+
 def stored_bytes(tensor: torch.Tensor) -> int:
     """Bytes that a tensor's data takes, without the padding of a nested one or the zeros of a sparse one."""
     return sum(part.numel() * part.element_size() for part in parts_of(tensor))

@@ -10,7 +10,7 @@ from cli_support import GOLDEN
 from benchmarks import breadth
 from benchmarks.breadth import Both
 from benchmarks.drawn.by_name import does_not_run
-from statsnet.errors import MeasurementError, ProcessError
+from statsnet.errors import MeasurementError, ProcessError, WorkloadError
 from statsnet.profiling.check import Check, OperatorCheck
 from statsnet.profiling.tasks import Profile
 from statsnet.profiling.unseen import Unseen
@@ -32,6 +32,7 @@ def both(flops: float, torch_flops: float, **seen: Any) -> Both:
         (both(1.0, 1.0, unmatched=2), "wrong", "2 of 10 calls not seen"),
         (both(1.0, 1.0, by_name={"a": 0.1, "b": 0.5}), "wrong", "b 25.0% of the step not captured; a 5.0%"),
         (does_not_run("Odd", "it has no inputs"), "no case", "it has no inputs"),
+        (WorkloadError("the model cannot be trained", cause="it has no parameters"), "no case", "no parameters"),
         (MeasurementError("no", cause="threads"), "refused", "threads"),
         (ProcessError("it ended", cause="a signal"), "wrong", "a signal"),
     ],

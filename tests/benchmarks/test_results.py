@@ -9,6 +9,7 @@ import pytest
 from benchmark_programs import Program
 
 from benchmarks.across.figures import AcrossRow
+from benchmarks.breadth import Row as BreadthRow
 from benchmarks.csv_tables import read, table_text
 from benchmarks.diagnostics.block_size import BlockRow
 from benchmarks.diagnostics.repeatability import Difference
@@ -29,6 +30,7 @@ from statsnet.errors import FileFormatError
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 ROWS = {
     "across_gpus.py": AcrossRow,
+    "breadth.py": BreadthRow,
     "fidelity.py": FidelityRow,
     "fit.py": FitRow,
     "membership.py": FleetRow,

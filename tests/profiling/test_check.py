@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from profiling_helpers import call
+from profiling_helpers import Calls, call
 from torch import nn
 
 from statsnet.measure.task import Context
@@ -63,6 +63,33 @@ def test_a_biass_gradient_is_excepted_in_a_first_layer_too() -> None:
     assert row.flops == 1.5 * row.torch_flops  # of each output: a multiply-add and an add
     assert "bias" in row.exception
     assert check.flops_agree
+
+
+def forces() -> Any:
+    """A model that takes the gradient of an energy, and one product of it twice."""
+    return Calls(lambda net, x: torch.func.grad(lambda y: torch.tanh(net.a(y)).sum())(x)), (torch.randn(ROWS, WIDTH),)
+
+
+def test_gradients_in_a_forward_are_counted_by_both() -> None:
+    check = checked(forces)
+    assert check.torch_failed == ""
+    assert check.flops == check.torch_flops == 2 * 2 * ROWS * WIDTH * WIDTH
+
+
+def searching() -> Any:
+    """Its optimizer evaluates the loss as often as the line search asks for, less and less as it converges."""
+    net, x, wanted = nn.Linear(WIDTH, 1), torch.randn(ROWS, WIDTH), torch.randn(ROWS, 1)
+
+    def optimizer(parameters: Any) -> Any:
+        return torch.optim.LBFGS(parameters, line_search_fn="strong_wolfe")
+
+    return {"model": net, "args": x, "loss": lambda y: (y - wanted).square().mean(), "optimizer": optimizer}
+
+
+def test_steps_of_an_optimizer_that_searches_are_alike() -> None:
+    check = checked(searching, "training")
+    assert check.flops == check.torch_flops > 2 * 2 * 2 * ROWS * WIDTH  # more than one evaluation
+    assert (check.calls_agree, check.unseen.unmatched) == (True, 0)
 
 
 def test_what_differs_is_said() -> None:

@@ -135,6 +135,10 @@ def hessian() -> Any:
     return Calls(lambda self, x: torch.func.hessian(lambda t: torch.tanh(self.a(t)).sum())(x)), (torch.randn(WIDTH),)
 
 
+def with_scores_of_its_own() -> Any:
+    return Calls(attention), (torch.randn(ROWS, WIDTH),)
+
+
 @pytest.mark.parametrize("factory", [with_threads, with_threads_now_and_then_longer])
 def test_threads_of_the_models_own_are_refused(factory: Callable[..., Any]) -> None:
     with pytest.raises(MeasurementError, match="cannot be told operator by operator") as caught:
@@ -190,6 +194,7 @@ def test_forward_mode_is_refused(factory: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(("factory", "mode", "products"), [
     (scripted, "training", 2), (exported, "training", 2), (exported, "inference", 1), (own_function, "training", 5),
+    (with_scores_of_its_own, "inference", 1),
 ])  # fmt: skip
 def test_scripts_programs_and_functions_are_captured(factory: Callable[..., Any], mode: str, products: int) -> None:
     signature = profiled(factory, mode).signature

@@ -51,6 +51,12 @@ def test_a_loop_too_short_to_find_that_out_says_so() -> None:
     assert "longer" in caught.value.hint
 
 
+def test_one_too_short_to_tell_what_a_decomposition_computes_says_so() -> None:
+    with pytest.raises(MeasurementError, match="too short") as caught:
+        train(lambda x: torch.linalg.eigvalsh(x.T @ x), SMALLEST_NUMBER_OF_STEPS)
+    assert "longer" in caught.value.hint
+
+
 def test_a_loop_that_computes_in_threads_is_refused() -> None:
     with ThreadPoolExecutor(2) as pool, pytest.raises(MeasurementError) as caught:
         train(lambda x: x + sum(pool.map(torch.exp, [x.detach()] * 8)), rows=8192)

@@ -13,12 +13,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from statsnet.errors import WorkloadError  # noqa: E402
 from statsnet.profiling.capture import OpCall, capture_step  # noqa: E402
 from statsnet.profiling.costs import Cost, cost_of  # noqa: E402
 from statsnet.profiling.made_up import arguments  # noqa: E402
 from statsnet.profiling.memory import memory_record  # noqa: E402
 from statsnet.signatures.model import Cluster  # noqa: E402
 from statsnet.signatures.operators import check_argument  # noqa: E402
+from statsnet.workloads import build  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -71,6 +73,27 @@ def test_sparse_products_cost_their_nonzeros(layout: str) -> None:
     assert cost.bytes_written == ROWS * WIDTH * 4
     memory = memory_record(None, [matrix], None, device="cpu")
     assert memory["input_bytes"] == STORED * 4 + INDEX_BYTES[layout]
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "bsr"])
+def test_sparse_parameters_count_what_they_store(layout: str) -> None:
+    model = nn.Linear(3, 2)
+    model.sparse = nn.Parameter(sparse(layout))
+    memory = memory_record(model, [], None, device="cpu")
+    assert memory["parameter_count"] == 3 * 2 + 2 + STORED
+    assert memory["parameter_bytes"] == (3 * 2 + 2 + STORED) * 4 + INDEX_BYTES[layout]
+
+
+def rows() -> Any:
+    model = nn.Linear(COLUMNS, 2)
+    model.sparse = nn.Parameter(sparse("csr"))
+    return model, torch.randn(3, COLUMNS)
+
+
+def test_compressed_matrices_are_not_counted_without_data() -> None:
+    with pytest.raises(WorkloadError, match="CSR") as caught:
+        build(f"{__file__}:rows", mode="inference", device="meta")
+    assert "on a device" in caught.value.hint
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
@@ -139,6 +162,30 @@ def test_quantised_layers_count_products_and_parameters() -> None:
     weights, biases = 8 * 16 + 16 * (16 + 4), 16 + 2 * 16
     assert memory["parameter_count"] >= weights + biases
     assert memory["parameter_bytes"] >= weights + biases * 4
+
+
+def test_quantised_maps_cost_what_floating_ones_do() -> None:
+    x = torch.quantize_per_tensor(torch.randn(2, 3, 8, 8), 0.1, 0, torch.quint8)
+    calls = captured(lambda: F.max_pool2d(torch.ops.quantized.add_relu(x, x, 0.1, 0), 2))
+    assert flops(calls, "add_relu") == 2 * x.numel()
+    assert flops(calls, "quantized_max_pool2d") == x.numel()
+    (cost,) = costs(calls, "add_relu")
+    assert (cost.bytes_read, cost.bytes_written) == (2 * x.numel(), x.numel())
+
+
+def test_a_linear_layer_fused_with_its_loss_costs_its_products() -> None:
+    fused = pytest.importorskip("torch.nn.modules.linear_cross_entropy_options", reason="torch 2.13 has it")
+    rows, width, classes = 6, 8, 10
+    x, weight = torch.randn(rows, width, requires_grad=True), torch.randn(classes, width, requires_grad=True)
+    options = fused.LinearCrossEntropyOptions(chunking_method="auto", batch_chunk_size=2)
+
+    def step() -> None:
+        target = torch.zeros(rows, dtype=torch.long)
+        F.linear_cross_entropy(x, weight, target, options=options).backward()
+
+    calls = captured(step, mode=torch.enable_grad)
+    fused_flops = flops(calls, "_linear_cross_entropy_batch_chunked")
+    assert fused_flops == (3 * 2 * width + 4) * rows * classes  # forward, and the gradients of both
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

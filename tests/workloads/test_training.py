@@ -79,6 +79,9 @@ def scaled():
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     return _with(lambda parameters: Scaled(parameters, scaler), loss=lambda out: scaler.scale(out.sum()))
 def unscaled(): return _with(lambda parameters: Scaled(parameters, torch.amp.GradScaler("cpu")))
+def nested():
+    rows = torch.nested.nested_tensor([torch.randn(n, 6) for n in (3, 5)], layout=torch.jagged)
+    return _net(), (rows,)
 def failing_loss(): return _with("sgd", loss=lambda out: out[9])
 def failing_model(): return {"model": _net(), "args": torch.randn(3, 7)}
 def no_step(): return _with(lambda parameters: [torch.optim.SGD(parameters), object()])
@@ -149,6 +152,19 @@ def test_an_optimizer_that_asks_for_a_closure_evaluates_the_loss_itself(models: 
     step.on_phase = phases.append
     step(0)
     assert phases == ["optimizer", *(["forward", "backward", "optimizer"] * 3)]
+
+
+def test_such_an_optimizer_begins_each_step_anew(models: str) -> None:
+    step = make_step(build(f"{models}:lbfgs", mode="training"))
+    losses = [step(index).item() for index in range(4)]
+    assert len(set(losses)) == 1
+    assert step._loss(step.built.model(*step.built.inputs[0][0])).item() < losses[0]  # it has moved meanwhile
+
+
+def test_nested_outputs_can_be_trained(models: str) -> None:
+    step = make_step(build(f"{models}:nested", mode="training"))
+    assert step(0).isfinite()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in step.built.model.parameters())
 
 
 @pytest.mark.parametrize(("name", "mode", "part"), [

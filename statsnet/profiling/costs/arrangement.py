@@ -44,9 +44,9 @@ def _fill(call: OperatorCall) -> Cost:
     return call.cost(read=0)
 
 
-@operator_cost("fill_")
+@operator_cost("fill_", "fill")
 def _fill_in_place(call: OperatorCall) -> Cost:
-    """self, value: the value may be a tensor."""
+    """self, value: the value may be a tensor. What self holds is not read."""
     return call.cost(read=call.bytes_in - call.tensor(0).nbytes)
 
 
@@ -63,6 +63,11 @@ def _convert(call: OperatorCall) -> Cost:
     """A copy unless nothing about the tensor changes (a transfer between devices is not recognised)."""
     x = call.tensor(0)
     return ZERO if x == call.output() else call.cost(read=x.nbytes)
+
+
+@operator_cost("narrow_copy")
+def _part_copied(call: OperatorCall) -> Cost:
+    return call.cost(read=call.output().nbytes)
 
 
 @operator_cost("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")

@@ -11,6 +11,7 @@ from functools import partial
 
 from statsnet.profiling.costs.call import Cost, OperatorCall, SparseSpec, is_complex, item_bytes
 from statsnet.profiling.costs.registry import operator_cost
+from statsnet.signatures.categories import SPECIAL_FUNCTIONS
 
 _ONE = """
     abs neg sign sgn signbit square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p
@@ -22,7 +23,7 @@ _ONE = """
     bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ __and__ __or__ __xor__
     __ilshift__ __irshift__ __iand__ __ior__ __ixor__ aten.max.other aten.min.other
     multiply divide absolute negative float_power greater greater_equal less less_equal not_equal diff
-    masked_fill clamp_min clamp_max angle conj_physical _masked_scale
+    masked_fill clamp_min clamp_max angle conj_physical _conj_physical _masked_scale deg2rad rad2deg frexp
     """
 
 _SEVERAL = {
@@ -87,6 +88,12 @@ def _rounded_division(call: OperatorCall) -> Cost:
     return pointwise(call, 2)
 
 
+@operator_cost("mvlgamma")
+def _multivariate_gamma(call: OperatorCall) -> Cost:
+    """self, p: so many functions of each element, added up."""
+    return pointwise(call, 2 * max(1, int(call.number(1, 1))))
+
+
 @operator_cost("addcmul", "addcdiv")
 def _fused_sum(call: OperatorCall) -> Cost:
     """self + value · t1 · t2."""
@@ -129,7 +136,7 @@ def _update_scale(call: OperatorCall) -> Cost:
     return call.cost(2)
 
 
-for _name in _ONE.split():
+for _name in f"{_ONE} {SPECIAL_FUNCTIONS}".split():
     operator_cost(_name)(partial(pointwise, per_element=1))
 for _name, _flops in _SEVERAL.items():
     operator_cost(_name)(partial(pointwise, per_element=_flops))

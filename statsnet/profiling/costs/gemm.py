@@ -92,6 +92,27 @@ def _sparse_times_dense(call: OperatorCall) -> Cost:
     return _sparse_product(call, left, right)
 
 
+@operator_cost("_sparse_mm_reduce_impl_backward")
+def _sparse_times_dense_backward(call: OperatorCall) -> Cost:
+    """Sparse operand, gradient, dense operand, ..., mask of wanted gradients at 5: a product for each of these."""
+    left, grad = call.tensor(0), call.tensor(1)
+    if not isinstance(left, SparseSpec):
+        raise MisfitError(f"{call.op}: the operand is not sparse")
+    return call.cost(multiply_add_flops(grad) * _stored(left) * last_dimension(grad) * sum(call.mask(5, 2)))
+
+
+@operator_cost(
+    "torch_nn._linear_cross_entropy_batch_chunked", "torch_nn._linear_cross_entropy_batch_chunked_no_reduction",
+)  # fmt: skip
+def _linear_cross_entropy(call: OperatorCall) -> Cost:
+    """x [N, K], weight [V, K], target, ...: a product, and the 4 FLOPs of a logarithm of softmax for each of the N · V
+    scores. With reduction, the wanted gradients (12: of x, 13: of the weight) are made too, a product each."""
+    x, weight = call.tensor(0), call.tensor(1)
+    scores = x.numel // max(1, last_dimension(x)) * dimensions(weight, 2)[0]
+    gradients = 0 if "no_reduction" in call.op else call.flag(12) + call.flag(13)
+    return call.cost((2 * last_dimension(x) * (1 + gradients) + 4) * scores)
+
+
 @operator_cost("sparse_sampled_addmm")
 def _sampled_product(call: OperatorCall) -> Cost:
     """pattern, left, right: a product's elements where the pattern stores some."""

@@ -20,6 +20,20 @@ def _index(call: OperatorCall) -> Cost:
     return call.cost(read=gathered + _list_bytes(call))
 
 
+@operator_cost("_unsafe_masked_index")
+def _masked_index(call: OperatorCall) -> Cost:
+    """self, mask, indices, fill: as `index`, and the mask."""
+    source = call.tensor(0)
+    gathered = min(call.output().numel * item_bytes(source), source.nbytes)
+    return call.cost(read=gathered + call.bytes_in - source.nbytes)
+
+
+@operator_cost("_unsafe_masked_index_put_accumulate")
+def _masked_index_put(call: OperatorCall) -> Cost:
+    """self, mask, indices, values: a copy of self to which the values are added."""
+    return call.cost(call.tensor(3).numel)
+
+
 def _list_bytes(call: OperatorCall) -> int:
     return sum(t.nbytes for t in call.tensors(1))
 

@@ -37,7 +37,7 @@ def _scaled(call: OperatorCall, flops: float) -> Cost:
     return call.cost(flops * multiply_add_flops(call.tensor(0)) / 2)
 
 
-@operator_cost("linalg_cholesky_ex", "linalg_ldl_factor_ex")
+@operator_cost("cholesky", "linalg_cholesky_ex", "linalg_ldl_factor_ex")
 def _cholesky(call: OperatorCall) -> Cost:
     batch, n, _ = _matrices(call.tensor(0))
     return _scaled(call, batch * n**3 / 3)
@@ -161,7 +161,19 @@ def _triangular(call: OperatorCall) -> Cost:
     return _scaled(call, n * call.output().numel)
 
 
-@operator_cost("linalg_lu_solve")
+@operator_cost("triangular_solve")
+def _triangular_right_first(call: OperatorCall) -> Cost:
+    """Right-hand sides, A: the older order."""
+    _, n, _ = _matrices(call.tensor(1))
+    return _scaled(call, n * call.output().numel)
+
+
+@operator_cost("lu_unpack")
+def _unpacked(call: OperatorCall) -> Cost:
+    return call.cost()
+
+
+@operator_cost("linalg_lu_solve", "linalg_ldl_solve")
 def _lu_solve(call: OperatorCall) -> Cost:
     _, n, _ = _matrices(call.tensor(0))
     return _scaled(call, 2 * n * call.output().numel)

@@ -1,4 +1,5 @@
 """Layers with packed, quantised weights: the same products as their floating counterparts, 2 FLOPs per multiply-add.
+Other quantised operators, too, count as the floating ones.
 
 Quantising the activations on the way in is not counted; weights count with the bytes of their narrow type.
 """
@@ -6,10 +7,11 @@ Quantising the activations on the way in is not counted; weights count with the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from statsnet.profiling.costs.call import Cost, MisfitError, OperatorCall, first_dimension, last_dimension
-from statsnet.profiling.costs.registry import operator_cost
+from statsnet.profiling.costs.registry import find_formula, operator_cost
 from statsnet.signatures.operators import TensorSpec
 
 
@@ -42,6 +44,26 @@ def _convolution(call: OperatorCall) -> Cost:
     if len(out.shape) < 3 or not out.shape[1]:
         raise MisfitError(f"{call.op}: an output [N, C, ...] is expected")
     return call.cost(2 * weight.numel * (out.numel // out.shape[1]))
+
+
+_FLOATING = {
+    "add": "add", "add_scalar": "add", "mul": "mul", "mul_scalar": "mul", "cat": "cat", "relu6": "hardtanh",
+    "hardswish": "hardswish", "leaky_relu": "leaky_relu", "elu": "elu", "sigmoid": "sigmoid", "softmax": "_softmax",
+    "max_pool1d": "max_pool1d", "max_pool2d": "max_pool2d",
+}  # fmt: skip
+"""Quantised operators and the floating ones of ATen that they do the work of. Some take a ReLU along."""
+
+_WITH_RELU = ("add", "add_scalar", "mul", "mul_scalar", "cat")
+
+
+@operator_cost(*(f"quantized.{name}" for name in _FLOATING), *(f"quantized.{name}_relu" for name in _WITH_RELU))
+def _as_floating(call: OperatorCall) -> Cost:
+    name = call.op.split(".")[1]
+    formula = find_formula(f"aten.{_FLOATING[name if name in _FLOATING else name.removesuffix('_relu')]}")
+    assert formula is not None
+    operands = 2 if name.startswith(("add", "mul")) else None  # behind them stand the scale and the zero of the result
+    cost = formula(replace(call, args=call.args[:operands]))
+    return cost if name in _FLOATING else call.cost(cost.flops + call.output().numel)
 
 
 _BYTES_OF_SCALES = {"byte": 8, "4bit": 4}

@@ -16,7 +16,7 @@ _PER_INPUT = {
     "sum": 1, "nansum": 2, "prod": 1, "max": 1, "min": 1, "amax": 1, "amin": 1, "argmax": 1, "argmin": 1,
     "any": 1, "all": 1, "count_nonzero": 1, "aminmax": 2, "norm": 2, "linalg_vector_norm": 2,
     "linalg_norm": 2, "var": 4, "std": 4, "var_mean": 4, "std_mean": 4, "logsumexp": 4,
-    "special_logsumexp": 4, "histc": 2, "bincount": 1, "equal": 1, "allclose": 4,
+    "special_logsumexp": 4, "histc": 2, "bincount": 1, "histogram": 2, "hash_tensor": 1, "equal": 1, "allclose": 4,
 }  # fmt: skip
 
 _PER_OUTPUT = {
