@@ -28,7 +28,7 @@ from statsnet.devices.performance_model import STEP, Trees
 from statsnet.devices.tables.reading import read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
-from statsnet.devices.tree_fit import LEAST_GAIN, fit_trees
+from statsnet.devices.tree_fit import FOREST, LEAST_GAIN, fit_trees
 from statsnet.errors import FileFormatError, UsageError
 
 DEVICE = "acme-one"
@@ -53,6 +53,16 @@ def test_trees_as_arrays_predict_as_scikit_learn_does() -> None:
     assert np.abs(trees.predict(x) - theirs.predict(x)).max() < 0.01
     assert gains.max() == 1.0 and gains[3] < 0.1 < gains[0]
     assert fit_trees(x, np.ones(500), USUAL)[1].tolist() == [LEAST_GAIN] * 4
+
+
+def test_few_rows_have_a_forest() -> None:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    x = np.round(np.random.default_rng(0).normal(size=(80, 4)), 5)
+    y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
+    theirs = ExtraTreesRegressor(FOREST, max_features=0.5, random_state=0).fit(x, y)
+    off = fit_trees(x, y, USUAL)[0].predict(x) - theirs.predict(x)
+    assert np.quantile(np.abs(off), 0.9) < 0.01
 
 
 @pytest.mark.parametrize(
