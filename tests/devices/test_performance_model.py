@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from device_tables import gemm_rows, gemm_time_s
 
+from statsnet.devices import fit_performance
 from statsnet.devices.device_record import (
     DeviceRecord,
     ExactTime,
@@ -21,11 +23,12 @@ from statsnet.devices.device_record import (
     record_bytes,
     save_record,
 )
-from statsnet.devices.fit_performance import FEWEST, fit_floor, fit_kind, fit_trees, held_out
+from statsnet.devices.fit_performance import FEWEST, USUAL, fit_floor, fit_kind, held_out
 from statsnet.devices.performance_model import STEP, Trees
 from statsnet.devices.tables.reading import read_tables
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
+from statsnet.devices.tree_fit import FOREST, LEAST_GAIN, fit_trees
 from statsnet.errors import FileFormatError, UsageError
 
 DEVICE = "acme-one"
@@ -42,12 +45,24 @@ def test_trees_as_arrays_predict_as_scikit_learn_does() -> None:
     rng = np.random.default_rng(0)
     x = np.round(rng.normal(size=(500, 4)), 5)
     y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
-    trees = fit_trees(x, y)
+    trees, gains = fit_trees(x, y, USUAL)
     theirs = HistGradientBoostingRegressor(
         max_iter=62, learning_rate=0.1, max_leaf_nodes=16, min_samples_leaf=8, l2_regularization=0.1,
         early_stopping=False, random_state=0,
     ).fit(x, y)  # fmt: skip
     assert np.abs(trees.predict(x) - theirs.predict(x)).max() < 0.01
+    assert gains.max() == 1.0 and gains[3] < 0.1 < gains[0]
+    assert fit_trees(x, np.ones(500), USUAL)[1].tolist() == [LEAST_GAIN] * 4
+
+
+def test_few_rows_have_a_forest() -> None:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    x = np.round(np.random.default_rng(0).normal(size=(80, 4)), 5)
+    y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
+    theirs = ExtraTreesRegressor(FOREST, max_features=0.5, random_state=0).fit(x, y)
+    off = fit_trees(x, y, USUAL)[0].predict(x) - theirs.predict(x)
+    assert np.quantile(np.abs(off), 0.9) < 0.01
 
 
 @pytest.mark.parametrize(
@@ -117,6 +132,33 @@ def test_variants_of_the_same_dims_are_left_out_together() -> None:
         for r in rows
     ]
     assert fit_kind([*rows, *twins], DEVICE).held_out.median_error > 0.15
+
+
+def _rows_of(count: int, sizes: int, time_s: Callable[[np.ndarray], float]) -> list[TableRow]:
+    """Operators with `sizes` dims each."""
+    drawn = np.exp(np.random.default_rng(0).uniform(math.log(16), math.log(4096), (count, sizes))).astype(int)
+    return [
+        TableRow(source="plain", operator="other", dtype="float32",
+                 dims=tuple((f"dim{i}", size) for i, size in enumerate(d)), time_s={DEVICE: time_s(d)})
+        for d in drawn.tolist()
+    ]  # fmt: skip
+
+
+def test_sizes_that_decide_nothing_are_no_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _rows_of(80, 8, lambda d: 1e-5 * (1 + (d[0] / 300) ** 2))
+    weighed = fit_kind(rows, DEVICE)
+    monkeypatch.setattr(fit_performance, "POWERS", (0.0,))
+    assert weighed.process is not None
+    assert weighed.held_out.median_error < 0.85 * fit_kind(rows, DEVICE).held_out.median_error
+
+
+def test_times_that_double_now_and_then_do_not_move_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of the calls run in another state of the device: a mean would be wrong for all of them."""
+    rng = np.random.default_rng(0)
+    rows = _rows_of(600, 2, lambda d: 1e-5 * (1 + d[0] / 300) * (2 if rng.random() < 0.3 else 1))
+    thorough = fit_kind(rows, DEVICE).held_out.median_error
+    monkeypatch.setattr(fit_performance, "GOOD", 1.0)
+    assert thorough < 0.8 * fit_kind(rows, DEVICE).held_out.median_error
 
 
 def test_a_file_holds_all_of_it(record: DeviceRecord, tmp_path: Path) -> None:
