@@ -10,7 +10,6 @@ from benchmark_programs import Program
 
 from benchmarks.across.figures import AcrossRow
 from benchmarks.csv_tables import read, table_text
-from benchmarks.diagnostics.block_size import BlockRow
 from benchmarks.diagnostics.repeatability import Difference
 from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.drawn.table import UnseenRow
@@ -39,7 +38,6 @@ ROWS = {
     "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
-    "diagnostics/block_size.py": BlockRow,
     "diagnostics/repeatability.py": Difference,
     "diagnostics/statsnet_2018.py": Figure,
 }
