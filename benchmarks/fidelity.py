@@ -4,8 +4,8 @@
     python benchmarks/fidelity.py --kept FILE ... [--mixes MIX ...] [--settings SETTING,...]
 
 For each mix, mode and compression a proxy is made, unless --proxies holds one already. For the mixes of --others,
-other networks that may stand for them are made too (ways/baselines.py). A mix is a name such as 'recommendation + vision'
-(suites.py) or spelled out.
+other networks that may stand for them are made too (ways/baselines.py). A mix is a name such as
+'recommendation + vision' (suites.py) or spelled out.
 
 Every workload and every network then runs in fresh processes, one for the baseline and one for each setting, which take
 turns. A workload's run serves all mixes that it belongs to. After --rounds, more follow for those whose 95 % interval

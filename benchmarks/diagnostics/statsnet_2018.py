@@ -12,7 +12,6 @@ other machines that FILE holds stay.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,10 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import csv_tables
-from benchmarks.console import parser, start
+from benchmarks.console import markdown_table, parser, start
 from statsnet.devices.make_proxy import MakeOptions, synthesize
 from statsnet.environment import slug
 from statsnet.measure.process import measuring_environment
+from statsnet.signatures import statistics
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.database import ProfilesDB
 from statsnet.signatures.mix import resolve_mix
@@ -100,13 +100,7 @@ def layers_of(clusters: Iterable[tuple[Cluster, float]]) -> Layers:
 
 def earth_movers_distance(a: Mapping[int, float], b: Mapping[int, float]) -> float:
     """Between two histograms over sizes, each taken as shares. Moving a share to twice the size costs 1."""
-    sizes = sorted({*a, *b})
-    total_a, total_b = sum(a.values()), sum(b.values())
-    held, cost = 0.0, 0.0
-    for size, following in itertools.pairwise(sizes):
-        held += a.get(size, 0.0) / total_a - b.get(size, 0.0) / total_b
-        cost += abs(held) * math.log2(following / size)
-    return cost
+    return statistics.earth_movers_distance(*({math.log2(size): held for size, held in x.items()} for x in (a, b)))
 
 
 def _nearest(value: float, sizes: Iterable[int]) -> int:
@@ -159,12 +153,12 @@ def markdown(figures: Sequence[Figure]) -> str:
     """A column for each network."""
     columns = dict.fromkeys((f.network, f.machine) for f in figures)
     titles = [network if machine is None else f"{network} ({machine})" for network, machine in columns]
-    lines = ["| | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
+    lines = []
     for name in dict.fromkeys(f.characteristic for f in figures):
         values = {(f.network, f.machine): f.value for f in figures if f.characteristic == name}
         cells = ("–" if (value := values.get(column)) is None else f"{value:.3g}" for column in columns)
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append((name, *cells))
+    return markdown_table(("", *titles), lines)
 
 
 def one_image_each() -> tuple[str, Layers]:
