@@ -43,22 +43,21 @@ def run(
     return search(mix or mix_of(small_signature()), bench, request, storage=storage, limits=limits)
 
 
-def test_the_usual_design_comes_first_and_the_best_is_made(tmp_path: Path, workshop: Workshop) -> None:
-    result = run(tmp_path / "j")
+def test_a_search(tmp_path: Path, workshop: Workshop) -> None:
+    """The usual design comes first, members are timed once for all designs, nothing on the front is beaten in both, and
+    the best is made."""
+    result = run(tmp_path / "j", trials=12)
     assert result.usual == result.tried[0]
     assert result.usual.design == Design()
-    assert len({t.design for t in result.tried}) > 1
+    assert len({t.design.size for t in result.tried}) > 1
+    assert len(workshop.prepared) == 1
+    assert {t.budget_s for t in result.tried} == {result.budget_s} == {BUDGET_S}
     fitting = [t.error for t in result.tried if t.step_latency_s <= 1.1 * BUDGET_S]
     assert result.chosen.error == min(fitting)
     ((made, trials),) = workshop.made
     assert made.design == result.chosen.design
     assert made.budget_s == result.chosen.share * BUDGET_S
     assert trials >= 2
-    assert result.budget_s == BUDGET_S
-
-
-def test_nothing_on_the_front_is_beaten_in_both(tmp_path: Path, workshop: Workshop) -> None:
-    result = run(tmp_path / "j", trials=10)
     assert result.front
     for one in result.front:
         assert not any(t.error < one.error and t.step_latency_s < one.step_latency_s for t in result.tried)
@@ -108,13 +107,6 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, workshop: Workshop) -> No
     assert workshop.made[-1][1] == 0, "no network of this search was measured: it is made from nothing"
 
 
-def test_members_are_timed_again_once_for_all_designs(tmp_path: Path, workshop: Workshop) -> None:
-    result = run(tmp_path / "j", trials=12)
-    assert len({t.design.size for t in result.tried}) > 1
-    assert len(workshop.prepared) == 1
-    assert {t.budget_s for t in result.tried} == {BUDGET_S}
-
-
 def test_on_a_slower_day_a_search_goes_on_with_that_days_times(tmp_path: Path, workshop: Workshop) -> None:
     run(tmp_path / "j", trials=2)
     workshop.slowness = 2.0
@@ -134,7 +126,7 @@ def test_a_time_limit_tries_one_at_least(tmp_path: Path, workshop: Workshop) -> 
     assert len(run(tmp_path / "j", trials=None, limit_s=1e-6).tried) == 1
 
 
-@pytest.mark.parametrize(("processes", "designs"), [(1, 1), (12, 1), (13, 4), (1000, 8)])
+@pytest.mark.parametrize(("processes", "designs"), [(12, 1), (13, 4)])
 def test_the_deadline_ends_it(tmp_path: Path, workshop: Workshop, processes: float, designs: int) -> None:
     """The first design takes two networks of two processes, the next ones one each. A design is tried if twice as
     long as the last one took is left: there are the rounds after it, too."""
