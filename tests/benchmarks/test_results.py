@@ -11,7 +11,6 @@ from benchmark_programs import Program
 from benchmarks.across.figures import AcrossRow
 from benchmarks.csv_tables import read, table_text
 from benchmarks.diagnostics.repeatability import Difference
-from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
@@ -39,7 +38,6 @@ ROWS = {
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
     "diagnostics/repeatability.py": Difference,
-    "diagnostics/statsnet_2018.py": Figure,
 }
 
 FEWER = {"scale.py": ("--machines", "500", "--workloads", "50")}
