@@ -30,5 +30,3 @@ def test_each_two_groups_are_compared() -> None:
 
 def test_a_single_group_says_nothing() -> None:
     assert summed_up(differences(log_of([1.5]))).startswith("nothing of this environment")
-
-
