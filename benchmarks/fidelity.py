@@ -4,8 +4,8 @@
     python benchmarks/fidelity.py --kept FILE ... [--mixes MIX ...] [--settings SETTING,...]
 
 For each mix, mode and compression a proxy is made, unless --proxies holds one already. For the mixes of --others,
-other networks that may stand for them are made too (ways/baselines.py), for those of --ablations StatsNet's own with a
-part taken out (ways/ablations.py). A mix is a name such as 'recommendation + vision' (suites.py) or spelled out.
+other networks that may stand for them are made too (ways/baselines.py). A mix is a name such as
+'recommendation + vision' (suites.py) or spelled out.
 
 Every workload and every network then runs in fresh processes, one for the baseline and one for each setting, which take
 turns. A workload's run serves all mixes that it belongs to. After --rounds, more follow for those whose 95 % interval
@@ -33,7 +33,6 @@ from benchmarks import csv_tables
 from benchmarks.console import parser, report, start
 from benchmarks.fidelity_table import FidelityRow, fidelity_row, latest, markdown
 from benchmarks.suites import MACHINES, MIXES, SETTINGS, mix_text
-from benchmarks.ways.ablations import ABLATIONS
 from benchmarks.ways.comparisons import OTHERS, PROXY, Comparison, Weighted, comparisons, plans
 from statsnet.environment import fingerprint
 from statsnet.evaluation.factors import Rounds, known_well
@@ -82,8 +81,7 @@ def compare(options: argparse.Namespace, pool: Pool | None) -> None:
     compared: list[Comparison] = []
     for mode in options.modes.split(","):
         for mix in options.mixes or MIXES.values():
-            asked = [*(OTHERS if mix in options.others else ()), *(ABLATIONS if mix in options.ablations else ())]
-            ways = [way for way in asked if way in options.ways]
+            ways = options.ways if mix in options.others else []
             for compression in options.compressions:
                 compared += comparisons(
                     mix, mode, compression, options.proxies, ways=ways, cache=cache, report=report, pool=pool
@@ -120,8 +118,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--modes", default="inference,training")
     options.add_argument("--mixes", nargs="+", type=mix_text, metavar="MIX", help="default: the six of suites.py")
     options.add_argument("--others", nargs="+", type=mix_text, default=(), metavar="MIX", help="with baselines too")
-    options.add_argument("--ablations", nargs="+", type=mix_text, default=(), metavar="MIX", help="with ablations too")
-    options.add_argument("--ways", type=_ways, default=(*OTHERS, *ABLATIONS), help="of both, these alone")
+    options.add_argument("--ways", type=_ways, default=list(OTHERS), metavar="WAY,...", help="of these, some alone")
     options.add_argument("--settings", help=f"default: {SETTINGS}")
     options.add_argument("--compressions", type=_compressions, default=[100.0])
     options.add_argument("--rounds", type=int, default=2, help="of every subject in every setting, at least")
@@ -132,16 +129,15 @@ def _options() -> argparse.Namespace:
     options.add_argument("-o", "--output", type=Path, default=Path("build/fidelity/fidelity.csv"))
     chosen = options.parse_args()
     mixes = chosen.mixes or MIXES.values()
-    if strangers := [mix for mix in (*chosen.others, *chosen.ablations) if mix not in mixes]:
+    if strangers := [mix for mix in chosen.others if mix not in mixes]:
         options.error(f"'{strangers[0]}' is not among --mixes")
     return chosen
 
 
 def _ways(text: str) -> list[str]:
     named = text.split(",")
-    if unknown := [name for name in named if name not in (*OTHERS, *ABLATIONS)]:
-        known = ", ".join((*OTHERS, *ABLATIONS))
-        raise argparse.ArgumentTypeError(f"no way is called '{unknown[0]}'; there are {known}")
+    if unknown := [name for name in named if name not in OTHERS]:
+        raise argparse.ArgumentTypeError(f"no way is called '{unknown[0]}'; there are {', '.join(OTHERS)}")
     return named
 
 

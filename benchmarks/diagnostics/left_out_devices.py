@@ -1,7 +1,7 @@
 """Does a proxy that was made from a GPU's record follow its suite to a GPU that its making did not know?
 
     python benchmarks/diagnostics/left_out_devices.py [--device NAME] [--mix MIX] [--mode inference]
-        [--dtype DTYPE] [--ways 1,2,3,4,5] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12]
+        [--dtype DTYPE] [--ways 1,2,3] [--rounds 2] [--candidates 360] [--budget SECONDS] [--most 12]
         [--profiles DIR]
 
 Makes proxies as `statsnet synthesize --device recorded:NAME` does, in several ways. Each other device whose record
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of_mix
 from statsnet.synthesis.bench import BenchSetup
 from statsnet.synthesis.effort import QUICK
-from statsnet.synthesis.elsewhere import Fate
 from statsnet.synthesis.problem import Design, ProxyRequest, prepare, usual_budget_of
 from statsnet.synthesis.synthesize import finish
 
@@ -39,47 +37,23 @@ LEAST_KNOWN = 0.4
 """A device checks if its record knows operators that take this share of the mix's time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Part of what is known of other devices: their factors or the risk of cut sizes, or both."""
-
-    other: OtherDevices
-    has_devices: bool
-    has_risk: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.other.names if self.has_devices else ()
-
-    def fate(self, op: str, phase: str, args: Sequence[Any], outputs: Sequence[Any]) -> Fate:
-        """Of one call."""
-        whole = self.other.fate(op, phase, args, outputs)
-        return Fate(factors=whole.factors if self.has_devices else (), risk=whole.risk if self.has_risk else 0.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How proxies are made: whether blocks have their own sizes first, and which rows there are. Blocks are resized
-    where neither real devices nor risks are rows, as the product does (synthesis/rounds.py)."""
+    """How proxies are made: whether blocks have their own sizes first, and whether other devices and the risk of cut
+    sizes are rows. Blocks are resized where they are not, as the product does (synthesis/rounds.py)."""
 
     own_sizes: bool
     has_devices: bool
-    has_risk: bool
 
     def setup(self, setup: BenchSetup) -> BenchSetup:
         """The product's, changed."""
-        other = setup.elsewhere
-        assert isinstance(other, OtherDevices)
-        known = Known(other, self.has_devices, self.has_risk) if self.has_devices or self.has_risk else None
-        return replace(setup, own_sizes=self.own_sizes, elsewhere=known)
+        return replace(setup, own_sizes=self.own_sizes, elsewhere=setup.elsewhere if self.has_devices else None)
 
 
 WAYS = {
-    "modelled devices, cut sizes": Way(own_sizes=False, has_devices=False, has_risk=False),
-    "modelled devices, own sizes": Way(own_sizes=True, has_devices=False, has_risk=False),
-    "own sizes, risk": Way(own_sizes=True, has_devices=False, has_risk=True),
-    "own sizes, real devices": Way(own_sizes=True, has_devices=True, has_risk=False),
-    "own sizes, real devices, risk (the product)": Way(own_sizes=True, has_devices=True, has_risk=True),
+    "modelled devices, cut sizes": Way(own_sizes=False, has_devices=False),
+    "modelled devices, own sizes": Way(own_sizes=True, has_devices=False),
+    "own sizes, real devices, risk (the product)": Way(own_sizes=True, has_devices=True),
 }
 
 
@@ -105,7 +79,7 @@ def main() -> None:
     options.add_argument("--mix", default="llm:1")
     options.add_argument("--mode", default="inference")
     options.add_argument("--dtype", help="count the members in it; default: that of the mix")
-    options.add_argument("--ways", default="1,2,3,4,5", help=", ".join(f"{i}: {w}" for i, w in enumerate(WAYS, 1)))
+    options.add_argument("--ways", default="1,2,3", help=", ".join(f"{i}: {w}" for i, w in enumerate(WAYS, 1)))
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--candidates", type=int, default=360)
     options.add_argument("--budget", type=float, help="seconds; default: the product's for a GPU, in all ways")

@@ -20,7 +20,8 @@ from benchmarks.console import parser, start
 from statsnet.environment.record import quota_env
 from statsnet.measure.ranks import Ranks
 from statsnet.measure.timing import measure, relaunch_with_allocator
-from statsnet.measure.timing_tasks import Model, PausingClock
+from statsnet.measure.timing_tasks import Model
+from statsnet.measure.turns import PausingClock
 from statsnet.profiling.distributed import group_is_there
 from statsnet.signatures.canonical import write_json_atomically
 from statsnet.workloads import Successive, make_step

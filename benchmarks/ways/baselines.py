@@ -79,9 +79,9 @@ def layer_histogram(problem: Problem) -> list[tuple[Placed, int]]:
     return [(b, int(n)) for b, n in zip(blocks, counts, strict=True) if n]
 
 
-def random_blocks(problem: Problem, seed: int = 0) -> list[tuple[Placed, int]]:
+def random_blocks(problem: Problem) -> list[tuple[Placed, int]]:
     """Blocks of the mix, drawn at random until the budget is full."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     blocks = problem.costs.placed
     times = problem.costs.matrix(problem.rows, problem.budget_s)[problem.rows.index("total")]
     counts: Counter[int] = Counter()

@@ -6,11 +6,9 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from benchmarks.suites import spelled_out
-from benchmarks.ways.ablations import ABLATIONS
 from benchmarks.ways.baselines import NETWORKS, baseline_source, representatives
 from statsnet.devices.make_proxy import MakeOptions, prepare_proxy, synthesize
 from statsnet.evaluation.factors import subjects_of
@@ -23,6 +21,7 @@ from statsnet.measure.timing_tasks import Limits, TimedStep, TimeNetwork
 from statsnet.progress import Progress, Report
 from statsnet.proxy.folder import open_proxy
 from statsnet.proxy.spec import write_proxy
+from statsnet.proxy.towers import Placed
 from statsnet.signatures.mix_request import mix_slug
 from statsnet.synthesis.problem import Problem, ProxyRequest
 from statsnet.workloads.settings import RUNTIME, Setting
@@ -68,7 +67,7 @@ def comparisons(
     report: Report,
     pool: Pool | None = None,
 ) -> list[Comparison]:
-    """A suite with its proxy, then with each of the other `ways` (of OTHERS and ABLATIONS). A network that is not in
+    """A suite with its proxy, then with each of the other `ways` (of OTHERS). A network that is not in
     `folder` yet is made now, for the environment of the `pool` or of this machine."""
     options = MakeOptions(mode=mode, cache=cache, pool=pool)
     request = ProxyRequest(mix_text=spelled_out(mix), compression=compression)
@@ -106,11 +105,11 @@ def _synthesize(request: ProxyRequest, options: MakeOptions, folder: Path) -> No
     write_proxy(synthesize(request, options), folder)
 
 
-def _from_source(source: Callable[[Problem], str]) -> _Maker:
+def _baseline(choose: Callable[[Problem], list[tuple[Placed, int]]]) -> _Maker:
     """Writes network.py alone: there is neither spec nor fit."""
 
     def make(request: ProxyRequest, options: MakeOptions, folder: Path) -> None:
-        text = source(prepare_proxy(request, options))
+        text = baseline_source(prepare_proxy(request, options), choose)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "network.py").write_text(text, encoding="utf-8")
 
@@ -119,8 +118,7 @@ def _from_source(source: Callable[[Problem], str]) -> _Maker:
 
 MAKERS: dict[str, _Maker] = {
     PROXY: _synthesize,
-    **{way: _from_source(partial(baseline_source, choose=choose)) for way, choose in NETWORKS.items()},
-    **{way: _from_source(source) for way, source in ABLATIONS.items()},
+    **{way: _baseline(choose) for way, choose in NETWORKS.items()},
 }
 """Way -> what makes its network, in a folder."""
 

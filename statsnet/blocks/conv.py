@@ -140,8 +140,7 @@ class ConvKind(BlockKind):
 
 FEWEST_FILTERS = 64
 """A convolution is narrowed to this at least. With 16 filters, reading and laying out the map dominates: on shorter
-vectors it then slows down less than the original forward, and up to half more backward
-(benchmarks/diagnostics/block_size.py)."""
+vectors it then slows down less than the original forward, and up to half more backward."""
 
 IM2COL_LIMIT = 15
 """A convolution by matrix products copies its windows side by side. If they take more than so many times its tensors

@@ -206,9 +206,8 @@ def surely_runs(config: Config) -> bool:
 def _surely_runs(key: tuple[Any, ...]) -> bool:
     config = _config(key)
     base = base_name(name_of(config))
-    results = (
-        () if base in ENDS else _result_shapes(key)
-    )  # without values, torch takes grouped products of bfloat16 alone
+    # Without values, torch takes grouped products of bfloat16 alone.
+    results = () if base in ENDS else _result_shapes(key)
     if results is None or _is_lax(base) or base.startswith(SLOW):
         return False
     count = sum(o.numel for o in operands_of(config)) + sum(map(math.prod, results))

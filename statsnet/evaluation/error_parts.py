@@ -21,7 +21,7 @@ from statsnet.signatures.categories import base_name
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import tensors_of
-from statsnet.signatures.target import UNKNOWN_KERNEL_CLASS
+from statsnet.signatures.target_cluster import UNKNOWN_KERNEL_CLASS
 
 BETWEEN = "between operators"
 """Framework time, and on a GPU the time in which it waits."""

@@ -16,7 +16,8 @@ from statsnet.environment import describe
 from statsnet.measure.loadgen import Load, play
 from statsnet.measure.task import Context, Event, Task
 from statsnet.measure.timing import time_once, warm_up
-from statsnet.measure.timing_tasks import WARM_UP_S, TimeNetwork, TimeWorkload
+from statsnet.measure.timing_tasks import TimeNetwork, TimeWorkload
+from statsnet.measure.turns import WARM_UP_S
 from statsnet.signatures.scenarios import Answers
 from statsnet.workloads.settings import record, wrap_step
 

@@ -28,7 +28,7 @@ TIME_S = 5.0
 """How long a process's windows take together if its task has no `min_time_s`; there are at least FEWEST_TURNS."""
 
 PAUSE_S = 0.02
-"""Pause between two turns, after the previous process's threads have gone to sleep (`timing_tasks.fall_asleep`)."""
+"""Pause between two turns, after the previous process's threads have gone to sleep (`turns.fall_asleep`)."""
 
 FITS = 0.7
 """Share of the device's memory that processes side by side may take together."""

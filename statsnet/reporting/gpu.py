@@ -11,7 +11,8 @@ from statsnet.reporting.tables import MISSING, Report, notes, pairs, percent, ta
 from statsnet.signatures.gpu import COUNTERS, RATE_COUNTERS, SUM_COUNTERS, GpuActivity, GpuKernel, Histogram, Power
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
-from statsnet.signatures.target import TargetCluster, counters_over, target_of
+from statsnet.signatures.target import target_of
+from statsnet.signatures.target_cluster import TargetCluster, counters_over
 from statsnet.units import format_bytes, format_duration, format_quantity
 
 SHOWN_FAMILIES = 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import quantiles
@@ -55,12 +54,9 @@ def earth_movers_distance(p: Mapping[int, float], q: Mapping[int, float]) -> flo
         return 0.0
     if not p or not q:
         raise ValueError("an empty histogram is at no distance from another")
-    keys = sorted({**p, **q})
-    distance = ahead = 0.0
-    for here, after in itertools.pairwise(keys):
-        ahead += p.get(here, 0.0) - q.get(here, 0.0)
-        distance += abs(ahead) * (after - here)
-    return distance
+    from scipy.stats import wasserstein_distance
+
+    return float(wasserstein_distance([*p], [*q], [*p.values()], [*q.values()]))
 
 
 def interquartile_share(samples: Sequence[float]) -> float | None:

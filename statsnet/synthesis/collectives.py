@@ -27,7 +27,8 @@ from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Spec
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.operators import ITEM_SIZE, dtype_of
 from statsnet.signatures.rounding import PRIVATE_DIGITS, rounded
-from statsnet.signatures.target import Target, TargetCluster, TargetMember
+from statsnet.signatures.target import Target, TargetMember
+from statsnet.signatures.target_cluster import TargetCluster
 
 WAITING, OVERLAP = "waiting for collectives", "collectives beside computation"
 """Names of the two rows of fit.json that are shares."""

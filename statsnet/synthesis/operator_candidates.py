@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from statsnet.blocks import asked
 from statsnet.blocks.operator import OperatorKind
 from statsnet.signatures.shapes import shape_class
-from statsnet.signatures.target import Target, TargetCluster
+from statsnet.signatures.target import Target
+from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.synthesis.candidates import Candidate, nearest_sizes
 from statsnet.synthesis.loads import StepLoad
 from statsnet.synthesis.sources import Source

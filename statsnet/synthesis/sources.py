@@ -15,7 +15,8 @@ from statsnet.blocks.zipf import zipf_indices
 from statsnet.signatures.operators import TensorSpec, is_tensor
 from statsnet.signatures.shapes import shape_class
 from statsnet.signatures.strides import view_of
-from statsnet.signatures.target import Target, TargetCluster
+from statsnet.signatures.target import Target
+from statsnet.signatures.target_cluster import TargetCluster
 from statsnet.workloads.optimizers import SETTINGS
 
 PARAMETERS = ParametersKind()

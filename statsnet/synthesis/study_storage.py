@@ -9,9 +9,10 @@ import contextlib
 import os
 import re
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from statsnet.errors import StatsNetError, UsageError, did_you_mean
@@ -24,45 +25,51 @@ _SCHEMES = ("postgresql", "grpc")
 _HINT = "a path for a journal on a shared disk, postgresql://USER@HOST/DATABASE, or grpc://HOST:PORT"
 
 
-class StudyStorage(Protocol):
-    """A place for studies."""
+class StudyStorage(ABC):
+    """A place for studies. Unless it says otherwise, other workers may use it at the same time, what was tried before
+    counts, and nobody is kept out."""
 
-    @property
-    def shown(self) -> str:
-        """Its path or address, without a password."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether other workers may use it at the same time."""
+    __slots__ = ()
+    shared: ClassVar[bool] = True
 
     @property
     def goes_on(self) -> bool:
         """Whether what was tried before counts."""
+        return True
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """Its path or address, without a password."""
 
     @property
     def errors(self) -> StorageErrors:
         """Turns what the storage raises into errors that a user can act on."""
+        return StorageErrors(shown=self.shown)
 
+    @abstractmethod
     def check(self) -> None:
         """Raises StatsNetError or UsageError now for all that opening it would fail at."""
 
     def held(self) -> contextlib.AbstractContextManager[None]:
         """Keep out whoever would disturb a search in it. Raises UsageError if that one was first."""
+        return contextlib.nullcontext()
 
+    @abstractmethod
     def opened(self) -> Any:
         """Optuna's storage, once it is held; it must be closed. Raises StatsNetError if that fails."""
 
-    def close(self, opened: Any) -> None:
+    def close(self, opened: Any) -> None:  # noqa: B027 - a journal's file is open only while it is read or written
         """Ends the connections of a storage that was opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnJournal:
+class OwnJournal(StudyStorage):
     """A journal that one search writes alone, and begins anew unless it resumes."""
 
     path: Path
     resume: bool = False
-    shared: bool = False
+    shared: ClassVar[bool] = False
 
     @property
     def shown(self) -> str:
@@ -71,10 +78,6 @@ class OwnJournal:
     @property
     def goes_on(self) -> bool:
         return self.resume
-
-    @property
-    def errors(self) -> StorageErrors:
-        return StorageErrors(shown=self.shown)
 
     def check(self) -> None:
         check_journal(self.path)
@@ -87,25 +90,16 @@ class OwnJournal:
         with self.errors.told(opening=True):
             return _journal_storage(self.path.resolve())
 
-    def close(self, opened: Any) -> None:
-        """A journal's file is open only while it is read or written."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedJournal:
+class SharedJournal(StudyStorage):
     """A journal on a disk that all workers see."""
 
     path: Path
-    shared: bool = True
-    goes_on: bool = True
 
     @property
     def shown(self) -> str:
         return str(self.path)
-
-    @property
-    def errors(self) -> StorageErrors:
-        return StorageErrors(shown=self.shown)
 
     def check(self) -> None:
         check_journal(self.path)
@@ -128,17 +122,12 @@ class SharedJournal:
             path = self.path.resolve()
             return _journal_storage(path, WriterLock(path))
 
-    def close(self, opened: Any) -> None:
-        """A journal's file is open only while it is read or written."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
+class Database(StudyStorage):
     """A PostgreSQL database. `url` is SQLAlchemy's, and may hold a password."""
 
     url: Any
-    shared: bool = True
-    goes_on: bool = True
 
     @property
     def shown(self) -> str:
@@ -151,9 +140,6 @@ class Database:
     def check(self) -> None:
         self.close(self.opened())
 
-    def held(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
     def opened(self) -> Any:
         require("psycopg", "PostgreSQL")
         with self.errors.told(opening=True):
@@ -164,21 +150,15 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcProxy:
+class GrpcProxy(StudyStorage):
     """Optuna's gRPC server before a database."""
 
     host: str
     port: int
-    shared: bool = True
-    goes_on: bool = True
 
     @property
     def shown(self) -> str:
         return f"grpc://{self.host}:{self.port}"
-
-    @property
-    def errors(self) -> StorageErrors:
-        return StorageErrors(shown=self.shown)
 
     def check(self) -> None:
         storage = self.opened()
@@ -187,9 +167,6 @@ class GrpcProxy:
                 storage.get_all_studies()  # asks the database behind it
         finally:
             self.close(storage)
-
-    def held(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
 
     def opened(self) -> Any:
         require("grpc", "Optuna's gRPC proxy")

@@ -231,11 +231,8 @@ def test_a_mix_from_a_dictionary_is_that_of_the_text(here: Path) -> None:
     [
         ({}, {}, "the mix is empty"),
         ({"cv": -1}, {}, "'-1' is not a weight"),
-        ({"cv": "much"}, {}, "'much' is not a weight"),
         ({"cv": math.nan}, {}, "'nan' is not a weight"),
         ({"cv,nlp": 1}, {}, "can not stand in a mix"),
-        ({"vision": 1}, {}, "is no domain, workload or signature file"),
-        ("cv", {}, "has no weight"),
         ("cv:1", {"mode": "dreaming"}, "'dreaming' is not a mode"),
         ("cv:1", {"profiles": "nowhere"}, "there are no profiles in 'nowhere'"),
     ],
@@ -270,12 +267,9 @@ def test_what_several_processes_cannot_do_is_refused_as_by_the_command(options: 
         ({"level": "secret"}, "'secret' is no value for level"),
         ({"mode": "dreaming"}, "'dreaming' is no value for mode"),
         ({"counters": "all"}, "'all' is no value for counters"),
-        ({"counters": "ncu"}, "hardware counters were asked for of 'cpu'"),
         ({"device": "tpu"}, "'tpu' is not a device"),
         ({"batch": 0}, "0 is no value for batch"),
         ({"min_time_s": -1.0}, "-1.0 is no value for min_time_s"),
-        ({"setting": "threads=1", "device": "meta"}, "was given for counting"),
-        ({"setting": "runtime=openvino"}, "was given for a profile"),
         ({"setting": "speed=high"}, "'speed' is not a setting"),
     ],
 )
@@ -309,7 +303,6 @@ def test_a_network_that_is_not_the_spec_s_is_warned_of(here: Path) -> None:
         ({"device": "tpu"}, "'tpu' is not a device"),
         ({"threads": 0}, "'0' is not a number of threads"),
         ({"processes": 0}, "0 is not a number of processes"),
-        ({"setting": "threads"}, "'' is not a number of threads"),
         ({"max_time_s": 0.0}, "0.0 is no value for max_time_s"),
     ],
 )
@@ -331,10 +324,8 @@ def test_compare_with_names_a_baseline_and_prices(here: Path) -> None:
     ("results", "options", "what"),
     [
         (("r.json",), {}, "there is nothing to compare"),
-        ((), {}, "there is nothing to compare"),
         (("r.json", "r.json"), {}, "two results are called 'r.json'"),
         (("r.json", "s.json"), {}, "is a signature, not a result"),
-        (("r.json", "nothing.json"), {}, "does not exist"),
         (("r.json", "faster.json"), {"baseline": "other.json"}, "'other.json' is none of the results"),
         (("r.json", "faster.json"), {"prices_per_h": {"x": 1.0}}, "a price for 'x'"),
         (("r.json", "faster.json"), {"prices_per_h": {"r.json": -1.0}}, "-1.0 is no value for price of r.json"),

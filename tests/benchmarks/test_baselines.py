@@ -5,21 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from synthesis_builders import BUDGET_S, GEMM_S, RELU_S, SimulatedBench, small_problem, small_signature
+from synthesis_builders import BUDGET_S, GEMM_S, RELU_S, small_problem, small_signature
 
-from benchmarks.ways.ablations import solved, without_devices
 from benchmarks.ways.baselines import expensive_operators, layer_histogram, random_blocks, representatives
 from statsnet.proxy.towers import Placed
 from statsnet.synthesis.problem import Problem
-
-
-def test_a_part_of_the_method_is_taken_out() -> None:
-    once, usual = SimulatedBench(), SimulatedBench()
-    solved(small_problem(once), rounds=1)
-    assert len(once.sources) == 1
-    problem = small_problem(usual)
-    assert without_devices(problem) in usual.sources
-    assert all(problem.rows.weights > 0)
 
 
 def predicted_s(problem: Problem, counted: list[tuple[Placed, int]]) -> float:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from measuring import member, write_proxy
 
-from benchmarks.ways.ablations import ABLATIONS
-from benchmarks.ways.comparisons import OTHERS, PROXY, REPRESENTATIVES, Comparison, comparisons, plans
+from benchmarks.ways.comparisons import PROXY, REPRESENTATIVES, Comparison, comparisons, plans
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.rounds_log import Logged, RoundsLog, Subject
 from statsnet.measure.timing_tasks import TimeNetwork
@@ -26,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     """A proxy and networks of other ways, as an earlier run has left them."""
     name = "alexnet-1-resnet50-1-gpt2-1-dlrm-1.inference.50"
     members = resolve_mix(MIX, "inference", ProfilesDB()).members
-    write_network(tmp_path / f"{name}.no-rounds", "# another network\n")
+    write_network(tmp_path / f"{name}.histogram", "# another network\n")
     write_network(tmp_path / f"{name}.random", "# a third\n")
     write_network(tmp_path / name, "")
     write_proxy(tmp_path / name, *(member(m.name, m.weight, m.signature.id, preset="small") for m in members))
@@ -45,11 +44,11 @@ def test_what_is_there_is_not_made_again(folder: Path) -> None:
         "inference",
         50.0,
         folder,
-        ways=("subset", "no rounds", "random"),
+        ways=("subset", "histogram", "random"),
         cache=MeasurementCache(enabled=False),
         report=said.append,
     )
-    assert [c.way for c in held] == [PROXY, "subset", "no rounds", "random"]
+    assert [c.way for c in held] == [PROXY, "subset", "histogram", "random"]
     assert said == []
     suite = {s.identity for _, s in held[0].suite}
     assert sum(w for w, _ in held[0].suite) == pytest.approx(1.0)
@@ -60,10 +59,6 @@ def test_what_is_there_is_not_made_again(folder: Path) -> None:
     assert len({n.identity for n in networks} | suite) == len(suite) + 3
     task = networks[0].job(BASELINE).task
     assert isinstance(task, TimeNetwork) and task.network_sha256 == networks[0].identity
-
-
-def test_ways_have_names_of_their_own() -> None:
-    assert len({PROXY, *OTHERS, *ABLATIONS}) == 1 + len(OTHERS) + len(ABLATIONS)
 
 
 def subject(name: str) -> Subject:

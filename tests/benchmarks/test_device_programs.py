@@ -78,7 +78,7 @@ def test_risks_of_cut_sizes_are_written(tmp_path: Path, call: Program, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--ways", "1,6"], "'6' is no way"),
+        (["--ways", "1,4"], "'4' is no way"),
         (["--most", "0"], "at least 1"),
         (["--device", "z80"], "names no recorded device"),
         (["--mix", "nothing:1"], "nothing"),

@@ -11,9 +11,7 @@ from benchmark_programs import Program
 from benchmarks.across.figures import AcrossRow
 from benchmarks.breadth import Row as BreadthRow
 from benchmarks.csv_tables import read, table_text
-from benchmarks.diagnostics.block_size import BlockRow
 from benchmarks.diagnostics.repeatability import Difference
-from benchmarks.diagnostics.statsnet_2018 import Figure
 from benchmarks.drawn.table import UnseenRow
 from benchmarks.fidelity_table import FidelityRow
 from benchmarks.fit import FitRow
@@ -41,9 +39,7 @@ ROWS = {
     "scale.py": ScaleRow,
     "synthesis_time.py": SynthesisRow,
     "unseen.py": UnseenRow,
-    "diagnostics/block_size.py": BlockRow,
     "diagnostics/repeatability.py": Difference,
-    "diagnostics/statsnet_2018.py": Figure,
 }
 
 FEWER = {"scale.py": ("--machines", "500", "--workloads", "50")}

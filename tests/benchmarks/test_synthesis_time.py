@@ -85,15 +85,6 @@ def test_two_states_of_the_code_stand_side_by_side_with_the_ratio_of_pairs() -> 
     assert "| suite | total" not in shown
 
 
-def test_a_table_that_was_written_is_printed_again(tmp_path: Path) -> None:
-    rows, path = [row(10.0), row(20.0, repeat=2)], tmp_path / "times.csv"
-    csv_tables.write(path, SynthesisRow, rows, one_machine=False)
-    command = [sys.executable, "benchmarks/synthesis_time.py", "--kept", str(path)]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", markdown(rows) + "\n")
-
-
 def test_growth_stands_for_cases_of_more_and_more_members() -> None:
     assert cases("suite,growth") == ["suite", "two", "ten", "all"]
     sizes = {name: len(parse_mix(CASES[name][0].mix)) for name in ("two", "ten", "all")}

@@ -212,13 +212,6 @@ def test_floors_and_modes_stand_apart(tmp_path: Path) -> None:
     assert "statsnet, floor 20 ms, inference | 1 | 30.0 %" in text
 
 
-def test_the_program_prints_kept_tables(tmp_path: Path, run_program: Program) -> None:
-    add(tmp_path / "a.csv", [row(0, 0.02)])
-    kept = run_program("unseen.py", "--kept", tmp_path / "a.csv")
-    assert (kept.returncode, kept.stderr) == (0, "")
-    assert "| statsnet, inference | 1 | 2.0 %" in kept.stdout
-
-
 @pytest.mark.parametrize(
     ("option", "text", "cause"),
     [("--seed", "../x", "is no seed"), ("--floor", "20", "'20' is not a duration"), ("--rounds", "0", "1 or more")],

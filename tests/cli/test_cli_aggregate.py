@@ -74,8 +74,6 @@ def test_an_aggregate_goes_to_stdout(files: Path, capsys: pytest.CaptureFixture[
     [
         (["a.json:1", "-o", "x.json"], "at least two signatures", 2),
         (["a.json:0", "b.json:1", "-o", "x.json"], "'0' is not a weight for 'a.json'", 2),
-        (["a.json:-1", "b.json:1", "-o", "x.json"], "'-1' is not a weight", 2),
-        (["a.json:nan", "b.json:1", "-o", "x.json"], "'nan' is not a weight", 2),
         (["a.json", "b.json:1", "-o", "x.json"], "'a.json' has no weight", 2),
         (["a.json:1", "a.json:1", "-o", "x.json"], "'a.json' stands twice", 2),
         (["a.json:1", "./a.json:1", "-o", "x.json"], "'a.json' and './a.json' are one signature", 2),
@@ -88,7 +86,6 @@ def test_an_aggregate_goes_to_stdout(files: Path, capsys: pytest.CaptureFixture[
         (["a.json:1", "b.json:1", "-o", "b.json"], "would be overwritten", 2),
         (["a.json:1", "b.json:1", "-o", "-"], "'-' is not a file", 2),
         (["a.json:1", "b.json:1"], "no output was given", 2),
-        (["a.json:1e300", "b.json:1e-300", "-o", "x.json"], "too far apart", 2),
     ],
 )  # fmt: skip
 def test_what_is_refused(

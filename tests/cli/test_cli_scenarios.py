@@ -82,24 +82,14 @@ def test_the_suite_beside_its_proxy(said: Said, tmp_path: Path, monkeypatch: pyt
         (["compare", "s.json", "s.json", "--price", "s.json=1/h"], "--price does not go with"),
     ],
 )
-def test_what_is_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    text: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_proxy(tmp_path / "p")
-    write_proxy(tmp_path / "training", mode="training")
-    write_result(tmp_path / "r.json", 0.01)
-    save(tmp_path / "s.json", scenario_result("single-stream", trial([0.01] * 70)))
-    save(tmp_path / "o.json", scenario_result("offline", trial([0.01] * 70)))
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert text in said.err, said.err
-    assert "try:" in said.err
-    assert "Traceback" not in said.err
+def test_what_is_refused(failing: Said, here: Path, arguments: list[str], text: str) -> None:
+    write_proxy(here / "p")
+    write_proxy(here / "training", mode="training")
+    write_result(here / "r.json", 0.01)
+    save(here / "s.json", scenario_result("single-stream", trial([0.01] * 70)))
+    save(here / "o.json", scenario_result("offline", trial([0.01] * 70)))
+    message = failing(*arguments, code=2)
+    assert text in message and "try:" in message, message
 
 
 def test_without_the_library(

@@ -138,7 +138,7 @@ def _folders(root: Path) -> tuple[Path, Path]:
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> Source:
     vault, here = _folders(tmp_path_factory.mktemp("profiled"))
     (vault / "ranker.py").write_text(MODEL)
-    words = [f"{vault}/ranker.py:horcrux_factory", "--mode", "inference", "--set", "horcrux_width=40",
+    words = [f"{vault}/ranker.py:horcrux_factory", "--mode", "training", "--set", "horcrux_width=40",
              "--min-time", "20ms", "--level", "full", "-o", "own.json"]  # fmt: skip
     done = subprocess.run(
         command("profile", *words), cwd=here, capture_output=True, text=True, check=False,
@@ -249,7 +249,8 @@ def test_nor_does_a_proxy_tell(
     save_record(here / "db" / "devices" / "acme-one.json.gz", build_record(gemm_rows(60), "acme-one"))
     named = here / "gringotts" / "horcrux.json"
     named.write_bytes(profiled.signature.read_bytes())
-    words = ["--mix", f"{named}:1", "--device", "recorded:acme-one", "--profiles", "db", "--effort", "quick"]
+    words = ["--mix", f"{named}:1", "--mode", "training", "--device", "recorded:acme-one",
+             "--profiles", "db", "--effort", "quick"]  # fmt: skip
     assert main(["synthesize", *words, "--budget", "1ms", "--within", "1s"]) == 0, capsys.readouterr().err
     (proxy,) = here.glob("proxy-*")
     assert main(["audit", str(proxy)]) == 0, capsys.readouterr().out

@@ -29,10 +29,6 @@ def grad(*shape):
 
 
 CASES = {
-    "mm": lambda: torch.randn(3, 5) @ torch.randn(5, 7),
-    "addmm": lambda: torch.addmm(torch.randn(7), torch.randn(3, 5), torch.randn(5, 7)),
-    "bmm": lambda: torch.bmm(torch.randn(2, 3, 5), torch.randn(2, 5, 7)),
-    "baddbmm": lambda: torch.baddbmm(torch.randn(2, 3, 7), torch.randn(2, 3, 5), torch.randn(2, 5, 7)),
     "linear and its gradients": lambda: F.linear(grad(6, 5), grad(7, 5)).pow(2).sum().backward(),
     "convolution": lambda: F.conv2d(torch.randn(2, 4, 9, 9), torch.randn(6, 4, 3, 3), stride=2, padding=1),
     "grouped convolution": lambda: F.conv2d(torch.randn(2, 4, 9, 9), torch.randn(6, 2, 3, 3), groups=2),

@@ -26,11 +26,6 @@ def test_bias_times_zero_is_not_read(cost, meta):
     assert got.bytes_read == 4 * 2 * (15 + 35)
 
 
-def test_transposed_operand_costs_the_same(cost, meta):
-    got = cost(lambda: meta(3, 5) @ meta(7, 5).t(), "mm")
-    assert got == cost(lambda: meta(3, 5) @ meta(5, 7), "mm")
-
-
 def test_broadcast_operand_is_read_once(cost, meta):
     got = cost(lambda: torch.bmm(meta(4, 3, 5), meta(5, 7).expand(4, 5, 7)), "bmm")
     assert got.flops == 2 * 4 * 3 * 5 * 7
@@ -40,7 +35,6 @@ def test_broadcast_operand_is_read_once(cost, meta):
 @pytest.mark.parametrize(
     ("make", "name", "flops"),
     [
-        (lambda m: torch.bmm(m(2, 3, 5), m(2, 5, 7)), "bmm", 2 * 2 * 3 * 5 * 7),
         (lambda m: torch.addbmm(m(3, 7), m(2, 3, 5), m(2, 5, 7)), "addbmm", 2 * 2 * 3 * 5 * 7),
         (lambda m: torch.mv(m(3, 5), m(5)), "mv", 2 * 15),
         (lambda m: torch.addmv(m(3), m(3, 5), m(5)), "addmv", 2 * 15),

@@ -148,7 +148,7 @@ def test_a_device_that_is_left_out_takes_no_part_in_a_proxy_that_follows_it(
         return mix, bench
 
     monkeypatch.setattr(left_out_devices, "open_bench", opened)
-    ways = {"rows": left_out_devices.Way(own_sizes=True, has_devices=True, has_risk=False)}
+    ways = {"rows": left_out_devices.Way(own_sizes=True, has_devices=True)}
     (row,) = left_out_devices.compared("recsys:1", for_acme_one, ways, 1e-3, most=1)
     assert asked == [("acme-three", "acme-two"), ("acme-two",)]
     assert row.device == "acme-three"

@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 from statsnet.measure import gpu_power as power
-from statsnet.measure import timing_tasks
+from statsnet.measure import turns
 from statsnet.measure.gpu_power import Meter
 from statsnet.reporting.results import result_report
 from statsnet.signatures.conversion import plain
@@ -87,9 +87,9 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         step()
         return 0.012
 
-    monkeypatch.setattr(timing_tasks, "measure", measure)
-    monkeypatch.setattr(timing_tasks, "time_once", once)
-    monkeypatch.setattr(timing_tasks, "cache_flush", lambda device: partial(flushed.append, device))
+    monkeypatch.setattr(turns, "measure", measure)
+    monkeypatch.setattr(turns, "time_once", once)
+    monkeypatch.setattr(turns, "cache_flush", lambda device: partial(flushed.append, device))
     return flushed
 
 
@@ -134,7 +134,7 @@ def test_what_a_gpu_does_not_tell_is_null_with_the_reason(
     [
         ([0x0], 1, True),
         ([0x20, 0x40, 0x0], 3, True),
-        ([0x20], timing_tasks.ATTEMPTS, False),
+        ([0x20], turns.ATTEMPTS, False),
         ([0x4], 1, False),  # it would be held at its power cap again
     ],
 )
@@ -143,7 +143,7 @@ def test_a_run_in_which_the_gpu_was_slowed_is_made_again(
 ) -> None:
     nvml = driver(*reasons)
     steps: list[int] = []
-    timing = timing_tasks.measure_on_gpu(lambda: steps.append(0), "cuda:0")
+    timing = turns.measure_on_gpu(lambda: steps.append(0), "cuda:0")
     assert (timing.attempts, timing.stable) == (attempts, stable)
     assert any("throttled" in w for w in timing.warnings) is not stable
     assert timing.flushed_latency_s == (0.012,) * len(steps) == (0.012,) * 5
@@ -155,16 +155,16 @@ def test_what_lies_outside_a_processs_turns_is_not_counted(
     driver: Callable[..., FakeNvml], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml = driver(0x0)
-    monkeypatch.setattr(timing_tasks, "WINDOW_S", 0.0)
-    monkeypatch.setattr(timing_tasks, "warm_up", lambda *_, **__: ([0.01] * 3, True))
-    monkeypatch.setattr(timing_tasks, "time_once", lambda *_: 0.01)
+    monkeypatch.setattr(turns, "WINDOW_S", 0.0)
+    monkeypatch.setattr(turns, "warm_up", lambda *_, **__: ([0.01] * 3, True))
+    monkeypatch.setattr(turns, "time_once", lambda *_: 0.01)
 
     def others_turn() -> Any:
         for _ in range(3):
             nvml.energy_mj += 1_000_000
             yield
 
-    timing = timing_tasks.take_turns(lambda: None, others_turn(), lambda _: None, device="cuda:0")
+    timing = turns.take_turns(lambda: None, others_turn(), lambda _: None, device="cuda:0")
     assert timing.power is not None
     assert timing.power.energy_j_per_step == pytest.approx(3 * 30.0 / len(timing.latency_s))
     assert nvml.open == 0
@@ -196,7 +196,7 @@ def test_it_is_shown_and_fits_the_schema(driver: Callable[..., FakeNvml], played
     result = Result(
         subject=Subject(type="proxy", id=None, mode="inference"),
         environment={"device": "cuda", "device_name": "NVIDIA H200"},
-        processes=(timing_tasks.measure_on_gpu(lambda: None, "cuda:0"),),
+        processes=(turns.measure_on_gpu(lambda: None, "cuda:0"),),
     )
     assert validate(plain(result), "statsnet.result") == result
     console = Console(file=io.StringIO(), width=100)

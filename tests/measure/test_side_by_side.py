@@ -11,22 +11,13 @@ import pytest
 from fake_turns import MOMENT_S, WaitingInTurn
 
 from statsnet.errors import StatsNetError, WorkloadError
-from statsnet.measure import timing_tasks
+from statsnet.measure import turns
 from statsnet.measure.control import Control, Failure, Job
 from statsnet.measure.patience import PATIENCE
 from statsnet.measure.side_by_side import FEWEST_TURNS, side_by_side
 from statsnet.measure.task import Context, Event
-from statsnet.measure.timing_tasks import (
-    LOOK_S,
-    SLEEPLESS_S,
-    Limits,
-    Model,
-    TimedStep,
-    TimeNetwork,
-    TimeWorkload,
-    fall_asleep,
-    take_turns,
-)
+from statsnet.measure.timing_tasks import Limits, Model, TimedStep, TimeNetwork, TimeWorkload
+from statsnet.measure.turns import LOOK_S, SLEEPLESS_S, fall_asleep, take_turns
 from statsnet.workloads.settings import BASELINE, Setting, parse_settings
 
 SETTINGS = [BASELINE, *parse_settings("mkldnn=off")]
@@ -179,7 +170,7 @@ def test_threads_that_never_sleep_are_not_waited_for_longer_than_a_while() -> No
 
 def test_a_process_says_nothing_before_its_threads_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(timing_tasks, "fall_asleep", lambda: order.append("asleep"))
+    monkeypatch.setattr(turns, "fall_asleep", lambda: order.append("asleep"))
     context = Context(setting=BASELINE, say=lambda event: order.append("said"), turns=iter(["0.0", "0.0"]))
     TimeNetwork(folder="", limits=QUICK).time(lambda: None, context)
     assert order == ["asleep", "said"] * 3

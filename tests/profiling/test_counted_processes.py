@@ -133,9 +133,9 @@ def products(signature: Signature) -> float:
     return sum(c.calls * (c.flops or 0) for c in signature.clusters if c.category == "gemm")
 
 
-def padded(rows: int, columns: int = 1, processes: int = PROCESSES) -> int:
+def padded(rows: int, columns: int = 1) -> int:
     """Numbers in a parameter whose rows are dealt out evenly."""
-    return math.ceil(rows / processes) * processes * columns
+    return math.ceil(rows / PROCESSES) * PROCESSES * columns
 
 
 LAYER_GATHERED = padded(INNER, WIDTH) + padded(INNER) + padded(WIDTH, INNER) + padded(WIDTH)

@@ -13,7 +13,8 @@ from torch import nn
 
 from statsnet.errors import WorkloadError
 from statsnet.measure.task import Context
-from statsnet.measure.timing_tasks import Model, PausingClock
+from statsnet.measure.timing_tasks import Model
+from statsnet.measure.turns import PausingClock
 from statsnet.profiling.representatives import Work, choose
 from statsnet.profiling.tasks import Profile, ProfileWorkload
 from statsnet.profiling.varying import mean_samples

@@ -214,9 +214,3 @@ def test_grouped_query_attention_counts_its_query_heads(causal: bool, pairs: int
     calls = captured(lambda: F.scaled_dot_product_attention(query, key, key, is_causal=causal, enable_gqa=True))
     names = ("_scaled_dot_product_flash_attention_for_cpu", "bmm")
     assert flops(calls, *names) in (2 * 2 * 8 * pairs * 8, 2 * 2 * 8 * 36 * 8)
-
-
-def test_complex_products_cost_four_real_ones() -> None:
-    a, b = torch.randn(3, 4, dtype=torch.complex64), torch.randn(4, 5, dtype=torch.complex64)
-    assert flops(captured(lambda: a @ b), "mm") == 8 * 3 * 4 * 5
-    assert flops(captured(lambda: torch.einsum("ij,jk->ik", a, b), mode=torch.inference_mode), "bmm", "mm") == 8 * 60

@@ -26,7 +26,8 @@ from statsnet.blocks import KINDS
 from statsnet.signatures.comparison import characteristics
 from statsnet.signatures.gpu import Counters, GpuActivity, Power
 from statsnet.signatures.model import Cluster, Motif, Signature
-from statsnet.signatures.target import Target, counters_over, target_of
+from statsnet.signatures.target import Target, target_of
+from statsnet.signatures.target_cluster import counters_over
 from statsnet.synthesis.block_measurement import BlockPart
 from statsnet.synthesis.candidates import candidates
 from statsnet.synthesis.loads import OperatorGroup, OperatorTable, StepLoad, groups_of, load_of_target

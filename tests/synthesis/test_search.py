@@ -57,7 +57,9 @@ def test_the_usual_design_comes_first_and_the_best_is_made(searched: tuple[Works
     workshop, result = searched
     assert result.usual == result.tried[0]
     assert result.usual.design == Design()
-    assert len({t.design for t in result.tried}) > 1
+    assert len({t.design.size for t in result.tried}) > 1
+    assert len(workshop.prepared) == 1
+    assert {t.budget_s for t in result.tried} == {result.budget_s} == {BUDGET_S}
     fitting = [t.error for t in result.tried if t.step_latency_s <= 1.1 * BUDGET_S]
     assert result.chosen.error == min(fitting)
     ((made, trials),) = workshop.made
@@ -144,7 +146,7 @@ def test_a_time_limit_tries_one_at_least(tmp_path: Path, workshop: Workshop) -> 
     assert len(run(tmp_path / "j", trials=None, limit_s=1e-6).tried) == 1
 
 
-@pytest.mark.parametrize(("processes", "designs"), [(1, 1), (12, 1), (13, 4), (1000, 8)])
+@pytest.mark.parametrize(("processes", "designs"), [(12, 1), (13, 4)])
 def test_the_deadline_ends_it(tmp_path: Path, workshop: Workshop, processes: float, designs: int) -> None:
     """The first design takes two networks of two processes, the next ones one each. A design is tried if twice as
     long as the last one took is left: there are the rounds after it, too."""

@@ -15,7 +15,8 @@ from statsnet.measure.network_file import written
 from statsnet.measure.task import Context
 from statsnet.profiling.capture import capture_step
 from statsnet.signatures.model import Cluster, Skew
-from statsnet.signatures.target import Target, TargetMotif, target_of
+from statsnet.signatures.target import Target, target_of
+from statsnet.signatures.target_cluster import TargetMotif
 from statsnet.synthesis.budget import SHORTEST_STEP_S, budget_of
 from statsnet.synthesis.candidates import LARGEST_SHARE, candidates, largest_share
 from statsnet.synthesis.machine_speed import reference_network
