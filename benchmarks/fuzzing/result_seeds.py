@@ -1,4 +1,4 @@
-"""Small inputs of the readers of results: of `run` and `validate`, of scenarios, of a search, and of a resumed command."""
+"""Small inputs of the readers of results: of runs and validations, of scenarios, a search, a resumed command."""
 
 from __future__ import annotations
 

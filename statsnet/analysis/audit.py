@@ -130,8 +130,8 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         place = f"counts.clusters[{i}]"
         if any(binned_argument(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
             yield f"{place}: a size is exact"
-        times = (e["times"] for arg in (*cluster.args, *cluster.outputs) for e in _entries(arg) if "times" in e)
-        if not all(map(is_binned_count, times)):
+        listed = (e["times"] for arg in (*cluster.args, *cluster.outputs) for e in _entries(arg) if "times" in e)
+        if not all(map(is_binned_count, listed)):
             yield f"{place}: how many tensors a list holds is exact"
         if not (is_sum or is_binned_count(cluster.calls)):
             yield f"{place}.calls: a count is exact"
