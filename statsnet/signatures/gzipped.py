@@ -55,9 +55,9 @@ def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
         )
     return content
 
+
 def _pieces(file: BinaryIO, most: int) -> Iterator[bytes]:
     """At most so many bytes. Asked for all at once, Python takes memory for all of them, however short the file is."""
     while most > 0 and (piece := file.read(min(most, _PIECE_BYTES))):
         most -= len(piece)
         yield piece
-
