@@ -16,15 +16,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzzing import seeds
+from benchmarks.fuzzing import result_seeds, seeds
 from benchmarks.fuzzing.mutation import Choices, changed_bytes, changed_document
 from statsnet.analysis.audit import problems_of_signature
+from statsnet.analysis.audit_files import audit_file
 from statsnet.blocks import readings
 from statsnet.devices.device_record import load_record
 from statsnet.devices.tables.reading import read_all
 from statsnet.errors import StatsNetError
+from statsnet.evaluation.scenario_compare import NamedScenario, scenario_standings
 from statsnet.evaluation.standings import NamedResult, standings
 from statsnet.exports.build_manifest import manifest_of_signature
+from statsnet.exports.simulator_proxy import manifest_of_simulation
 from statsnet.measure.cache import MeasurementCache
 from statsnet.measure.ncu_csv import read_counters
 from statsnet.measure.rounds_log import RoundsLog
@@ -37,10 +40,13 @@ from statsnet.recordings.execution_trace import read_execution_trace
 from statsnet.recordings.kineto import read_kineto
 from statsnet.recordings.onnx_model import read_onnx
 from statsnet.reporting.device import record_report
+from statsnet.reporting.front import front_svg, load_search
 from statsnet.reporting.html.of_proxy import proxy_section
 from statsnet.reporting.html.of_result import result_section
+from statsnet.reporting.html.of_scenario import scenario_section
 from statsnet.reporting.html.of_signature import signature_section
 from statsnet.reporting.proxy import fit_report, proxy_report
+from statsnet.reporting.scenarios import scenario_report, scenario_standings_report
 from statsnet.reporting.signature import signature_report
 from statsnet.reporting.standings import standings_report
 from statsnet.reporting.validation import validation_report
@@ -50,7 +56,7 @@ from statsnet.signatures.documents import ProxySpec
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.mix_file import load_mix_file
 from statsnet.signatures.mix_request import parse_mix
-from statsnet.signatures.storage import load_fit, load_result, load_signature, load_spec
+from statsnet.signatures.storage import load_fit, load_result, load_scenario, load_signature, load_spec
 from statsnet.signatures.target import target_of
 from statsnet.workloads.settings import parse_settings
 
@@ -133,12 +139,15 @@ def _spec(path: Path) -> None:
     _shown(proxy_report(spec, None))
     proxy_section("proxy", spec, None, None)
     source_of(spec)
+    audit_file(path, path.name)
 
 
 def _fit(path: Path) -> None:
     fit = load_fit(path)
     _shown(fit_report(fit))
-    spec = _shipped_spec()
+    spec = _shipped_spec() if fit.simulation is None else seeds.simulator_proxy_of_two().spec
+    if fit.simulation is not None:
+        _within(lambda: manifest_of_simulation(spec, fit))
     proxy_section("proxy", spec, fit, None)
     _within(lambda: texts_of(spec, fit))
 
@@ -153,6 +162,22 @@ def _result(path: Path) -> None:
     _shown(validation_report(result))
     result_section("result", result)
     _within(lambda: _shown(standings_report(standings([NamedResult(name=name, result=result) for name in ("a", "b")]))))
+
+
+def _scenario(path: Path) -> None:
+    result = load_scenario(path)
+    _shown(scenario_report(result))
+    scenario_section("scenario", result)
+    both = [NamedScenario(name=name, result=result) for name in ("a", "b")]
+    _within(lambda: _shown(scenario_standings_report(scenario_standings(both))))
+    audit_file(path, path.name)
+
+
+def _search(path: Path) -> None:
+    spec = _shipped_spec()
+    proxy_section("proxy", spec, None, load_search(path))
+    front_svg(load_search(path))
+    audit_file(path, path.name)
 
 
 def _cache(path: Path) -> None:
@@ -177,7 +202,9 @@ READERS: dict[str, Reader] = {
         Reader(name="signature.json", read=_signature, seeds=seeds.signatures, document=True),
         Reader(name="spec.json", read=_spec, seeds=seeds.specs, document=True),
         Reader(name="fit.json", read=_fit, seeds=seeds.fits, document=True),
-        Reader(name="result.json", read=_result, seeds=seeds.results, document=True),
+        Reader(name="result.json", read=_result, seeds=result_seeds.results, document=True),
+        Reader(name="scenario.json", read=_scenario, seeds=result_seeds.scenarios, document=True),
+        Reader(name="search.json", read=_search, seeds=result_seeds.searches, document=True),
         Reader(name="device.json", read=lambda p: _shown(record_report(load_record(p))), seeds=seeds.devices,
                document=True),
         Reader(name="trace.json", read=read_kineto, seeds=seeds.traces, document=True),
@@ -187,7 +214,7 @@ READERS: dict[str, Reader] = {
         Reader(name="cache.json", read=_cache, seeds=seeds.cache_entries, document=True),
         Reader(name="table.csv", read=lambda p: read_all([p]), seeds=seeds.tables),
         Reader(name="packed.zip", read=_packed, seeds=seeds.archives),
-        Reader(name="log.jsonl", read=lambda p: RoundsLog(p, here="here"), seeds=seeds.logs),
+        Reader(name="log.jsonl", read=lambda p: RoundsLog(p, here="here"), seeds=result_seeds.logs),
         Reader(name="mix.yaml", read=load_mix_file, seeds=seeds.mix_files),
         Reader(name="mix_text.txt", read=_text(parse_mix), seeds=seeds.mix_texts),
         Reader(name="settings.txt", read=_text(parse_settings), seeds=seeds.settings),

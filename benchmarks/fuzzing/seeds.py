@@ -13,31 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from statsnet.devices.tables.reading import FORMATS
-from statsnet.environment import describe
+from statsnet.exports.build_manifest import manifest_of_mix
+from statsnet.exports.scaling import scaled
+from statsnet.exports.simulator_proxy import SimulatorProxy, simulator_proxy
 from statsnet.measure.ncu_csv import METRICS
-from statsnet.measure.rounds_log import Logged
-from statsnet.measure.task import to_json
+from statsnet.profiling.costs import cost_of
 from statsnet.signatures import packed
+from statsnet.signatures.aggregation import Part, aggregate
 from statsnet.signatures.canonical import canonical_json, content_id
+from statsnet.signatures.collectives import Collectives, CollectiveTime
 from statsnet.signatures.conversion import plain
-from statsnet.signatures.documents import Distances
-from statsnet.signatures.intervals import Interval
+from statsnet.signatures.database import CountsDB
+from statsnet.signatures.levels import coarsen
+from statsnet.signatures.measurement import Variation
+from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Signature
-from statsnet.signatures.results import (
-    CharacteristicAgain,
-    FailedSetting,
-    Fidelity,
-    FitAgain,
-    MemberFactor,
-    Moved,
-    ProxyTimes,
-    Result,
-    ResultMember,
-    SettingFactors,
-    Subject,
-    Validation,
-)
-from statsnet.signatures.timing import ProcessPower, Timing
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 60_000
@@ -63,10 +53,26 @@ def signatures() -> list[bytes]:
             key = archive.parent.name, archive.stem, file.name.split(".")[-2]
             if len(content) < len(found.get(key, b" " * MOST_BYTES)):
                 found[key] = content
-    return [canonical_json(_few_clusters(json.loads(text))).encode() for text in found.values()]
+    few = [_few_clusters(json.loads(text)) for text in found.values()]
+    return [canonical_json(signature.to_dict()).encode() for signature in (*few, *_told_less(few))]
 
 
-def _few_clusters(data: dict[str, Any]) -> dict[str, Any]:
+def _told_less(signatures: Sequence[Signature]) -> list[Signature]:
+    """An aggregate, a coarse one of steps that are not alike, and one of several processes."""
+    one = next(s for s in signatures if s.measurements and s.measurements[0].gpu is None)
+    varying = Variation(steps=9, distinct=3, work_deviation=0.1, work_error=0.01, time_deviation=0.1, time_error=0.01)
+    (first, *_), calls = one.measurements, (CollectiveTime(cluster=0, time_s=1e-3, exposed_time_s=0, start_share=0.5),)
+    waits = Collectives(processes=2, backend="gloo", exposed_time_s=1e-4, calls=calls, rank_step_latency_s=(0.1, 0.2),
+                        rank_waiting_s=(0.1, 0.0))  # fmt: skip
+    parts = [Part(name=name, weight=0.5, signature=replace(one, batch=n)) for name, n in (("a", 1), ("b", 2))]
+    return [
+        aggregate(parts, cost_of),
+        coarsen(replace(one, measurements=(replace(first, variation=varying),)), "coarse", cost_of),
+        replace(one, processes=2, measurements=(replace(first, collectives=waits),)),
+    ]
+
+
+def _few_clusters(data: dict[str, Any]) -> Signature:
     """One cluster of each category, and what belongs to them."""
     signature = Signature.from_dict(data)
     first = {cluster.category: i for i, cluster in reversed([*enumerate(signature.clusters)])}
@@ -90,7 +96,7 @@ def _few_clusters(data: dict[str, Any]) -> dict[str, Any]:
     motifs = [m for m in signature.motifs if places.keys() >= {*m.clusters}]
     motifs = [replace(m, clusters=tuple(places[i] for i in m.clusters)) for m in motifs]
     lists = {"clusters": kept(signature.clusters), "motifs": tuple(motifs[:FEW]), "measurements": tuple(measurements)}
-    return replace(signature, **lists).to_dict()
+    return replace(signature, **lists)
 
 
 def specs() -> list[bytes]:
@@ -104,7 +110,7 @@ def specs() -> list[bytes]:
             towers = [{"blocks": [block]} for block in blocks[begin : begin + FEW]]
             few = {**spec, "towers": towers, "mix": spec["mix"][:2]}
             made.append(canonical_json({**few, "id": content_id(few)}).encode())
-    return made
+    return [*made, canonical_json(plain(simulator_proxy_of_two().spec)).encode()]
 
 
 def fits() -> list[bytes]:
@@ -117,7 +123,15 @@ def fits() -> list[bytes]:
             by_group.setdefault(row["group"], []).append(row)
         few = [row for rows in by_group.values() for row in rows[:2]]
         made.append(canonical_json({**fit, "characteristics": few, "rounds": fit["rounds"][:2]}).encode())
-    return made
+    return [*made, canonical_json(plain(simulator_proxy_of_two().fit)).encode()]
+
+
+@cache
+def simulator_proxy_of_two() -> SimulatorProxy:
+    """Of two layers of small products."""
+    mix = resolve_mix("micro:1", "inference", CountsDB())
+    whole = manifest_of_mix(mix)
+    return simulator_proxy(mix, whole, scaled(whole, macs=1_000_000, quantum=32))
 
 
 def devices() -> list[bytes]:
@@ -129,42 +143,6 @@ def devices() -> list[bytes]:
         models = sorted(record["models"], key=lambda model: len(json.dumps(model)))[:2]
         made.append(json.dumps({**record, "models": models, "exact": record["exact"][:FEW]}).encode())
     return [*made, gzip.compress(made[0], mtime=0)]
-
-
-def results() -> list[bytes]:
-    """Of `run`, and of `validate` with every part."""
-    environment = {"device": "cpu", "device_name": "Z80", "threads": 1, "settings": {"OMP_NUM_THREADS": "1"}}
-    power = ProcessPower(energy_j_per_step=1.0, throttled=("power",), missing={"power_w": "unknown"})
-    timing = Timing(latency_s=(0.01, 0.011), warmup_latency_s=(0.02,), warnings=("noisy",), window_latency_s=(0.01,),
-                    power=power, attempts=1, generated_share=0.5)  # fmt: skip
-    subject = "sha256:" + "0" * 64
-    factor = Interval(value=1.1, low=1.0, high=1.2)
-    member = MemberFactor(value=1.1, low=1.0, high=1.2, name="cv/x", evidence="model")
-    moved = Moved(suite_factor=factor, proxy_factor=factor, error=factor, members=(member,))
-    setting = SettingFactors(
-        **{name: getattr(moved, name) for name in ("suite_factor", "proxy_factor", "error", "members")},
-        name="threads=1", suite_noise=0.01, differences=("threads: 1 against 2",), member_processes=((timing,),),
-        proxy_processes=(timing,),
-    )  # fmt: skip
-    row = CharacteristicAgain(name="convolution", group="category", target=0.5, achieved=0.4, unit="share of time",
-                              recorded=0.5, error=-0.1, noise=0.01)  # fmt: skip
-    rate = CharacteristicAgain(name="flops_per_s", group="rate", target=1e9, achieved=9e8, unit="FLOP/s", recorded=None,
-                               error=-0.1, noise=None)  # fmt: skip
-    validation = Validation(
-        fit=FitAgain(characteristics=(row, rate), summary=Distances(), noise=Distances(), suite_latency_s=0.5,
-                     proxy_latency_s=0.01, compression=50.0),
-        fidelity=Fidelity(rounds=2, widest_half_width=0.01, baseline_noise=0.02, settings=(setting,),
-                          failed=(FailedSetting(name="aten=default", cause="no room"),)),
-        moved=moved, notes=("a note",),
-    )  # fmt: skip
-    of_suite = ResultMember(name="cv/x", weight=1.0, latency_s_reference=0.25, processes=(timing,), evidence="replay")
-    both = (
-        Result(subject=Subject(type="proxy", id=subject, mode="inference"), environment=environment,
-               processes=(timing,)),
-        Result(subject=Subject(type="suite", id=subject, mode="training"), environment=environment, members=(of_suite,),
-               proxy=ProxyTimes(processes=(timing,)), validation=validation),
-    )  # fmt: skip
-    return [canonical_json(plain(result)).encode() for result in both]
 
 
 def traces() -> list[bytes]:
@@ -275,13 +253,6 @@ def _cell(column: str, number: int) -> str:
 
 def archives() -> list[bytes]:
     return [packed.archive_bytes({"a.json": b"{}" * 40, "b.json": b"[1]"})]
-
-
-def logs() -> list[bytes]:
-    """Two rounds of `validate --resume`."""
-    logged = Logged(timing=Timing(latency_s=(0.01,)), environment=describe("cpu"))
-    line = {"subject": "a", "environment": "here", "began": 1, "processes": {"baseline": logged, "threads=1": logged}}
-    return [(to_json(line) + "\n").encode() * 2]
 
 
 def mix_files() -> list[bytes]:

@@ -37,6 +37,7 @@ _REVEALS: tuple[tuple[str, str], ...] = (
     (r"measurements\[\]\.collectives", "how processes wait for each other"),
     (r"measurements|.*latency_s|budget_s|processes|proxy\.|characteristics|summary|rounds|validation|distributed",
      "times and rates"),
+    (r"tried|front|chosen|usual", "designs that were tried: their sizes, times and errors"),
     (r"(mode|dtype|optimizer|mix\[\]\.optimizer|subject\.)", "how the model is run"),
     (r"mix\[\]\.weight|members\[\]\.weight", "weights of the mix"),
     (r"simulation\.(layers\[\]\.(unscaled|of_operator|macs_share)|left_out|suite_macs|predictions\[\]\..*_unscaled)",
@@ -129,6 +130,9 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         place = f"counts.clusters[{i}]"
         if any(binned_argument(arg) != arg for arg in (*cluster.args, *cluster.outputs)):
             yield f"{place}: a size is exact"
+        listed = (e["times"] for arg in (*cluster.args, *cluster.outputs) for e in _entries(arg) if "times" in e)
+        if not all(map(is_binned_count, listed)):
+            yield f"{place}: how many tensors a list holds is exact"
         if not (is_sum or is_binned_count(cluster.calls)):
             yield f"{place}.calls: a count is exact"
         if not _follows_from_sizes(cluster):
@@ -146,11 +150,18 @@ def _not_coarse(signature: Signature) -> Iterator[str]:
         times = (*measurement.step_latency_s, *measurement.cluster_time_s, measurement.framework_time_s)
         if (not is_sum and any(map(_has_more_digits, times))) or measurement.warmup_latency_s:
             yield f"measurements[{i}]: times have more than two digits"
+        if (varies := measurement.variation) is not None and varies != varies.coarse():
+            yield f"measurements[{i}].variation: a deviation is exact"
         kernels = measurement.gpu.kernels if measurement.gpu else ()
         if any(k.grid or k.block or (not is_sum and _has_more_digits(k.time_s)) for k in kernels):
             yield f"measurements[{i}].gpu.kernels: grids, blocks or exact times"
         if (told := measurement.collectives) is not None and told != told.coarse():
             yield f"measurements[{i}].collectives: exact times or places, or those of every process"
+
+
+def _entries(arg: Any) -> list[dict[str, Any]]:
+    """Of a list of tensors."""
+    return [e for e in arg["tensors"] if e] if isinstance(arg, dict) and "tensors" in arg else []
 
 
 def _follows_from_sizes(cluster: Cluster) -> bool:

@@ -106,7 +106,8 @@ def _coarse_arguments() -> Arguments | None:
 
 def _audit_proxy(folder: Path) -> list[AuditedFile]:
     """The spec and what else is in the folder: every other file must follow from it."""
-    files = [audit_file(folder / name, name) for name in ("spec.json", "fit.json") if (folder / name).is_file()]
+    names = ("spec.json", "fit.json", SEARCH_FILES[0])
+    files = [audit_file(folder / name, name) for name in names if (folder / name).is_file()]
     strangers = [
         f"'{p.name}' is no file of a proxy" for p in sorted(folder.iterdir()) if p.name not in (*FILES, *SEARCH_FILES)
     ]

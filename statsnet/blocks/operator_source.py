@@ -10,7 +10,7 @@ from statsnet.blocks.base import Config
 from statsnet.blocks.operator_call import OWN, Operand, index_limit, name_of, operands_of
 from statsnet.blocks.operator_schema import type_of
 from statsnet.signatures.categories import base_name
-from statsnet.signatures.operators import SAFE_STRINGS
+from statsnet.signatures.operators import ITEM_SIZE, SAFE_STRINGS
 from statsnet.signatures.partitions import parts_of
 from statsnet.signatures.strides import span, view_of
 from statsnet.workloads.torch_operators import overload
@@ -143,6 +143,8 @@ def _number(value: Any) -> str:
 
 
 def _dtype(name: str) -> str:
+    if name != OWN and name not in ITEM_SIZE:
+        raise ValueError(f"{name!r} is no dtype")
     return "x.dtype" if name == OWN else f"torch.{name}"
 
 

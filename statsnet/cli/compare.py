@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from statsnet.cli import json_option, options, output
+from statsnet.display import told_path
 from statsnet.errors import StatsNetError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -66,12 +67,27 @@ def compare(
     from statsnet.evaluation.standings import NamedResult, standings
     from statsnet.signatures.storage import load_result
 
-    results = [NamedResult(name=name, result=load_result(Path(name)), price_per_h=costs.get(name)) for name in files]
-    found = standings(results, baselines)
+    told = _told_names(files, form)
+    results = [
+        NamedResult(name=told[name], result=load_result(Path(name)), price_per_h=costs.get(name)) for name in files
+    ]
+    found = standings(results, [told.get(name, name) for name in baselines])
     from statsnet.reporting.standings import standings_csv, standings_report
 
     shown = _Shown(found.to_dict(), lambda: standings_report(found), lambda: standings_csv(found))
     _show(shown, form, json_path, _words(files, baselines, prices))
+
+
+def _told_names(files: Sequence[str], form: str) -> dict[str, str]:
+    """What the results are called: as they were given; on a page that others may read, without folders of absolute
+    paths, and with numbers where that leaves two of them with one name."""
+    if form not in ("markdown", "html"):
+        return {name: name for name in files}
+    told: dict[str, str] = {}
+    for name in files:
+        same = sum(told_path(other) == told_path(name) for other in told)
+        told.setdefault(name, f"{told_path(name)} ({same + 1})" if same else told_path(name))
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +100,11 @@ class _Shown:
 
 
 def _words(files: Sequence[str], baselines: Sequence[str], prices: Sequence[str]) -> list[str]:
-    """The command, without its format."""
-    words = ["statsnet", "compare", *files]
-    words += [word for each in baselines for word in ("--baseline", each)]
-    return words + [word for each in prices for word in ("--price", each)]
+    """The command as a page tells it, without its format."""
+    words = ["statsnet", "compare", *map(told_path, files)]
+    words += [word for each in baselines for word in ("--baseline", told_path(each))]
+    told_prices = (f"{told_path(name)}={price}" for name, _, price in (each.rpartition("=") for each in prices))
+    return words + [word for each in told_prices for word in ("--price", each)]
 
 
 def _show(shown: _Shown, form: str, json_path: str | None, words: Sequence[str]) -> None:
@@ -145,8 +162,9 @@ def _compare_scenarios(
             f"{'--price' if prices else 'a second --baseline'} does not go with results of scenarios",
             hint="leave it out",
         )
-    named = [NamedScenario(name=name, result=load_scenario(Path(name))) for name in files]
-    found = scenario_standings(named, next(iter(baselines), None))
+    told = _told_names(files, form)
+    named = [NamedScenario(name=told[name], result=load_scenario(Path(name))) for name in files]
+    found = scenario_standings(named, next((told.get(name, name) for name in baselines), None))
     report, csv = (lambda: scenario_standings_report(found)), (lambda: scenario_standings_csv(found))
     _show(_Shown(found.to_dict(), report, csv), form, json_path, _words(files, baselines, ()))
 

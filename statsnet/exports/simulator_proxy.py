@@ -16,6 +16,7 @@ from statsnet.exports.manifest import Layer, Manifest, ManifestMember
 from statsnet.exports.scaled_layers import scaled_layer
 from statsnet.proxy.private_fit import without_fingerprints, without_sizes
 from statsnet.proxy.spec import level_of, pinned, sha256_of, source_of, spec_member
+from statsnet.signatures.conversion import plain, typed
 from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, SpecBlock, SpecTower
 from statsnet.signatures.mix import Mix
 from statsnet.signatures.model import Mode
@@ -177,7 +178,7 @@ def _product(block: SpecBlock) -> Product:
     """Inverse of `_block`. Raises what a configuration with other content raises."""
     config = with_tuples(block.config)
     if block.kind == "linear":
-        return Product(rows=config["rows"], columns=config["outputs"], depth=config["inputs"])
+        return _checked(Product(rows=config["rows"], columns=config["outputs"], depth=config["inputs"]))
     if block.kind != "conv":
         raise ValueError(f"a block of the kind '{block.kind}'")
     window = Window(
@@ -186,4 +187,9 @@ def _product(block: SpecBlock) -> Product:
         padding=config["padding"], dilation=config["dilation"],
     )  # fmt: skip
     product = lowered(window)
-    return Product(rows=product.rows, columns=product.columns, depth=product.depth, window=window)
+    return _checked(Product(rows=product.rows, columns=product.columns, depth=product.depth, window=window))
+
+
+def _checked(product: Product) -> Product:
+    """Raises ValueError for sizes that no product has, as a file may hold any."""
+    return typed(plain(product), Product)  # type: ignore[no-any-return]

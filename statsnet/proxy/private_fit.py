@@ -11,6 +11,7 @@ from typing import Any
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import with_tuples
+from statsnet.blocks.operator import OperatorKind
 from statsnet.signatures.documents import Characteristic, Fit, FitSummary, ProxySpec, SpecBlock, Uncovered
 from statsnet.signatures.products import Product
 from statsnet.signatures.rounding import PRIVATE_DIGITS, SMALL, binned_size, in_steps, is_of_bins, rounded
@@ -81,9 +82,15 @@ def _exact_sizes(spec: ProxySpec) -> Iterator[tuple[str, int]]:
 
 
 def _not_tuned(block: SpecBlock) -> list[Any]:
-    """What a configuration holds beside the axis by which a block is made to take a little more or less time."""
+    """What a configuration holds beside the axis by which a block is made to take a little more or less time. Of an
+    operator that may be any axis, and only running it tells which: nothing of a file is run here."""
     kind, config = KINDS.get(block.kind), with_tuples(block.config)
-    others = [kind.scaled(config, divisor) or config for divisor in (2, 1 / 2)] if kind else []
+    if block.kind == OperatorKind.name:
+        return []
+    try:
+        others = [kind.scaled(config, divisor) or config for divisor in (2, 1 / 2)] if kind else []
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):  # it is no such block
+        others = []
     return [value for name, value in config.items() if all(other.get(name) == value for other in others)]
 
 

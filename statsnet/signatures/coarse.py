@@ -20,6 +20,7 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.merging import folded, merge
 from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, rounded
+from statsnet.signatures.tensor_lists import MAX_LIST_TENSORS, listed_tensors
 
 FEWEST_IN_A_MOTIF = 2
 """A motif that occurs less often in a step is not told."""
@@ -54,7 +55,7 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
     binned = replace(signature, clusters=tuple(map(_binned_sizes, signature.clusters)))
     binned = merge(binned, folded(binned, 0.0))
     counts = _Counts.of([c.calls for c in binned.clusters])
-    clusters = (with_work(replace(c, calls=counts.binned(c.calls)), cost_of) for c in binned.clusters)
+    clusters = (with_work(counts.of_cluster(c), cost_of) for c in binned.clusters)
     binned = replace(binned, clusters=tuple(clusters))
     groups = folded(binned, rare)
     few = merge(binned, groups)
@@ -92,6 +93,24 @@ class _Counts:
         if count < self.layers / 2:
             return float(in_steps(count, OTHER_STEP))
         return float(in_steps(count / self.layers, 2) * in_steps(self.layers, LAYER_STEP))
+
+    def of_cluster(self, cluster: Cluster) -> Cluster:
+        """Its calls, and how often equal tensors stand in its lists: an optimizer's hold each layer's parameters."""
+        args, outputs = (tuple(map(self._of_list, values)) for values in (cluster.args, cluster.outputs))
+        return replace(cluster, calls=self.binned(cluster.calls), args=args, outputs=outputs)
+
+    def _of_list(self, arg: Any) -> Any:
+        if not (isinstance(arg, dict) and "tensors" in arg):
+            return arg
+        is_long = listed_tensors([arg]) > MAX_LIST_TENSORS // 4  # a count grows to four times itself at most
+
+        def told(entry: dict[str, Any] | None) -> dict[str, Any] | None:
+            if entry is None or "times" not in entry:
+                return entry
+            times: int = entry["times"]
+            return entry | {"times": 1 << times.bit_length() - 1 if is_long else int(self.binned(times))}
+
+        return {"tensors": [told(entry) for entry in arg["tensors"]]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +198,7 @@ def _times(measurement: Measurement, scale: _Scale) -> Measurement:
         profiled_latency_s=(),
         unmatched_calls=None,
         recording_s=None,
+        variation=measurement.variation and measurement.variation.coarse(),
         reference=None if reference is None else replace(reference, latency_s=rounded(reference.latency_s)),
         cluster_time_s=tuple(map(two, measurement.cluster_time_s)),
         launches=_scaled_calls(measurement.launches, scale),

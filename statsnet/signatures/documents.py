@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -54,13 +55,28 @@ class SpecMember:
     peak_bytes: Size | None = None
 
 
+def _texts_in(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from _texts_in(value.items())
+        elif isinstance(value, list | tuple):
+            yield from _texts_in(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecBlock:
-    """One block of a tower; `config` holds the arguments of its constructor."""
+    """One block of a tower; `config` holds the arguments of its constructor: numbers, words, and lists of them."""
 
     kind: Annotated[str, whole("[a-z][a-z0-9_]{0,59}")]
     config: dict[str, Any]
     optimizer: Name | None
+
+    def __post_init__(self) -> None:
+        for text in _texts_in(list(self.config.items())):
+            if not re.fullmatch(r"-?\w*", text, re.ASCII):
+                raise ValueError(f"{text[:60]!r} is no word, and may become code")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +119,10 @@ class SpecCollective:
         return self.elements * ITEM_SIZE.get(self.dtype, 4)
 
 
+MOST_COLLECTIVES = 100_000
+"""Of one step: each is a module of the network."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProxySpec:
     """spec.json: the network as data, and the mix that it stands for.
@@ -132,6 +152,8 @@ class ProxySpec:
     )
 
     def __post_init__(self) -> None:
+        if sum(c.count for c in self.collectives or ()) > MOST_COLLECTIVES:
+            raise ValueError(f"it has more than {MOST_COLLECTIVES} collectives")
         if self.simulation is None:
             if self.budget_s is None:
                 raise ValueError("'budget_s' is null, which only a proxy for simulators may have")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import gzip
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from statsnet.errors import FileFormatError
 
 _MAGIC = b"\x1f\x8b"
+_PIECE_BYTES = 2**20
 
 MOST_BYTES = 2**30
 """What is read at once."""
@@ -38,7 +40,7 @@ def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
     bytes: a small file may unpack to more than there is memory."""
     try:
         with open_unpacked(path) as file:
-            content = file.read(most + 1)
+            content = b"".join(_pieces(file, most + 1))
     except DAMAGED as error:
         raise FileFormatError(
             f"'{path}' is a damaged gzip file", cause=str(error), hint="copy or record it once more"
@@ -52,3 +54,10 @@ def read_unpacked(path: Path, *, most: int = MOST_BYTES) -> bytes:
             f"'{path}' is too large", cause=f"more than {most} bytes, unpacked", hint="give a shorter recording"
         )
     return content
+
+
+def _pieces(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """At most so many bytes. Asked for all at once, Python takes memory for all of them, however short the file is."""
+    while most > 0 and (piece := file.read(min(most, _PIECE_BYTES))):
+        most -= len(piece)
+        yield piece

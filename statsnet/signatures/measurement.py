@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, Required, TypedDict, cast
 
 from msgspec import Meta
@@ -15,6 +15,7 @@ from statsnet.signatures.collectives import Collectives
 from statsnet.signatures.conversion import IF_KNOWN, plain, typed
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.limits import Finite, Id, KernelName, Quantity, Samples, Seconds, ShortText, Size, Word
+from statsnet.signatures.rounding import in_steps, rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,11 @@ class Variation:
     work_error: Quantity
     time_deviation: Quantity
     time_error: Quantity
+
+    def coarse(self) -> Variation:
+        """Steps as powers of two, deviations with one digit: exact ones are a fingerprint of the data."""
+        told: dict[str, Any] = {f.name: rounded(getattr(self, f.name), 1) for f in fields(self)}
+        return Variation(**told | {"steps": in_steps(self.steps, 2), "distinct": in_steps(self.distinct, 2)})
 
 
 Settings = Annotated[dict[str, ShortText], Meta(max_length=60)]

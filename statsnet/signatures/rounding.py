@@ -79,7 +79,7 @@ def binned_tensor(tensor: dict[str, Any]) -> dict[str, Any]:
     axes, broadcast axes stay broadcast, and nothing lies between its elements."""
     out = {name: value for name, value in tensor.items() if name != "strides"}
     out["shape"] = [binned_size(n) for n in tensor["shape"]]
-    for name in ("high", "sparse", "elements", "index_bytes", "squares", "times"):
+    for name in ("high", "sparse", "elements", "index_bytes", "squares"):
         if name in out:
             out[name] = binned_size(out[name])
     if "strides" in tensor:

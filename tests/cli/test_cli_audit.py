@@ -139,3 +139,11 @@ def test_a_folder_names_what_it_can_not_audit_and_goes_on(cli: Cli, here: Path) 
     done = cli("audit", "f")
     assert done.returncode == 2
     assert "holds no files of StatsNet" in done.stderr
+
+
+def test_the_record_of_a_search_is_audited_with_its_proxy(cli: Cli, here: Path) -> None:
+    write_proxy(here / "p")
+    write_json_atomically(here / "p" / "search.json", {"kind": "statsnet.search", "tried": [], "by": "/home/me/x.py"})
+    done = cli("audit", "p")
+    assert done.returncode == 1
+    assert "by says '/home/me/x.py'" in " ".join(done.stdout.split())

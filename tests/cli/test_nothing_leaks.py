@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_support import command, environment
+from cli_support import command, environment, write_result
 from device_tables import gemm_rows
 from recording_files import launch, operator, span, training_step, write
 
@@ -214,17 +214,28 @@ def test_no_secret_leaves(
     assert {"report.html", "audit.html", "audit.md", "fleet.json"} < texts.keys()
 
 
-def test_nor_do_pages_tell_of_folders(profiled: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_do_pages_tell_of_folders(
+    profiled: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its owner names a file by its whole path, and gives the page away."""
     vault, here = _folders(tmp_path)
     monkeypatch.chdir(here)
     box = vault / "box"
     box.mkdir()
     (box / "told.json").write_bytes(profiled.signature.read_bytes())
-    (box / "damaged.json").write_text("{")
+    for damaged in (box / "damaged.json", box / "machine" / "cv" / "damaged.inference.json"):
+        damaged.parent.mkdir(parents=True, exist_ok=True)
+        damaged.write_text("{")
     assert main(["report", str(box / "told.json"), str(box), "-o", str(here / "report.html")]) == 0
     pages = ["--html", "audit.html", "--markdown", "audit.md", "--json", "audit.json"]
     assert main(["audit", str(box / "told.json"), *pages]) == 0
+    results = [str(write_result(box / f"{name}.json", 0.01, 0.02)) for name in "ab"]
+    for form in ("html", "markdown"):
+        capsys.readouterr()
+        assert (
+            main(["compare", *results, "--baseline", results[1], "--price", f"{results[0]}=1/h", "--format", form]) == 0
+        )
+        (here / form).write_text(capsys.readouterr().out)
     assert leaks(files_of(here)) == {}
 
 

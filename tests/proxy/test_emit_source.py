@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ import statsnet
 from statsnet.blocks import KINDS
 from statsnet.proxy.run_file import run_source
 from statsnet.proxy.towers import Placed, Tower, build_towers
-from statsnet.signatures.documents import TowerPurpose
+from statsnet.signatures.documents import SpecBlock, TowerPurpose
 
 Source = Callable[..., str]
 MODES = ["inference", "training"]
@@ -191,6 +192,40 @@ def test_any_kind_may_stand_several_times_in_a_row(write_source: Source, small_b
 def test_only_checked_data_becomes_code(changes: dict[str, Any], write_source: Source) -> None:
     with pytest.raises(ValueError, match="cannot stand in a network"):
         write_source(**{"mode": "inference", **changes})
+
+
+OPERATOR = {
+    "operator": ("cumsum", "default"), "spelling": "torch", "operands": (("own", (4, 4), ()), ("int64", (2,), ())),
+    "arguments": (("operand", 0), ("number", 0), ("dtype", "float64")), "output": -1,
+}  # fmt: skip
+
+
+def test_no_text_of_an_operator_becomes_code(write_source: Source) -> None:
+    """Wherever it stands."""
+    assert "torch.cumsum(x, 0, dtype=torch.float64)" in write_source(
+        "inference", [Tower(blocks=(Placed(kind="operator", config=with_hostile_text(OPERATOR, -1)),))]
+    )
+    for place in range(9):  # so many it has
+        hostile = with_hostile_text(OPERATOR, place)
+        assert hostile != OPERATOR
+        with pytest.raises((ValueError, LookupError)):
+            write_source("inference", [Tower(blocks=(Placed(kind="operator", config=hostile),))])
+        with pytest.raises(ValueError, match="is no word"):
+            SpecBlock(kind="operator", config=hostile, optimizer=None)
+
+
+def with_hostile_text(value: Any, place: int) -> Any:
+    """The value with one of its texts, counted from 0, replaced by code."""
+    left = itertools.count()
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return "float32 if print() else torch.float32" if next(left) == place else value
+        if isinstance(value, dict):
+            return {name: changed(v) for name, v in value.items()}
+        return tuple(map(changed, value)) if isinstance(value, tuple) else value
+
+    return changed(value)
 
 
 def test_any_title_is_a_docstring(write_source: Source) -> None:

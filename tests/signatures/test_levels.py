@@ -17,7 +17,7 @@ from statsnet.errors import UsageError
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.gpu import Counters, GpuActivity, GpuKernel, Power
 from statsnet.signatures.levels import LEVELS, coarsen, finest
-from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.measurement import Measurement, Variation
 from statsnet.signatures.merging import merge
 from statsnet.signatures.model import Cluster, Motif, Signature
 from statsnet.signatures.order import canonical_order, in_canonical_order
@@ -134,6 +134,16 @@ def layered(make_measurement: Any, dense_signature: Signature, layers: int, widt
                     outputs=(c,), flops=cost.flops, bytes_read=cost.bytes_read, bytes_written=cost.bytes_written)
         )  # fmt: skip
     parameters = layers * 9 * width**2
+    lists = [
+        {"tensors": [{"shape": [width], "dtype": "float32", "times": 10 * layers + 2},
+                     {"shape": [width, width], "dtype": "float32", "times": 4 * layers}]}
+    ] * 2  # fmt: skip
+    cost = cost_of("aten._foreach_add_.List", [*lists, 1], [])
+    assert cost is not None
+    clusters.append(
+        Cluster(op="aten._foreach_add_.List", phase="optimizer", category="optimizer", calls=2.0, args=(*lists, 1),
+                outputs=(), flops=cost.flops, bytes_read=cost.bytes_read, bytes_written=cost.bytes_written)
+    )  # fmt: skip
     memory = dataclasses.replace(
         dense_signature.memory, parameter_count=parameters, parameter_bytes=4 * parameters, activation_bytes=None
     )
@@ -144,7 +154,7 @@ def layered(make_measurement: Any, dense_signature: Signature, layers: int, widt
 
 
 def test_counts_of_look_alikes_are_one_file(make_measurement: Any, dense_signature: Signature) -> None:
-    """Whatever is rounded has one limit at most for layers, and one for widths."""
+    """Whatever is rounded has one limit at most for layers, and one for widths: calls, and lists of an optimizer."""
     files = {
         dataclasses.replace(
             coarsen(layered(make_measurement, dense_signature, layers, width), "coarse", cost_of), measurements=()
@@ -169,6 +179,37 @@ def test_work_of_a_coarse_one_follows_from_its_sizes(
     problems = problems_of_signature(dataclasses.replace(told, clusters=(exact, *told.clusters[1:])))
     assert any("calls: a count is exact" in p for p in problems)
     assert any("its work is told more exactly" in p for p in problems)
+    (listing,) = (c for c in told.clusters if c.phase == "optimizer")
+    (told_list, _), (entry, *_) = listing.args[:2], listing.args[0]["tensors"]
+    longer = {"tensors": [{**entry, "times": 11}, *told_list["tensors"][1:]]}
+    exact = dataclasses.replace(listing, args=(longer, *listing.args[1:]))
+    clusters = tuple(exact if c is listing else c for c in told.clusters)
+    problems = problems_of_signature(dataclasses.replace(told, clusters=clusters))
+    assert any("how many tensors a list holds" in p for p in problems)
+
+
+def test_a_very_long_list_stays_readable(dense_signature: Signature) -> None:
+    """Its rounding must not ask for more tensors than a file may list."""
+    lists = {"tensors": [{"shape": [n], "dtype": "float32", "times": 49_000} for n in (2, 3)]}
+    long = dataclasses.replace(dense_signature.clusters[0], op="aten._foreach_neg_.default", args=(lists,), outputs=())
+    told = coarsen(
+        dataclasses.replace(dense_signature, clusters=(long,), motifs=(), measurements=()), "coarse", cost_of
+    )
+    assert [e["times"] for e in told.clusters[0].args[0]["tensors"]] == [32_768, 32_768]
+
+
+def test_how_steps_vary_is_told_with_one_digit(signature: Signature) -> None:
+    varying = Variation(steps=17, distinct=9, work_deviation=0.1234, work_error=0.0123, time_deviation=0.5678,
+                        time_error=0.0)  # fmt: skip
+    (measurement,) = signature.measurements
+    exact = dataclasses.replace(signature, measurements=(dataclasses.replace(measurement, variation=varying),))
+    told = coarsen(exact, "coarse", cost_of)
+    assert told.measurements[0].variation == Variation(
+        steps=16, distinct=8, work_deviation=0.1, work_error=0.01, time_deviation=0.6, time_error=0.0
+    )
+    kept = dataclasses.replace(told.measurements[0], variation=varying)
+    problems = problems_of_signature(dataclasses.replace(told, measurements=(kept,)))
+    assert any("a deviation is exact" in p for p in problems)
 
 
 def test_rare_clusters_go_and_sizes_of_others_stay_in_a_statistical_one(signature: Signature) -> None:

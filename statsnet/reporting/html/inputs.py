@@ -194,7 +194,7 @@ def _add_profiles(folder: Path, read: _Folder) -> None:
                 named.append(NamedSignature(name=entry.name, signature=entry.load(unnamed_too=True)))
                 read.paths.append(entry.path)
             except StatsNetError as error:
-                read.notes.append(f"{entry.path} is left out: {error.message}")
+                read.notes.append(_left_out(entry.path, error))
         measured = [
             each for each in named if each.signature.measurements and each.signature.measurements[0].step_latency_s
         ]
