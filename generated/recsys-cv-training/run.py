@@ -321,19 +321,15 @@ def lost_another(text: str) -> bool:
     return _LOST.search(text) is not None and _GROUP.search(text) is not None
 
 
-def first_to_tell() -> bool:
+def is_first_to_tell(store: Any) -> bool:
     """Whether no other process has told yet of an error; also where that cannot be known."""
-    return _is_first(_store())
-
-
-def _is_first(store: Any) -> bool:
     try:
         return store is None or bool(store.add(_key("told"), 1) == 1)
     except RuntimeError:
         return True
 
 
-def _store() -> Any:
+def torchruns_store() -> Any:
     """Torchrun's, by which processes hear of each other to the end. None where there is none: the first process's own
     ends with it."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
@@ -361,11 +357,11 @@ def to_say(error: Exception, places: list[tuple[int, int]], limit_s: float = GRO
     """What one of several processes says before it ends with an error: whose fault it was. None if another has said it.
     torchrun ends the others then. `places` are those of `Ranks`, empty if not known; in a collective a process waits
     for `limit_s`."""
-    rank, count, store = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), _store()
+    rank, count, store = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), torchruns_store()
     is_victim = lost_another(str(error))
     if is_victim:
         _tell(store, rank)
-    if not _is_first(store):
+    if not is_first_to_tell(store):
         if is_victim:
             time.sleep(OTHERS_S + _patience_s(limit_s))  # or the one that tells would take this one for the killed one
         return None

@@ -8,7 +8,7 @@ import time
 
 from statsnet.environment.launch import launched_together
 from statsnet.errors import StatsNetError
-from statsnet.measure.rank_ends import OTHERS_S, first_to_tell, lost_another
+from statsnet.measure.rank_ends import OTHERS_S, is_first_to_tell, lost_another, torchruns_store
 
 SAME = "have all processes call the same collectives in the same order, or allow more with --group-timeout"
 
@@ -61,7 +61,7 @@ def to_tell(error: StatsNetError) -> StatsNetError | None:
         time.sleep(OTHERS_S)
     return (
         named(in_plain_words(error), os.environ.get("RANK", "?"), os.environ.get("WORLD_SIZE", "?"))
-        if first_to_tell()
+        if is_first_to_tell(torchruns_store())
         else None
     )
 
