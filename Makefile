@@ -16,7 +16,7 @@ demo: .venv/.installed-demo
 
 # What a file's tests share is made once: all of them run in one of the two processes.
 test: .venv/.installed
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.installed
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

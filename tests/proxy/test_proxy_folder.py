@@ -55,7 +55,6 @@ def test_a_file_gives_the_same_bytes(mode: str, count_blocks: Count, tmp_path: P
     "changes",
     [
         {"kind": "no_such_block"},
-        {"config": {"shape": ["import os"], "axis": 0}},
         {"config": {"shape": [9], "axis": 0, "no_such_argument": 1}},
     ],
 )
