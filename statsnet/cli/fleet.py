@@ -108,10 +108,10 @@ def pooled(engine: str, device: str, environment: str | None, mode: str) -> Iter
     from statsnet.measure.fleet import pool_of
     from statsnet.synthesis.machine_speed import reference_network
 
-    with opened(engine, device) as found:
+    with opened(engine, device) as nodes:
         source = reference_network(mode, "float32")
         with output.progress() as show:
-            pool = pool_of(found, device, source, environment, note=_note, report=show)
+            pool = pool_of(nodes, device, source, environment, note=_note, report=show)
         yield pool
 
 

@@ -38,8 +38,8 @@ from statsnet.workloads import BuiltWorkload, Step, make_step
 from statsnet.workloads.settings import Setting, autocast, convert_module, record
 
 NOISY = 0.1
-"""A profile's steps are not stable if their coefficient of variation, or of the undisturbed ones the
-interquartile range ÷ median, is above this."""
+"""A profile's steps are not stable if their coefficient of variation is above this, or the interquartile range ÷ median
+of the undisturbed ones."""
 
 
 class WithSignature:

@@ -81,8 +81,8 @@ def intensity_bin(flops: float, nbytes: float) -> int:
 
 
 def faster_half(times_s: Sequence[float]) -> list[float]:
-    """The faster half of these times in their order, two at least: disturbances only add time. This makes times of
-    different moments comparable. On a busy machine the median of all bare steps was up to 1.4 times that of their
-    faster half, and of profiled steps' operators only the faster half is known."""
+    """The faster half of these times in their order, two at least. Disturbances only add time, so this makes times of
+    different moments comparable: when bare steps were compared whole with the faster half of profiled ones, a
+    signature's `unexplained_share` reached 0.29 on a busy machine."""
     limit_s = sorted(times_s)[: max(2, (len(times_s) + 1) // 2)][-1]
     return [time_s for time_s in times_s if time_s <= limit_s]
