@@ -423,8 +423,8 @@ class Block(nn.Module):
             return x
         if not x.requires_grad:  # a single view, because time between operators counts too
             return x.as_strided(self.shape, self.strides)
-        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        flat, count = (x.permute(0, 2, 3, 1) if last else x).reshape(-1), math.prod(self.shape)
+        last = x.dim() > 3 and not x.is_contiguous() and x.movedim(1, -1).is_contiguous()
+        flat, count = (x.movedim(1, -1) if last else x).reshape(-1), math.prod(self.shape)
         if flat.numel() > count:  # even a slice of all elements costs one more pass backward
             flat = flat[:count]
         if not self.last:
@@ -497,16 +497,20 @@ def side_input(*shape: int) -> nn.Parameter:
 
 
 class Conv(Block):
-    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation."""
+    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation. With
+    `channels_last`, the map that it reads has its channels innermost in memory. The axis `output_last_axis` of the
+    output, if there is one, is the last one for later layers, and so in the gradient's memory."""
 
     maps = True
 
     def __init__(
         self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
         padding: tuple, dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
-        residual: bool = False, activation: str = "",
+        residual: bool = False, activation: str = "", channels_last: bool = False, output_last_axis: int = -1,
     ) -> None:
-        super().__init__(batch, channels, *size)
+        super().__init__(batch, *((*size, channels) if channels_last else (channels, *size)))
+        self.channels_last, self.output_last_axis = channels_last, output_last_axis
+        self.maps = not channels_last
         axes = len(size)
         conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
@@ -519,12 +523,15 @@ class Conv(Block):
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv.forward(self.enter(x))
+        x = self.enter(x)
+        y = self.conv.forward(x.movedim(-1, 1) if self.channels_last else x)
         if self.norm is not None:
             y = self.norm.forward(y)
         if self.side_input is not None:
             y = y + self.side_input
-        return y if self.activation is None else self.activation(y)
+        if self.activation is not None:
+            y = self.activation(y)
+        return y if self.output_last_axis < 0 else y.movedim(self.output_last_axis, -1)
 
 
 class Linear(Block):
@@ -762,24 +769,24 @@ FUNCTIONS = {
 class Pointwise(Block):
     """Element-wise functions in sequence. Those with two operands share a side input of shape `operand`
     (broadcast for biases and masks). If the output is concatenated with other branches, its gradient is a
-    slice of a wider one."""
+    slice of a wider one. If later layers have the axis `output_last_axis` last, it is so in the gradient's memory."""
 
     maps = True
 
     def __init__(
         self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
-        concatenated_axis: int = -1,
+        concatenated_axis: int = -1, output_last_axis: int = -1,
     ) -> None:
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
-        self.concatenated_axis = concatenated_axis
+        self.concatenated_axis, self.output_last_axis = concatenated_axis, output_last_axis
         self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
         for name in self.functions:
             x = FUNCTIONS[name](x, self.side_input)
-        return x
+        return x if self.output_last_axis < 0 else x.movedim(self.output_last_axis, -1)
 
 
 # ---- one step --------------------------------------------------------------------------------------------------------
@@ -849,19 +856,25 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 
 
-def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
-    """The gradients of towers' outputs; that of a concatenated output becomes a slice of a wider one."""
-    ends = [tower[-1] for tower in proxy.towers]
-    axes = [getattr(e, "concatenated_axis", -1) if getattr(e, "output_is_concatenated", False) else None for e in ends]
-    pairs = zip(axes, gradients, strict=True)
-    return [g if a is None else torch.cat([g, g], a).narrow(a, 0, g.shape[a]) for a, g in pairs]
+def laid_out(gradient: Tensor, end: nn.Module) -> Tensor:
+    """The gradient of a tower's last block as later layers lay it out in memory: a slice of a wider one where the
+    output is concatenated, contiguous where the output has another axis last."""
+    if getattr(end, "output_is_concatenated", False):
+        axis = getattr(end, "concatenated_axis", -1)
+        return torch.cat([gradient, gradient], axis).narrow(axis, 0, gradient.shape[axis])
+    return gradient if getattr(end, "output_last_axis", -1) < 0 else gradient.contiguous()
+
+
+def laid_out_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
+    """The gradients of all towers' outputs, each as its last block asks for."""
+    return [laid_out(g, tower[-1]) for tower, g in zip(proxy.towers, gradients, strict=True)]
 
 
 def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
     """One training step: forward, backward, and the optimizers on the parameters that they own."""
     given = batches(proxy, device)
     dtype, rotation = DTYPE, itertools.cycle(given)
-    gradients = sliced_gradients(proxy, gradients_like(proxy(next(rotation))))
+    gradients = laid_out_gradients(proxy, gradients_like(proxy(next(rotation))))
     weights = list(proxy.parameters())
     optimizers = []
     for name, make in OPTIMIZERS.items():
@@ -873,7 +886,7 @@ def make_step(proxy: Proxy, device: str = "cpu") -> Callable[[], list[Tensor]]:
         if dtype != working_dtype(device):
             dtype = working_dtype(device)
             rotation = itertools.cycle(handed_on(proxy, given, dtype))
-            gradients = sliced_gradients(proxy, gradients_like(proxy(next(rotation))))
+            gradients = laid_out_gradients(proxy, gradients_like(proxy(next(rotation))))
         for weight in weights:
             weight.grad = None
         batch = [x.detach().requires_grad_(x.is_floating_point()) for x in next(rotation)]

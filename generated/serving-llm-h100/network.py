@@ -368,8 +368,8 @@ class Block(nn.Module):
             return x
         if not x.requires_grad:  # a single view, because time between operators counts too
             return x.as_strided(self.shape, self.strides)
-        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        flat, count = (x.permute(0, 2, 3, 1) if last else x).reshape(-1), math.prod(self.shape)
+        last = x.dim() > 3 and not x.is_contiguous() and x.movedim(1, -1).is_contiguous()
+        flat, count = (x.movedim(1, -1) if last else x).reshape(-1), math.prod(self.shape)
         if flat.numel() > count:  # even a slice of all elements costs one more pass backward
             flat = flat[:count]
         if not self.last:
@@ -579,24 +579,24 @@ FUNCTIONS = {
 class Pointwise(Block):
     """Element-wise functions in sequence. Those with two operands share a side input of shape `operand`
     (broadcast for biases and masks). If the output is concatenated with other branches, its gradient is a
-    slice of a wider one."""
+    slice of a wider one. If later layers have the axis `output_last_axis` last, it is so in the gradient's memory."""
 
     maps = True
 
     def __init__(
         self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
-        concatenated_axis: int = -1,
+        concatenated_axis: int = -1, output_last_axis: int = -1,
     ) -> None:
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
-        self.concatenated_axis = concatenated_axis
+        self.concatenated_axis, self.output_last_axis = concatenated_axis, output_last_axis
         self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
         for name in self.functions:
             x = FUNCTIONS[name](x, self.side_input)
-        return x
+        return x if self.output_last_axis < 0 else x.movedim(self.output_last_axis, -1)
 
 
 # ---- one step --------------------------------------------------------------------------------------------------------

@@ -66,14 +66,23 @@ class Block(nn.Module):
             return x
         if not x.requires_grad:  # a single view, because time between operators counts too
             return x.as_strided(self.shape, self.strides)
-        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-        flat, count = (x.permute(0, 2, 3, 1) if last else x).reshape(-1), math.prod(self.shape)
+        last = x.dim() > 3 and not x.is_contiguous() and x.movedim(1, -1).is_contiguous()
+        flat, count = (x.movedim(1, -1) if last else x).reshape(-1), math.prod(self.shape)
         if flat.numel() > count:  # even a slice of all elements costs one more pass backward
             flat = flat[:count]
         if not self.last:
             return flat.view(self.shape)
         batch, channels, *size = self.shape
         return flat.view(batch, *size, channels).permute(0, 3, 1, 2)
+
+
+def laid_out(gradient: Tensor, end: nn.Module) -> Tensor:
+    """The gradient of a tower's last block as later layers lay it out in memory: a slice of a wider one where the
+    output is concatenated, contiguous where the output has another axis last."""
+    if getattr(end, "output_is_concatenated", False):
+        axis = getattr(end, "concatenated_axis", -1)
+        return torch.cat([gradient, gradient], axis).narrow(axis, 0, gradient.shape[axis])
+    return gradient if getattr(end, "output_last_axis", -1) < 0 else gradient.contiguous()
 
 
 class BlockKind(ABC):
@@ -116,6 +125,11 @@ class BlockKind(ABC):
     def with_concatenated_output(self, config: Config, axis: int) -> Config | None:
         """The same block with an output that is concatenated with other branches along an axis, counted from the back,
         so that its gradient is a slice of a wider one (a strided tensor); None if no such block is needed."""
+        return None
+
+    def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
+        """The same block with an output of which later layers have this axis last, so that its gradient is permuted in
+        memory; None if no such block is needed."""
         return None
 
     def index_range(self, config: Config) -> tuple[int, int] | None:

@@ -19,20 +19,25 @@ from statsnet.blocks.base import (
 )
 from statsnet.signatures.categories import base_name
 from statsnet.signatures.model import Cluster
+from statsnet.signatures.operators import TensorSpec
 from statsnet.signatures.shapes import MANY_IMAGES
 
 
 class Conv(Block):
-    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation."""
+    """Convolution over 1, 2 or 3 axes, with optional batch norm, addition of a side input, and activation. With
+    `channels_last`, the map that it reads has its channels innermost in memory. The axis `output_last_axis` of the
+    output, if there is one, is the last one for later layers, and so in the gradient's memory."""
 
     maps = True
 
     def __init__(
         self, batch: int, channels: int, size: tuple, filters: int, kernel: tuple, stride: tuple,
         padding: tuple, dilation: tuple = (), groups: int = 1, bias: bool = False, norm: bool = False,
-        residual: bool = False, activation: str = "",
+        residual: bool = False, activation: str = "", channels_last: bool = False, output_last_axis: int = -1,
     ) -> None:  # fmt: skip
-        super().__init__(batch, channels, *size)
+        super().__init__(batch, *((*size, channels) if channels_last else (channels, *size)))
+        self.channels_last, self.output_last_axis = channels_last, output_last_axis
+        self.maps = not channels_last
         axes = len(size)
         conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
         bn = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[axes - 1]
@@ -45,12 +50,15 @@ class Conv(Block):
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.conv.forward(self.enter(x))
+        x = self.enter(x)
+        y = self.conv.forward(x.movedim(-1, 1) if self.channels_last else x)
         if self.norm is not None:
             y = self.norm.forward(y)
         if self.side_input is not None:
             y = y + self.side_input
-        return y if self.activation is None else self.activation(y)
+        if self.activation is not None:
+            y = self.activation(y)
+        return y if self.output_last_axis < 0 else y.movedim(self.output_last_axis, -1)
 
 
 ACTIVATIONS = {
@@ -66,6 +74,11 @@ def activation_behind(motif: list[Cluster]) -> str:
     """The first activation after a motif's first operator, "" if there is none."""
     names = (base_name(c.op) for c in motif[1:])
     return next((ACTIVATIONS[name] for name in names if name in ACTIVATIONS), "")
+
+
+def channels_are_last(map_: TensorSpec) -> bool:
+    """Whether the channels of a map (batch × channels × size) are innermost in memory."""
+    return map_.layout == ("transposed" if len(map_.shape) == 3 else "channels_last")
 
 
 def normalized(motif: list[Cluster]) -> bool:
@@ -102,7 +115,12 @@ class ConvKind(BlockKind):
         dilation = per_axis(first.args[5], len(size))
         if any(d != 1 for d in dilation):
             config["dilation"] = dilation
+        if channels_are_last(TensorSpec.from_dict(x)):
+            config["channels_last"] = True
         return config
+
+    def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
+        return {**config, "output_last_axis": axis}
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer images. A pointwise convolution keeps MANY_IMAGES and gets lower maps instead: it has no windows."""

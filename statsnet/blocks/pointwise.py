@@ -60,24 +60,24 @@ UNSTEADY = frozenset({"square", "cube", "rsqrt", "leaky_relu", "hardsigmoid", "w
 class Pointwise(Block):
     """Element-wise functions in sequence. Those with two operands share a side input of shape `operand`
     (broadcast for biases and masks). If the output is concatenated with other branches, its gradient is a
-    slice of a wider one."""
+    slice of a wider one. If later layers have the axis `output_last_axis` last, it is so in the gradient's memory."""
 
     maps = True
 
     def __init__(
         self, shape: tuple, functions: tuple, operand: tuple = (), output_is_concatenated: bool = False,
-        concatenated_axis: int = -1,
+        concatenated_axis: int = -1, output_last_axis: int = -1,
     ) -> None:  # fmt: skip
         super().__init__(*shape)
         self.functions, self.output_is_concatenated = functions, output_is_concatenated
-        self.concatenated_axis = concatenated_axis
+        self.concatenated_axis, self.output_last_axis = concatenated_axis, output_last_axis
         self.side_input = side_input(*operand) if operand else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.enter(x)
         for name in self.functions:
             x = FUNCTIONS[name](x, self.side_input)
-        return x
+        return x if self.output_last_axis < 0 else x.movedim(self.output_last_axis, -1)
 
 
 _SAME = {
@@ -138,6 +138,9 @@ class PointwiseKind(BlockKind):
         along = {"concatenated_axis": axis} if -len(config["shape"]) <= axis < -1 else {}
         return {**config, "output_is_concatenated": True, **along}
 
+    def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
+        return {**config, "output_last_axis": axis}
+
     def steady(self, config: Config) -> bool:
         steady = True
         for name in config["functions"]:
@@ -148,8 +151,10 @@ class PointwiseKind(BlockKind):
         return steady and "neg" not in config["functions"]
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        # A slice along another axis than the last is strided only if it has several rows.
-        least = min(2, config["shape"][0]) if "concatenated_axis" in config else 1
+        # A slice along another axis than the last is strided only if it has several rows, and so is a matrix
+        # permuted.
+        in_rows = "concatenated_axis" in config or config.get("output_last_axis") == 0
+        least = min(2, config["shape"][0]) if in_rows else 1
         shape = divide_leading(config["shape"], divisor, least=least)
         if shape is None:
             return None

@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS, Config
+from statsnet.blocks.base import SIDE_INPUTS, Config, laid_out
 from statsnet.proxy import communication, step_templates, templates
 from statsnet.proxy.block_sources import block_sources, reads_indices
 from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
-from statsnet.proxy.towers import Placed, Tower
+from statsnet.proxy.towers import GRADIENT_LAYOUTS, Placed, Tower
 from statsnet.workloads.optimizers import LEARNING_RATE, SETTINGS
 
 
@@ -81,8 +81,9 @@ def _has_operators(placed: list[Placed]) -> bool:
     return any(b.kind == "operator" for b in placed)
 
 
-def _has_concatenated_output(placed: list[Placed]) -> bool:
-    return any(b.config.get("output_is_concatenated") for b in placed)
+def _lays_out_gradients(placed: list[Placed]) -> bool:
+    """Whether the gradients of some outputs have a layout of their own."""
+    return any(not GRADIENT_LAYOUTS.isdisjoint(b.config) for b in placed)
 
 
 def _ends_in_relu(tower: Tower) -> bool:
@@ -112,7 +113,7 @@ def _sample(placed: list[Placed]) -> str:
 
 
 def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
-    alone, sliced = _has_operators(placed), _has_concatenated_output(placed)
+    alone, in_layouts = _has_operators(placed), _lays_out_gradients(placed)
     how = step_templates.WITH_OPTIMIZERS if any(b.optimizer for b in placed) else step_templates.WITHOUT_OPTIMIZERS
     outputs = "without_operators(proxy, proxy(next(rotation)))" if alone else "proxy(next(rotation))"
     gradients = f"gradients_like({outputs})"
@@ -126,15 +127,15 @@ def _training_step(placed: list[Placed], *, communicates: bool) -> list[str]:
         backward = communication.communicating("backward", backward)
     step = step_templates.TRAINING_STEP.substitute(
         how,
-        gradients=f"sliced_gradients(proxy, {gradients})" if sliced else gradients,
+        gradients=f"laid_out_gradients(proxy, {gradients})" if in_layouts else gradients,
         backward=batch + forward + backward,
     )
     towers = "without_operators(proxy, proxy.towers)" if alone else "proxy.towers"
     parts = [step_templates.WITHOUT_OPERATORS] if alone else []
-    parts += [
-        step_templates.GRADIENTS,
-        *([step_templates.SLICED_GRADIENTS.substitute(towers=towers)] if sliced else []),
-    ]
+    parts.append(step_templates.GRADIENTS)
+    if in_layouts:
+        source = inspect.getsource(laid_out)
+        parts.append(step_templates.LAID_OUT_GRADIENTS.substitute(laid_out=source, towers=towers))
     return [*parts, step]
 
 

@@ -107,13 +107,12 @@ def gradients_like(outputs: list[Tensor]) -> list[Tensor]:
     return [torch.randn_like(y) / y.numel() ** 0.5 for y in outputs]
 '''
 
-SLICED_GRADIENTS = Template('''\
-def sliced_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
-    """The gradients of towers' outputs; that of a concatenated output becomes a slice of a wider one."""
-    ends = [tower[-1] for tower in $towers]
-    axes = [getattr(e, "concatenated_axis", -1) if getattr(e, "output_is_concatenated", False) else None for e in ends]
-    pairs = zip(axes, gradients, strict=True)
-    return [g if a is None else torch.cat([g, g], a).narrow(a, 0, g.shape[a]) for a, g in pairs]
+LAID_OUT_GRADIENTS = Template('''\
+$laid_out
+
+def laid_out_gradients(proxy: Proxy, gradients: list[Tensor]) -> list[Tensor]:
+    """The gradients of all towers' outputs, each as its last block asks for."""
+    return [laid_out(g, tower[-1]) for tower, g in zip($towers, gradients, strict=True)]
 ''')
 
 WITHOUT_OPERATORS = '''\

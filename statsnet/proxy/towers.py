@@ -30,6 +30,10 @@ MOST_UNSTEADY = 3
 """Most blocks in one tower that change the size of values or gradients much (see `BlockKind.steady`)."""
 
 
+GRADIENT_LAYOUTS = frozenset({"output_is_concatenated", "output_last_axis"})
+"""Parts of a configuration that ask for a gradient of another layout than the output's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """A block in the network; `optimizer` is None where its parameters are not stepped."""
@@ -136,8 +140,10 @@ def _writes(block: Placed) -> int:
 
 
 def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed | None:
-    if chain[-1].config.get("output_is_concatenated") or KINDS[chain[-1].kind].ends_tower(chain[-1].config):
+    if not GRADIENT_LAYOUTS.isdisjoint(chain[-1].config):
         return None  # its special gradient can only be given at a tower's end
+    if KINDS[chain[-1].kind].ends_tower(chain[-1].config):
+        return None
     written, available = shapes(chain[-1])[1], _writes(chain[-1])
     smallest = SMALLEST_SLICE * available
     if training and available > LARGEST_GRADIENT_SLICE:

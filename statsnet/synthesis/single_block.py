@@ -9,7 +9,7 @@ from torch import nn
 from torch.profiler import record_function
 
 from statsnet.blocks import KINDS
-from statsnet.blocks.base import SIDE_INPUTS, with_tuples
+from statsnet.blocks.base import SIDE_INPUTS, laid_out, with_tuples
 from statsnet.blocks.operator import Operator, spread
 from statsnet.blocks.zipf import zipf_indices
 from statsnet.proxy.towers import Placed
@@ -48,10 +48,7 @@ class SingleBlock:
             y = self.module(self._input())
         if not self.training:
             return
-        self.grad = torch.randn_like(y) / y.numel() ** 0.5
-        if getattr(self.module, "output_is_concatenated", False):
-            axis = getattr(self.module, "concatenated_axis", -1)
-            self.grad = torch.cat([self.grad, self.grad], axis).narrow(axis, 0, y.shape[axis])
+        self.grad = laid_out(torch.randn_like(y) / y.numel() ** 0.5, self.module)
         stepped = [p for name, p in self.module.named_parameters() if name not in SIDE_INPUTS]
         if stepped and placed.optimizer:
             self.optimizer = make_optimizer(placed.optimizer, stepped, sparse=bool(config.get("sparse")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from statsnet.workloads.optimizers import SETTINGS
 
 PARAMETERS = ParametersKind()
 
+Gradient = tuple[str, tuple[int, ...]]
+"""A member, and the shape of a gradient in it."""
 
 BATCHES = 8
 """A table's row counts as read if one of this many batches reads it; workloads and proxies cycle through as many."""
@@ -48,17 +51,20 @@ def sources(target: Target) -> list[Source]:
 
 def _motifs(target: Target) -> list[Source]:
     by_key: dict[str, Source] = {}
-    strided = _strided_gradients(target)
+    cut, permuted = _cut_gradients(target), _permuted_gradients(target)
     optimizers = _optimizers(target)
     for motif in target.motifs:
         clusters = [target.clusters[i] for i in motif.clusters]
         optimizer = optimizers[motif.member]
         for run in _splits(clusters):
             per_call = sum(c.time_per_call_s or 0.0 for c in run)
+            gradient = motif.member, _output_shape(run[-1])
             for kind, config in readings(run):  # type: ignore[arg-type]
-                axis = strided.get((motif.member, _output_shape(run[-1])))
-                concatenated = None if axis is None else KINDS[kind].with_concatenated_output(config, axis)
-                for variant in filter(None, (config, concatenated)):
+                rules = KINDS[kind]
+                axis, last = cut.get(gradient), permuted.get(gradient) if _is_contiguous(run[-1]) else None
+                concatenated = None if axis is None else rules.with_concatenated_output(config, axis)
+                moved = None if last is None else rules.with_output_last_axis(config, last)
+                for variant in filter(None, (config, concatenated, moved)):
                     key = json.dumps([kind, variant, optimizer], sort_keys=True)
                     source = by_key.setdefault(key, Source(kind, variant, optimizer, per_call, 0.0))
                     source.share += per_call * motif.count_per_s
@@ -111,17 +117,30 @@ def _rows_read(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
     return rows_read
 
 
-def _strided_gradients(target: Target) -> dict[tuple[str, tuple[int, ...]], int]:
-    """(member, shape) of gradients that are slices of wider ones, as after a concatenation, and the axis along which
-    most of their time is spent on slices, counted from the back."""
-    strided: dict[tuple[str, tuple[int, ...]], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+def _cut_gradients(target: Target) -> dict[Gradient, int]:
+    """Gradients that are slices of wider ones, as after a concatenation, and the axis along which most of their time is
+    spent on slices, counted from the back."""
+    return _most_of_axis(target, lambda first: _cut_axis(first) if first.layout == "strided" else None)
+
+
+def _permuted_gradients(target: Target) -> dict[Gradient, int]:
+    """Gradients of which another axis than the last is innermost in memory, as of a later layer that reads the output
+    transposed, and that axis."""
+    axes = {"transposed": lambda rank: rank - 2, "channels_last": lambda rank: 1}
+    return _most_of_axis(target, lambda g: axes[g.layout](len(g.shape)) if g.layout in axes else None)
+
+
+def _most_of_axis(target: Target, axis_of: Callable[[TensorSpec], int | None]) -> dict[Gradient, int]:
+    """For each gradient that has such an axis, the one that most of its time is spent with."""
+    times: dict[Gradient, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for cluster in target.clusters:
         first = next((TensorSpec.from_dict(a) for a in cluster.args if is_tensor(a)), None)
         if cluster.phase != "backward" or first is None or 0 in (first.strides or ()):
             continue  # a stride of 0 is an expanded gradient, as of a sum
-        if first.layout == "strided":
-            strided[cluster.member, first.shape][_cut_axis(first)] += cluster.time_share
-    return {key: max(axes, key=lambda axis: (axes[axis], axis)) for key, axes in strided.items()}
+        axis = axis_of(first)
+        if axis is not None:
+            times[cluster.member, first.shape][axis] += cluster.time_share
+    return {key: max(axes, key=lambda axis: (axes[axis], axis)) for key, axes in times.items()}
 
 
 def _cut_axis(tensor: TensorSpec) -> int:
@@ -131,6 +150,12 @@ def _cut_axis(tensor: TensorSpec) -> int:
     view, rank = view_of(tensor.shape, tensor.strides), len(tensor.shape)
     cut = [] if view is None else [a for a in range(rank) if view.base[view.order[a]] > tensor.shape[a]]
     return max(cut, default=rank - 1) - rank
+
+
+def _is_contiguous(cluster: TargetCluster) -> bool:
+    """Whether the first output is: its gradient then has another layout because of later layers alone."""
+    first = next((o for o in cluster.outputs if o is not None), None)
+    return first is not None and "strides" not in first
 
 
 def _output_shape(cluster: TargetCluster) -> tuple[int, ...]:
@@ -160,7 +185,8 @@ def by_importance(unordered: list[Source]) -> list[tuple[Source, float]]:
 
 def _family(source: Source) -> str:
     what = ("functions", "activation", "cell", "kernel", "kind", "mode", "norm", "causal", "function",
-            "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed")  # fmt: skip
+            "output_is_concatenated", "concatenated_axis", "weight_first_axis_in", "transposed", "channels_last",
+            "output_last_axis")  # fmt: skip
     named = {k: v for k, v in source.config.items() if k in what}
     return json.dumps(
         [source.kind, named, source.optimizer, source.config.get("groups", 1) > 1,

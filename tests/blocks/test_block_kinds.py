@@ -49,6 +49,8 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {**CONV, "groups": 4, "dilation": (2, 1)},
         {**LINE, "residual": True},
         {**CUBE, "norm": True},
+        {**CONV, "channels_last": True, "activation": "relu"},
+        {**LINE, "channels_last": True, "output_last_axis": 1},
     ],
     "deconv": [
         {**DECONV, "bias": True, "activation": "relu"},

@@ -17,9 +17,13 @@ from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from statsnet.blocks import Config
 from statsnet.blocks.pointwise import BINARY, FUNCTIONS
+from statsnet.profiling.capture import CaptureMode
 from statsnet.proxy.emit import network_source
 from statsnet.proxy.towers import LONGEST_TOWER, Placed, Tower, build_towers
+from statsnet.signatures.categories import base_name
+from statsnet.signatures.kernel_class import layout_of
 
 MODES = ["inference", "training"]
 TINY = torch.finfo(torch.float32).tiny
@@ -222,6 +226,29 @@ def test_it_is_cut_along_the_axis_that_the_block_names(write_source: Callable[..
     config = {"shape": (4, 3, 5, 6), "functions": ("mish",), "output_is_concatenated": True, "concatenated_axis": -3}
     network = load(write_source("training", build_towers([(Placed(kind="pointwise", config=config), 1)])))
     assert gradient_strides(network) == [(180, 30, 6, 1)]
+
+
+@pytest.mark.parametrize(
+    ("config", "layouts"),
+    [
+        ({}, ("contiguous", "contiguous")),
+        ({"channels_last": True}, ("transposed", "contiguous")),  # told by the gradient
+        ({"output_last_axis": 1}, ("contiguous", "transposed")),
+        ({"channels_last": True, "output_last_axis": 1}, ("transposed", "transposed")),
+    ],
+)
+def test_a_convolution_between_transposed_layers_runs_on_their_layout(
+    config: Config, layouts: tuple[str, str], write_source: Callable[..., str], load: Any
+) -> None:
+    conv = {"batch": 2, "channels": 16, "size": (20,), "filters": 8, "kernel": (3,), "stride": (1,), "padding": (1,)}
+    placed = Placed(kind="conv", config={**conv, "activation": "mish", **config}, optimizer="sgd")
+    network = load(write_source("training", build_towers([(placed, 1)])))
+    step = network.make_step(network.build())
+    with CaptureMode() as capture:
+        step()
+    of = {base_name(c.op): layout_of("", c.args) for c in capture.calls}
+    assert (of["convolution"], of["convolution_backward"]) == layouts
+    assert of["mish_backward"] == ("transposed" if "output_last_axis" in config else "contiguous")
 
 
 def gradient_strides(network: Any) -> list[tuple[int, ...]]:

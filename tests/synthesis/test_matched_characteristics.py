@@ -380,6 +380,22 @@ def test_a_gradient_is_cut_along_the_axis_along_which_the_model_cuts_it() -> Non
     assert len(cut_blocks) > 1 and all(c.config["shape"][0] > 1 for c in cut_blocks)
 
 
+@pytest.mark.parametrize(("strides", "axes"), [([3072, 1, 24], {1}), (None, set())])
+def test_a_gradient_that_arrives_transposed_makes_candidates_with_such_a_gradient(
+    strides: list[int] | None, axes: set[int]
+) -> None:
+    maps, transposed = tensor(8, 24, 128), tensor(8, 24, 128, **({"strides": strides} if strides else {}))
+    relu = replace(RELU, args=(maps,), outputs=(maps,))
+    backward = replace(
+        RELU, op="aten.threshold_backward.default", phase="backward", args=(transposed, maps, 0), outputs=(maps,)
+    )
+    measurement = measured((GEMM_S, RELU_S, RELU_S), (*CLASSES, "activation|aten|transposed"))
+    signature = small_signature(mode="training", clusters=(GEMM, relu, backward), measurements=(measurement,))
+    blocks = [c for c in candidates(target_of(signature), budget_s=0.02) if c.kind == "pointwise"]
+    assert {c.config["output_last_axis"] for c in blocks if "output_last_axis" in c.config} == axes
+    assert any("output_last_axis" not in c.config for c in blocks)
+
+
 def test_nothing_can_stand_for_unknown_operators() -> None:
     opaque = replace(RELU, op="custom.opaque.default", category="other")
     signature = small_signature(clusters=(opaque, opaque), motifs=(Motif(clusters=(0,), count=1.0),))
