@@ -115,7 +115,7 @@ class ProjectionLoss:
                 cause="in this step none of its outputs depends on a parameter, though in others they do: all of its "
                 "layers were dropped at random, or a higher-order operator (torch.cond, scan) uses parameters that it "
                 "does not get as operands, which shows only while operators are seen",
-                hint="let some layer always run, use Python's if and for in place of such operators, or --mode inference",
+                hint="let some layer always run, write such operators with Python's if, or use --mode inference",
             )
         if total is None:
             raise WorkloadError(
