@@ -182,10 +182,19 @@ def wraps_others(tensor: torch.Tensor) -> bool:
 def _is_composite(func: Any, tensors: list[torch.Tensor]) -> bool:
     """Whether an operator is made of others and autograd was not there to take it apart: under `inference_mode`, in
     higher-order operators, on the tensors inside of others. The parts are then captured, as they are elsewhere. Nested
-    tensors have implementations of their own."""
+    tensors have implementations of their own, and so have all of a device for operators such as `silu_backward`."""
     if any(tensor.is_nested for tensor in tensors):
         return False
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+    has_kernel, name = torch._C._dispatch_has_kernel_for_dispatch_key, func.name()
+    if not has_kernel(name, "CompositeImplicitAutograd"):
+        return False
+    return not any(
+        tensor.device.type in _KERNELS and has_kernel(name, _KERNELS[tensor.device.type]) for tensor in tensors
+    )
+
+
+_KERNELS = {"cpu": "CPU", "cuda": "CUDA"}
+"""The dispatch keys of devices' own implementations."""
 
 
 def operand_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
