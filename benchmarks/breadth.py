@@ -1,11 +1,12 @@
 """Does StatsNet profile whatever a library holds? And are the counts right?
 
-    python benchmarks/breadth.py FILE [--families transformers,diffusers,modules,operators]
+    python benchmarks/breadth.py FILE [--families transformers,diffusers,graphs,monai,modules,operators]
                                       [--sample N --seed S | --limit N]
     python benchmarks/breadth.py --kept FILE
 
-Takes each model class of transformers and of diffusers at a small size (as `drawn/` makes them), torch's own modules
-and functional operators (OpInfo's list), and profiles it in inference and in training, in a process each.
+Takes each model class of transformers, diffusers, torch-geometric and monai at a small size (as `drawn/` makes them),
+torch's own modules and functional operators (OpInfo's list), and profiles it in inference and in training, in a process
+each.
 FILE, a CSV table, gets a line for each: `right` (profiled, and FLOPs and calls agree with torch's own counters),
 `refused` (with the reason), `wrong` (counts differ, or profiling failed in another way), or `no case` (the model does
 not run by itself, or has nothing to train). What FILE holds is not run again, so that an interrupted run continues.
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from benchmarks import breadth_models, csv_tables
 from benchmarks.console import parser, start
-from benchmarks.drawn import diffusers_models, transformers_models
+from benchmarks.drawn import diffusers_models, graph_models, monai_models, transformers_models
 from benchmarks.drawn.by_name import DOES_NOT_RUN
 from statsnet.blocks import Config, asked, readings
 from statsnet.blocks.operator import OperatorKind
@@ -53,6 +54,8 @@ TINY = {"seed": "breadth", "batch": 2, "tiny": True}
 FAMILIES: dict[str, tuple[str, Mapping[str, object], Callable[[], list[str]]]] = {
     "transformers": ("drawn.transformers_models:build", TINY, transformers_models.names),
     "diffusers": ("drawn.diffusers_models:build", TINY, diffusers_models.names),
+    "graphs": ("drawn.graph_models:build", TINY, graph_models.names),
+    "monai": ("drawn.monai_models:build", TINY, monai_models.names),
     "modules": ("breadth_models:torch_module", {}, breadth_models.module_names),
     "operators": ("breadth_models:torch_operator", {}, breadth_models.operator_names),
 }

@@ -65,18 +65,13 @@ class CaptureMode(TorchDispatchMode):
         self._opened_at: list[int] = []
         self._nodes: list[tuple[int, int, str]] = []
         self._log = kernel_log
-        self._higher_order = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         if is_higher_order(func):
-            self._higher_order += 1
-            try:
-                return run_in_parts(func, args, kwargs, self)
-            finally:
-                self._higher_order -= 1
+            return run_in_parts(func, args, kwargs, self)
         return self._record(func, args, kwargs, func)
 
     def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]) -> Any:
@@ -92,10 +87,10 @@ class CaptureMode(TorchDispatchMode):
             if (source := _storage_key(args[0])) in self._producer:
                 self._producer[_storage_key(result)] = self._producer[source]
             return result
-        tensors = _tensors(args, kwargs)
-        if any(_wraps_others(tensor) for tensor in tensors):
+        tensors = operand_tensors(args, kwargs)
+        if any(wraps_others(tensor) for tensor in tensors):
             return NotImplemented  # the operators on the tensors inside follow, and are the ones that run
-        if _is_composite(func, tensors, without_autograd=self._higher_order > 0):
+        if _is_composite(func, tensors):
             with self:
                 return func.decompose(*args, **kwargs)
         with self._aside():  # what is looked at may take operators to see
@@ -164,7 +159,7 @@ class CaptureMode(TorchDispatchMode):
         # A view shares its input's storage, and so its producer. An in-place call becomes the producer.
         before = {_storage_key(t) for t in tensors}
         writes = func._schema.is_mutable
-        for tensor in _tensors((result,), {}):
+        for tensor in operand_tensors((result,), {}):
             key = _storage_key(tensor)
             if writes or key not in before:
                 self._producer[key] = index
@@ -178,23 +173,32 @@ def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
     return node is not None and node.name() == "torch::autograd::AccumulateGrad"
 
 
-def _wraps_others(tensor: torch.Tensor) -> bool:
+def wraps_others(tensor: torch.Tensor) -> bool:
     """Whether the tensor hands its operators on to tensors inside, as a jagged, a quantised or a distributed one does.
     (The last one's run on the part that this process holds, and its collectives are operators too.)"""
     return is_traceable_wrapper_subclass(tensor)
 
 
-def _is_composite(func: Any, tensors: list[torch.Tensor], *, without_autograd: bool) -> bool:
-    """Whether an operator is made of others and autograd is not there to take it apart, as under `inference_mode` and
-    in higher-order operators. The parts are then captured, as they are elsewhere. Nested tensors have implementations
-    of their own."""
-    without_autograd |= torch.is_inference_mode_enabled() or any(tensor.is_inference() for tensor in tensors)
-    if not without_autograd or any(tensor.is_nested for tensor in tensors):
+def _is_composite(func: Any, tensors: list[torch.Tensor]) -> bool:
+    """Whether an operator is made of others and autograd was not there to take it apart: under `inference_mode`, in
+    higher-order operators, on the tensors inside of others. The parts are then captured, as they are elsewhere. Nested
+    tensors have implementations of their own, and so have all of a device for operators such as `silu_backward`."""
+    if any(tensor.is_nested for tensor in tensors):
         return False
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+    has_kernel, name = torch._C._dispatch_has_kernel_for_dispatch_key, func.name()
+    if not has_kernel(name, "CompositeImplicitAutograd"):
+        return False
+    return not any(
+        tensor.device.type in _KERNELS and has_kernel(name, _KERNELS[tensor.device.type]) for tensor in tensors
+    )
 
 
-def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+_KERNELS = {"cpu": "CPU", "cuda": "CUDA"}
+"""The dispatch keys of devices' own implementations."""
+
+
+def operand_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors among an operator's arguments, those in lists too."""
     tensors: list[torch.Tensor] = []
     stack: list[Any] = [*args, *kwargs.values()]
     while stack:

@@ -7,15 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import FlopCounterMode, _FlopCounterMode, flop_registry
 
 from statsnet import environment
 from statsnet.errors import StatsNetError
 from statsnet.measure.task import Context, Progress, Task
 from statsnet.measure.timing_tasks import Model
-from statsnet.profiling.capture import CaptureMode, OpCall
+from statsnet.profiling.capture import CaptureMode, OpCall, operand_tensors, wraps_others
 from statsnet.profiling.costs import cost_of
 from statsnet.profiling.draws import prepared
 from statsnet.profiling.trace import captured
@@ -159,14 +160,28 @@ def _exception(name: str, call: OpCall) -> str:
 
 
 class _Counter(FlopCounterMode):
-    """Without torch's tracker of modules, which fails where a model takes gradients in its forward."""
+    """Without torch's tracker of modules, which fails where a model takes gradients in its forward. A tensor that wraps
+    others, such as a jagged one, is asked for its operators on these, as in the capture: torch's own counter takes it
+    for a plain one and fails."""
 
     class Everything(nullcontext[None]):
         parents = frozenset({"Global"})
 
+    class Mode(_FlopCounterMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if any(wraps_others(tensor) for tensor in operand_tensors(args, kwargs or {})):
+                return NotImplemented
+            return super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
+
     def __init__(self) -> None:
         super().__init__(display=False)
         self.mod_tracker = self.Everything()  # type: ignore[assignment]
+
+    def __enter__(self) -> Self:
+        self.flop_counts.clear()
+        self.mode = self.Mode(self)
+        self.mode.__enter__()
+        return self
 
 
 def _counted_by_torch(turn: Successive) -> tuple[dict[str, float], str]:

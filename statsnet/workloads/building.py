@@ -196,12 +196,6 @@ def _place(
     import torch
 
     cast: Cast | None = None
-    if fake is not None and any(map(_is_compressed, [*made.model.parameters(), *made.model.buffers()])):
-        raise WorkloadError(
-            f"'{target.label}' holds sparse matrices in rows or columns (CSR, CSC, BSR, BSC)",
-            cause="without data it is not known what they store",
-            hint="profile it on a device, or keep them as COO",
-        )
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         if fake is not None and not _is_fake(tensor):
@@ -233,10 +227,6 @@ def _place(
             hint=next_step(error, "try it without --dtype" if dtype else "try it on another device"),
         ) from error
     return replace(made, inputs=inputs), cast.sentence() if cast else ""
-
-
-def _is_compressed(tensor: torch.Tensor) -> bool:
-    return str(tensor.layout).removeprefix("torch.sparse_") in ("csr", "csc", "bsr", "bsc")
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Fake tensors that keep the entries of sparse gradients."""
+"""Fake tensors that keep the entries of sparse ones."""
 
 from __future__ import annotations
 
@@ -8,25 +8,51 @@ from math import prod
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from statsnet.workloads.compressed_fakes import (
+    MAKERS,
+    NeedsValuesError,
+    compressed_fake,
+    is_compressed,
+    with_stored_elements,
+)
 
 aten = torch.ops.aten
 
 
 class SparseFakeTensorMode(FakeTensorMode):
-    """FakeTensorMode that knows sparse gradients.
+    """FakeTensorMode that knows sparse gradients, and matrices in compressed layouts.
 
     In torch's own mode (2.13), copies of a sparse tensor lose its entries, and so do gradients of embedding bags.
     Operators without a rule really run, on zeros as large as the table: 20 GB for a table of DLRM-DCNv2. Which entries
     coincide is unknown here: a coalesced tensor gets as many as possible.
     """
 
+    supports_higher_order_operators = True  # so that they come here, and are refused in words of ours
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func in RULES and (result := RULES[func](*args, **kwargs or {})) is not None:
+        if isinstance(func, HigherOrderOperator):
+            raise NeedsValuesError(f"what a step of {func} calls is known on a real device alone")
+        kwargs = kwargs or {}
+        args = [self.from_tensor(arg) if is_compressed(arg) else arg for arg in args]
+        if func in MAKERS or any(map(is_compressed, args)):
+            run = super().__torch_dispatch__
+            return with_stored_elements(self, func, args, kwargs, lambda: run(func, types, args, kwargs))
+        if func in RULES and (result := RULES[func](*args, **kwargs)) is not None:
             return result
-        return super().__torch_dispatch__(func, types, args, kwargs or {})
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def from_tensor(self, tensor: torch.Tensor, **options: Any) -> torch.Tensor:  # type: ignore[override]
+        if is_compressed(tensor):
+            return tensor if isinstance(tensor, FakeTensor) else compressed_fake(self, tensor)
+        return super().from_tensor(tensor, **options)
+
+    def create_symbolic_nested_int(self, **_: Any) -> Any:
+        raise NeedsValuesError("the lengths of a nested tensor's rows stand in its values")
 
 
 @contextmanager

@@ -89,8 +89,10 @@ def next_step(error: BaseException, otherwise: str) -> str:
         return f"install '{library}' in this environment"
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "use a smaller --batch or preset, or --device meta to count without memory"
-    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "NeedsValuesError"):
         return "the model reads the values of tensors: use a real device instead of meta"
+    if type(error).__name__ == "UnsupportedOperatorException":
+        return "torch has no rule for this operator without data: use a real device instead of meta"
     if re.search(r"_cuda_|compiled with CUDA|support for cuda|NVIDIA driver", str(error)):
         return "there is no GPU here: build on the CPU where torch.cuda.is_available() is false"
     if "Cannot copy out of meta tensor" in str(error):

@@ -111,10 +111,11 @@ class ProjectionLoss:
                 total = part if total is None else total + part
         if total is None and self._worked:
             raise WorkloadError(
-                "the model cannot be trained while it is watched",
-                cause="its outputs depend on parameters in other steps, and do not where its operators are seen: "
-                "a higher-order operator (torch.cond, scan) uses parameters that it does not get as operands",
-                hint="use --mode inference, or write it with Python's if and for while you profile",
+                "the model cannot be trained in every step",
+                cause="in this step none of its outputs depends on a parameter, though in others they do: all of its "
+                "layers were dropped at random, or a higher-order operator (torch.cond, scan) uses parameters that it "
+                "does not get as operands, which shows only while operators are seen",
+                hint="let some layer always run, write such operators with Python's if, or use --mode inference",
             )
         if total is None:
             raise WorkloadError(

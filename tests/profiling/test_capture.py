@@ -41,6 +41,11 @@ def test_training_has_three_phases_each_with_its_operators() -> None:
     assert order == sorted(order, key=["forward", "backward", "optimizer"].index)
 
 
+def test_a_composite_operator_with_an_implementation_for_the_device_is_one_call() -> None:
+    calls = captured(training_step(nn.Sequential(nn.Linear(4, 4), nn.SiLU()), torch.randn(2, 4)))
+    assert [base for base in bases(calls) if "silu" in base] == ["silu", "silu_backward"]
+
+
 def test_producers_follow_storage_through_views_and_in_place_calls() -> None:
     x = torch.randn(4, 6)
     calls = capture_step(lambda: (x.exp().t().add_(1.0).relu(), x.neg()), device="cpu")

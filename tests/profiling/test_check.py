@@ -53,6 +53,18 @@ def test_attention_is_excepted_by_name(causal: bool, why: str) -> None:
     assert check.flops_agree
 
 
+def jagged() -> Any:
+    rows = torch.nested.nested_tensor([torch.randn(n, WIDTH) for n in (3, ROWS - 3)], layout=torch.jagged)
+    return layers()[0], (rows,)
+
+
+@pytest.mark.parametrize(("mode", "products"), [("inference", 2), ("training", 5)])
+def test_a_jagged_batch_costs_its_rows(mode: str, products: int) -> None:
+    check = checked(jagged, mode)
+    assert check.flops == check.torch_flops == products * 2 * ROWS * WIDTH * WIDTH
+    assert check.calls_agree
+
+
 def thin_convolution() -> Any:
     return nn.Conv2d(1, 64, 1), (torch.randn(2, 1, 8, 8),)
 

@@ -1,4 +1,4 @@
-"""Training with sparse gradients on fake tensors makes the calls that it makes on real ones."""
+"""Sparse gradients and matrices on fake tensors make the calls that they make on real ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.workloads.compressed_fakes import NeedsValuesError
 from statsnet.workloads.fakes import SparseFakeTensorMode
+from statsnet.workloads.trees import parts_of
 
 LAYERS: dict[str, Callable[[int], nn.Module]] = {
     "embedding": lambda rows: nn.Embedding(rows, 8, sparse=True),
@@ -72,3 +74,50 @@ def test_dense_copies_and_gradients_are_torch_s_own() -> None:
         bag(torch.arange(40).reshape(-1, 4)).sum().backward()
         assert bag.weight.grad is not None
         assert bag.weight.grad.clone().layout is torch.strided
+
+
+def matrix(layout: str) -> torch.Tensor:
+    """Two elements, or blocks, in each row."""
+    compressed, plain = torch.arange(0, 13, 2), torch.tensor([0, 3] * 6)
+    values = torch.ones(12, 2, 2) if layout == "bsr" else torch.ones(12)
+    side = 12 if layout == "bsr" else 6
+    names = {"csr": torch.sparse_csr, "csc": torch.sparse_csc, "bsr": torch.sparse_bsr}
+    return torch.sparse_compressed_tensor(compressed, plain, values, (side, side), layout=names[layout])
+
+
+OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "product": lambda a: a @ torch.ones(a.shape[1], 4),
+    "added product": lambda a: torch.sparse.addmm(torch.ones(a.shape[0], 4), a, torch.ones(a.shape[1], 4)),
+    "transposed": lambda a: a.t(),
+    "copied": lambda a: a.clone(),
+    "cast": lambda a: a.double(),
+    "scaled": lambda a: a * 2,
+    "one by one": lambda a: a.to_sparse_coo(),
+    "dense": lambda a: a.to_dense(),
+}
+
+
+def described(tensor: torch.Tensor) -> tuple[object, ...]:
+    parts = [(tuple(part.shape), part.dtype) for part in parts_of(tensor)]
+    return tensor.layout, tuple(tensor.shape), parts
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("layout", ["csr", "csc", "bsr"])
+def test_compressed_fakes_store_as_much_as_real_ones(layout: str, operator: str) -> None:
+    real = matrix(layout)
+    expected = described(OPERATORS[operator](real))
+    with SparseFakeTensorMode() as mode:
+        for fake in (matrix(layout), mode.from_tensor(real)):
+            assert described(OPERATORS[operator](fake)) == expected
+
+
+def test_what_values_decide_is_refused() -> None:
+    with SparseFakeTensorMode():
+        rows = matrix("csr")
+        for decided in (lambda: rows @ rows, lambda: rows + rows, lambda: torch.ones(4, 4).to_sparse_csr()):
+            with pytest.raises(NeedsValuesError, match="how many elements"):
+                decided()
+        with pytest.raises(NeedsValuesError, match="lengths of a nested tensor's rows"):
+            torch.nested.nested_tensor([torch.ones(3, 2), torch.ones(5, 2)], layout=torch.jagged)
