@@ -1,18 +1,19 @@
 """Which devices do published tables record, and how well are operators of new sizes predicted on them?
 
-    python benchmarks/record_devices.py TABLES... [--device NAME ...] [-o profiles_db/devices]
+    python benchmarks/record_devices.py [TABLES...] [--device NAME ...] [-o profiles_db/devices]
 
 TABLES are folders or files that `statsnet device import` reads. Writes a record for each device whose tables are clean,
-an ATTRIBUTION.md beside them, and prints held-out errors by device and kind of operator as a Markdown table. Records
-that are there are kept, unless --device names them.
+an ATTRIBUTION.md beside them, and prints held-out errors by device and kind of operator as a Markdown table, and how
+many are good. Records that are there are kept, unless --device names them. Without TABLES it prints alone.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
 from benchmarks.console import parser, report, start
 from statsnet.devices.device_record import DeviceRecord, build_record, load_record, save_record
@@ -27,37 +28,55 @@ from statsnet.signatures.canonical import write_text_atomically
 FEWEST = 50
 """Kinds with fewer rows are recorded, but their errors are not shown."""
 
+GOOD = 0.1
+"""A median error that is small enough."""
+
 FEWEST_OPERATORS = 100
 """Devices with fewer clean operators (phones) have no record."""
 
 
 def errors_table(records: Iterable[DeviceRecord]) -> str:
-    """Held-out errors of all kinds with at least FEWEST rows."""
+    """Held-out errors of all kinds with at least FEWEST rows, and of them all."""
+    errors = []
     lines = ["| device | source | operator | dtype | direction | rows | median error | 90 % below |",
              "|---|---|---|---|---|---:|---:|---:|"]  # fmt: skip
     for record in records:
         for m in record.models:
             if m.rows >= FEWEST:
                 h = m.held_out
+                errors.append(h.median_error)
                 lines.append(
                     f"| {record.device} | {m.source} | {m.operator} | {m.dtype} | {m.direction} | {m.rows} "
                     f"| {100 * h.median_error:.1f} % | {100 * h.p90_error:.1f} % |"
                 )
+    good = sum(error <= GOOD for error in errors)
+    if errors:
+        lines += ["", f"{len(errors)} kinds, {good} of them at most {GOOD:.0%}; median {median(errors):.1%}"]
     return "\n".join(lines)
 
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("tables", nargs="+", type=Path)
+    options.add_argument("tables", nargs="*", type=Path)
     options.add_argument("--device", action="append", default=[], metavar="NAME", help="make this record anew")
     options.add_argument("-o", "--output", type=Path, default=Path("profiles_db/devices"))
     given = options.parse_args()
+    if given.tables:
+        make(given.tables, given.device, given.output)
+    elif given.device:
+        raise UsageError("no tables are named", hint="name the tables that have the times of --device")
+    records = [load_record(path) for path in sorted(given.output.glob(f"*{ENDING}"))]
+    print(errors_table(records))
+
+
+def make(tables: Sequence[Path], devices: Sequence[str], folder: Path) -> None:
+    """Write the records that are not in the folder yet, or those of `devices`, and whose tables they are from."""
     report(Progress(stage="reading tables"))
-    rows = read_tables(given.tables, keep=lambda row: not row.source.startswith("llmservingsim"))
+    rows = read_tables(tables, keep=lambda row: not row.source.startswith("llmservingsim"))
     measured = Counter(d for row in rows for d in row.time_s if not doubt_of(row, d))
-    asked = [measured_device(name, measured) for name in given.device]
+    asked = [measured_device(name, measured) for name in devices]
     for device in asked or sorted(d for d, count in measured.items() if count >= FEWEST_OPERATORS):
-        path = given.output / f"{device}{ENDING}"
+        path = folder / f"{device}{ENDING}"
         if path.exists() and not asked:
             continue
         try:
@@ -66,9 +85,8 @@ def main() -> None:
             print(error, file=sys.stderr)
             continue
         save_record(path, record)
-    records = [load_record(path) for path in sorted(given.output.glob(f"*{ENDING}"))]
-    write_text_atomically(given.output / "ATTRIBUTION.md", attribution(records))
-    print(errors_table(records))
+    records = [load_record(path) for path in sorted(folder.glob(f"*{ENDING}"))]
+    write_text_atomically(folder / "ATTRIBUTION.md", attribution(records))
 
 
 if __name__ == "__main__":

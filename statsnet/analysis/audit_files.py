@@ -25,7 +25,7 @@ from statsnet.signatures.kinds import FILES, KINDS, MAX_BYTES, SEARCH_FILES
 from statsnet.signatures.model import KIND
 from statsnet.signatures.storage import load_document, load_fit, load_signature, load_spec
 
-_HINT = "name a signature, a result or a proxy's folder"
+_HINT = "name a signature, a result or a proxy's folder; `statsnet import` makes a signature of a recording"
 
 
 def audit_path(path: Path) -> list[AuditedFile]:

@@ -127,10 +127,16 @@ def _show(shown: _Shown, form: str, json_path: str | None, words: Sequence[str])
 
 
 def _are_scenarios(files: Sequence[str]) -> bool:
-    """Raises UsageError where some are results of scenarios and others are not."""
+    """Raises UsageError for signatures, and where some are results of scenarios and others are not."""
     kinds = {name: _kind(Path(name)) for name in files}
     of_scenarios = [name for name, kind in kinds.items() if kind == "statsnet.scenario"]
     others = [name for name, kind in kinds.items() if kind == "statsnet.result"]
+    if signatures := [name for name, kind in kinds.items() if kind == "statsnet.signature"]:
+        raise UsageError(
+            f"'{signatures[0]}' is a signature, not a result",
+            cause="compare takes what `statsnet run` and `statsnet validate` write with --json",
+            hint="statsnet report ONE OTHER -o page.html shows signatures side by side",
+        )
     if of_scenarios and others:
         raise UsageError(
             "the results are not comparable",

@@ -18,6 +18,7 @@ from statsnet.signatures.categories import COLLECTIVE
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Signature
 from statsnet.signatures.storage import load_signature
+from statsnet.units import plural
 
 ENDINGS = (".json", ".json.gz")
 HOST_COPIES = ("memcpy_htod", "memcpy_dtoh")
@@ -56,7 +57,9 @@ def read_recordings(paths: Sequence[Path], device: str) -> RecordedRows:
             name, note = _device_of(measurement, device, path)
             left_out = _add(merged, signature, measurement, name)
             notes += [note] if note else []
-            notes += [f"{path.name}: {count} operators left out: {why}" for why, count in sorted(left_out.items())]
+            notes += [
+                f"{path.name}: {plural(count, 'operator')} left out: {why}" for why, count in sorted(left_out.items())
+            ]
     return RecordedRows(rows=tuple(merged.rows()), notes=tuple(notes))
 
 

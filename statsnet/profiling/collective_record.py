@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from statsnet.profiling.collective_times import Wait
-from statsnet.profiling.distributed import alone, backend, from_all
+from statsnet.profiling.distributed import alone, backend, from_all, number_of_processes
 from statsnet.profiling.trace import StepTrace
-from statsnet.signatures.collectives import Collectives, CollectiveTime
+from statsnet.signatures.collectives import Backend, Collectives, CollectiveTime
 from statsnet.signatures.model import Signature
 
 
@@ -21,18 +21,29 @@ def with_collectives(signature: Signature, traces: Sequence[StepTrace], shares: 
     if alone():
         return signature
     (measurement,) = signature.measurements
-    weights = [share / sum(shares) for share in shares]
-    exposed_s = sum(w * wait.alone_s for t, w in zip(traces, weights, strict=True) for wait in t.waits)
-    ranks = from_all((measurement.latency_s, exposed_s))
-    known = Collectives(
-        processes=len(ranks),
-        backend=backend(),
-        exposed_time_s=exposed_s,
-        calls=tuple(_by_cluster(traces, weights)),
+    own = collectives_of(traces, shares, processes=number_of_processes(), backend=backend())
+    ranks = from_all((measurement.latency_s, own.exposed_time_s))
+    known = replace(
+        own,
         rank_step_latency_s=tuple(step_s for step_s, _ in ranks),
         rank_waiting_s=tuple(waiting_s for _, waiting_s in ranks),
     )
     return replace(signature, measurements=(replace(measurement, collectives=known),))
+
+
+def collectives_of(
+    traces: Sequence[StepTrace], shares: Sequence[float], *, processes: int, backend: Backend
+) -> Collectives:
+    """What one process's traces know of them, nothing of the times of others."""
+    weights = [share / sum(shares) for share in shares]
+    return Collectives(
+        processes=processes,
+        backend=backend,
+        exposed_time_s=sum(w * wait.alone_s for t, w in zip(traces, weights, strict=True) for wait in t.waits),
+        calls=tuple(_by_cluster(traces, weights)),
+        rank_step_latency_s=(),
+        rank_waiting_s=(),
+    )
 
 
 def _by_cluster(traces: Sequence[StepTrace], weights: Sequence[float]) -> Iterator[CollectiveTime]:

@@ -55,7 +55,7 @@ def waits_of(step: StepEvents, matched: Mapping[int, Event], *, device: str) -> 
     if not collectives:
         return Waits()
     if device == "cuda":
-        return _on_gpu(step, collectives)
+        return waits_on_gpu(step, collectives)
     return _on_cpu(step, collectives, matched)
 
 
@@ -71,7 +71,8 @@ def _on_cpu(step: StepEvents, collectives: Mapping[int, Event], matched: Mapping
     return _waits(step, spans, exposed, alone, {i: length * 1e-9 for i, length in outside.items()})
 
 
-def _on_gpu(step: StepEvents, collectives: Mapping[int, Event]) -> Waits:
+def waits_on_gpu(step: StepEvents, collectives: Mapping[int, Event]) -> Waits:
+    """Of the calls that are collectives, and their events."""
     kernels = {i: list(_kernels_in(event)) for i, event in collectives.items()}
     moving = {id(kernel) for group in kernels.values() for kernel in group}
     computing = union((k.start_ns, k.end_ns) for k in step.on_device if id(k) not in moving)

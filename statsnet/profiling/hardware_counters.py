@@ -100,9 +100,9 @@ def check_same(launches: Sequence[Launch], counted: Sequence[CountedKernel]) -> 
     raise MeasurementError(
         "the kernels that ncu counted are not those that were timed",
         cause=f"{len(expected)} were timed and {len(names)} counted; number {place + 1} was "
-        f"{_at(expected, place)} and then {_at(names, place)}",
-        hint="a library that tries kernels at run time chooses anew in each process: switch that off, "
-        "or profile with --counters off",
+        f"{_at(expected, place)} where it was timed and {_at(names, place)} where it was counted",
+        hint="count the same step, and switch off libraries that try kernels at run time, for they choose anew in each "
+        "process; or do without counters",
     )
 
 

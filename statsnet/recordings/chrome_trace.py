@@ -21,6 +21,8 @@ from statsnet.recordings.arguments import Arguments, KnownArguments
 from statsnet.recordings.json_events import ChromeTrace
 from statsnet.recordings.phases import STEP
 from statsnet.recordings.process_groups import NAME, Noted, noted_in_timeline
+from statsnet.signatures.collectives import BACKENDS, Backend
+from statsnet.signatures.limits import MOST_PROCESSES
 
 Kind = Literal["operator", "annotation", "launch"]
 
@@ -52,7 +54,8 @@ class RecordedEvent(Event):
 @dataclass(slots=True, kw_only=True)
 class Recording:
     """`steps` are the marked steps by number; `head` the file's fields beside its events. `unlaunched` counts what ran
-    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each."""
+    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each. `merged` is
+    how many processes the file holds: all of this is of one."""
 
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
@@ -60,6 +63,7 @@ class Recording:
     unlaunched: int = 0
     lost: int = 0
     devices: dict[int, int] = field(default_factory=dict)
+    merged: int = 1
 
     @property
     def events(self) -> Iterator[RecordedEvent]:
@@ -75,11 +79,26 @@ class Recording:
         return any(event.arguments is not None for event in self.operators)
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether the arguments that are no tensors are known of at least one operator."""
+        return any(event.arguments is not None and event.arguments.values is not None for event in self.operators)
+
+    @property
     def processes(self) -> int:
         """How many made the steps together: as the file says, else the largest group."""
         told = self.head.get("distributedInfo")
         world = _whole(told.get("world_size")) if isinstance(told, dict) else None
-        return world or max((e.noted.processes for e in self.operators if e.noted), default=1)
+        if world is not None and 0 < world <= MOST_PROCESSES:
+            return world
+        return max((e.noted.processes for e in self.operators if e.noted), default=1)
+
+    @property
+    def backend(self) -> Backend:
+        """What moved data between processes: as the file says, else by the names of kernels."""
+        told = self.head.get("distributedInfo")
+        name = str(told.get("backend")).lower() if isinstance(told, dict) else ""
+        ran = any("nccl" in kernel.name.lower() for event in self.events for kernel in event.kernels)
+        return next((b for b in BACKENDS if b in name), "nccl" if ran else "other")
 
     @property
     def on_device(self) -> int:
@@ -136,7 +155,7 @@ class _Reader:
         self.recording.threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(made)
 
     def finish(self) -> Recording:
-        """Each kernel to the launch with its correlation."""
+        """Each kernel to the launch with its correlation, and one process alone."""
         for correlation, kernel in self._kernels:
             launch = self._launches.get(correlation) if correlation is not None else None
             if launch is None:
@@ -145,7 +164,26 @@ class _Reader:
                 launch.lost += 1
             else:
                 launch.kernels.append(kernel)
+        self._keep_one_process()
         return self.recording
+
+    def _keep_one_process(self) -> None:
+        """Of several processes with operators, whose recordings somebody put into one file, the one with the most
+        kernel time, then with the most events."""
+        work: dict[str, list[int]] = {}
+        for (process, _), events in self.recording.threads.items():
+            if any(e.kind == "operator" for e in events):
+                busy_ns = sum(k.end_ns - k.start_ns for e in events for k in e.kernels)
+                before = work.get(process, [0, 0])
+                work[process] = [before[0] + busy_ns, before[1] + len(events)]
+        if len(work) < 2:
+            return
+        others = work.keys() - {max(work, key=lambda process: work[process])}
+        threads = self.recording.threads
+        left_out = {id(event) for key, events in threads.items() if key[0] in others for event in events}
+        self.recording.threads = {key: events for key, events in threads.items() if key[0] not in others}
+        self.recording.steps = [(n, event) for n, event in self.recording.steps if id(event) not in left_out]
+        self.recording.merged = len(work)
 
     def _take_kernel(self, event: dict[str, Any], args: dict[str, Any]) -> None:
         start_ns, length_ns = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))

@@ -178,7 +178,7 @@ def _encoded(function: Any, values: list[Any]) -> list[Any]:
 
 
 def _returns_no_tensor(function: Any) -> bool:
-    """As some collectives, whose result is in an argument once it was waited for."""
+    """As `item()`; and as some collectives, whose result is in an argument once it was waited for."""
     return not any("Tensor" in str(result.type) for result in function._schema.returns)
 
 
@@ -214,7 +214,10 @@ def _outputs(function: Any, values: list[Any]) -> list[Any] | None:
         return [encode_value(v) for v in like] if all(isinstance(v, torch.Tensor) for v in like) else None
     if any(v is None and str(a.type) == "Tensor" for v, a in _paired(values, function)):
         return None  # some of torch's operators would take it for a tensor without elements
-    if any(v is _UNKNOWN for v in values) and name not in _SIZES_ALONE:
+    unknown = [str(a.type) for v, a in _paired(values, function) if v is _UNKNOWN]
+    if _returns_no_tensor(function) and not any("Tensor" in kind for kind in unknown):
+        return []
+    if unknown and name not in _SIZES_ALONE:
         return None
     ready = [_stand_in(v, a) for v, a in _paired(values, function)]
     if name in ("cudnn_batch_norm", "miopen_batch_norm"):  # no results on meta; those of the plain one

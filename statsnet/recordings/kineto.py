@@ -17,6 +17,8 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.profiler_events import StepEvents
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
+from statsnet.profiling.collective_record import collectives_of
+from statsnet.profiling.collective_times import waits_on_gpu
 from statsnet.profiling.encode import dtype_name
 from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
@@ -30,10 +32,11 @@ from statsnet.recordings.environment import environment_of
 from statsnet.recordings.graphs import give_operators, whole_of
 from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.joined_files import counted_by, give_arguments
+from statsnet.recordings.lacks import HOW, check, device_of, notes_on
+from statsnet.signatures.collectives import Collectives, is_collective
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
 
-HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)"
 ALIKE = 0.9
 """Steps with this share of the most operators count as the same step, run again."""
 
@@ -72,11 +75,11 @@ def import_recording(
     ncu: Path | None = None,
 ) -> Imported:
     """The signature of one step of a recording; `name` is for messages. Raises as `read_kineto`."""
-    _check(recording, name)
+    check(recording, name)
     chosen = choose_step(recording, name, step)
     events = events_of(recording, chosen)
-    device = _device(recording)
-    notes = _notes(recording, device)
+    device = device_of(recording)
+    notes = notes_on(recording, device)
     if step is None and len(recording.steps) > 1:
         number = next(n for n, event in recording.steps if event is chosen)
         why = "the busiest" if any(event.kernels for event in recording.events) else "by its time in the middle"
@@ -103,6 +106,7 @@ def import_recording(
         notes.append(
             f"{found.uncounted} of {sum(not c.metadata for c in found.calls)} operators have no FLOPs and bytes: the "
             "recording does not tell all that their work depends on"
+            + ("" if recording.has_numbers else ": it lacks strides and other numbers, which --execution-trace adds")
         )
     trace = _trace(events, found, device, has_kernels=bool(recording.on_device))
     if device == "cpu" and step is None:
@@ -116,10 +120,11 @@ def import_recording(
             environment=environment_of(recording, device),
             optimizer=found.optimizer,
             power=Power(missing={"nvml": "not_recorded"}),
+            processes=recording.processes if recording.processes > 1 else None,
         ),
         name,
     )
-    signature = _as_recording(signature)
+    signature = _as_recording(signature, _collectives(recording, trace))
     if ncu is not None:
         signature = counted_by(signature, launches_of([trace], [1.0]), ncu)
     return Imported(signature=signature, notes=tuple(notes))
@@ -198,6 +203,7 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
     calls = found.calls
     timed = {i: event for i, event in found.events.items() if not calls[i].metadata}
     line = times_of(events, timed, len(calls), len(timed), device=device)
+    collectives = {i: event for i, event in timed.items() if is_collective(calls[i].op)}
     step_s = max(line.step_s, busy_s(events.on_device))
     for i, call in enumerate(calls):
         call.time_s = 0.0 if call.metadata else line.op_time_s[i]
@@ -215,6 +221,7 @@ def _trace(events: StepEvents, found: RecordedCalls, device: str, *, has_kernels
         kernels_launched=len(events.on_device),
         unexplained_share=None,
         on_device=placed_kernels(line),
+        waits=list(waits_on_gpu(events, collectives).each) if device == "cuda" else [],
     )
 
 
@@ -233,7 +240,14 @@ def _implementation(kernels: list[Kernel], device: str, has_kernels: bool) -> st
     return cuda_implementation(kernels) if device == "cuda" and has_kernels else "unknown"
 
 
-def _as_recording(signature: Signature) -> Signature:
+def _collectives(recording: Recording, trace: StepTrace) -> Collectives | None:
+    """Those of the process that was recorded; None if none was timed."""
+    if not trace.waits or recording.processes < 2:
+        return None
+    return collectives_of([trace], [1.0], processes=recording.processes, backend=recording.backend)
+
+
+def _as_recording(signature: Signature, collectives: Collectives | None) -> Signature:
     (measurement,) = signature.measurements
     gpu = measurement.gpu and replace(measurement.gpu, counters=no_counters("not_recorded"))
     return replace(
@@ -244,53 +258,9 @@ def _as_recording(signature: Signature) -> Signature:
                 source="recording",
                 coefficient_of_variation=None,
                 gpu=gpu,
+                collectives=collectives,
                 unmatched_calls=None,
                 recording_s=None,
             ),
         ),
     )
-
-
-def _check(recording: Recording, name: str) -> None:
-    if any(recording.operators):
-        return
-    if recording.on_device:
-        raise FileFormatError(
-            f"'{name}' holds no operators",
-            cause=f"it was recorded with activities=[CUDA] alone: {recording.on_device} kernels and copies, and "
-            "nothing that says what they computed",
-            hint=f"record with {HOW}",
-        )
-    raise FileFormatError(
-        f"'{name}' holds no operators of torch",
-        cause="it is empty, or of another tool: none of its events is in the category cpu_op",
-        hint=f"record with {HOW}",
-    )
-
-
-def _device(recording: Recording) -> str:
-    """Where the operators ran: on a GPU if kernels or launches were recorded."""
-    launches = any(e.kind == "launch" and "Launch" in e.name for e in recording.events)
-    return "cuda" if recording.on_device or launches else "cpu"
-
-
-def _notes(recording: Recording, device: str) -> list[str]:
-    notes = []
-    if device == "cpu":
-        notes.append("no kernel and no launch was recorded: the operators' times are those of a CPU")
-    elif not recording.on_device:
-        notes.append("kernels were launched but none was recorded: operators have no times")
-    if not recording.has_shapes:
-        notes.append(
-            "the recording has no shapes: operators have no FLOPs and bytes; record with record_shapes=True, or give "
-            "--execution-trace"
-        )
-    if recording.unlaunched:
-        notes.append(
-            f"{recording.unlaunched} kernels and copies have no launch in the recording, and belong to no step"
-        )
-    if recording.lost:
-        notes.append(
-            f"{recording.lost} kernels and copies have no times: the profiler writes zeros where its buffer is full"
-        )
-    return notes

@@ -54,7 +54,9 @@ def _rows(
     """One for each operation, phase, dtype and group, the one with most bytes first."""
     groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for i, cluster in clusters.items():
-        groups[kind_of(cluster.op), cluster.phase, dtype_of(cluster.args, cluster.outputs), _group(cluster)].append(i)
+        dtype = dtype_of(cluster.args, cluster.outputs)
+        dtype = MISSING if dtype == "none" else dtype
+        groups[kind_of(cluster.op), cluster.phase, dtype, _group(cluster)].append(i)
     rows = []
     for key, members in groups.items():
         calls = sum(clusters[i].calls for i in members)
@@ -68,8 +70,7 @@ def _rows(
                 (
                     *key,
                     f"{calls:.4g}",
-                    format_bytes(moved / calls),
-                    format_bytes(moved),
+                    *(format_bytes(n if moved or key[0] == "barrier" else None) for n in (moved / calls, moved)),
                     format_duration(time_s) if known else MISSING,
                     percent(exposed_s / latency_s) if known and latency_s else MISSING,
                     percent(1 - exposed_s / time_s) if time_s else MISSING,

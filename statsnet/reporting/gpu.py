@@ -13,7 +13,7 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Signature
 from statsnet.signatures.target import target_of
 from statsnet.signatures.target_cluster import TargetCluster, counters_over
-from statsnet.units import format_bytes, format_duration, format_quantity
+from statsnet.units import format_bytes, format_duration, format_quantity, plural
 
 SHOWN_FAMILIES = 10
 SHOWN_CATEGORIES = 4
@@ -35,7 +35,7 @@ def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
     power = gpu.power
     throttled = MISSING if power.throttled is None else ", ".join(power.throttled) or "no"
     return [
-        ("busy", f"{percent(gpu.busy_time_s / latency_s)} of the step, on {gpu.streams} stream(s)"),
+        ("busy", f"{percent(gpu.busy_time_s / latency_s)} of the step, on {plural(gpu.streams, 'stream')}"),
         ("kernels and copies", f"{launches:.4g} a step, {_middle(gpu.duration_log2_us)} each (median)"),
         ("pauses between them", f"{_total(gpu.gap_log2_us):.4g} a step, {_middle(gpu.gap_log2_us)} each (median)"),
         ("energy", f"{format_quantity(power.energy_j_per_step, 'J')} a step, {format_quantity(power.power_w, 'W')}"),
@@ -57,12 +57,12 @@ def _total(histogram: Histogram) -> float:
 
 
 def _middle(histogram: Histogram) -> str:
-    """The bin of the median, as `2 to 4 µs`."""
+    """The bin of the median, as `2 to 4 µs`. Kernels of a graph follow each other within nanoseconds."""
     left = _total(histogram) / 2
     for bin_, count in sorted(histogram):
         left -= count
         if left <= 0:
-            return f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
+            return "under 1 µs" if bin_ < 0 else f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
     return MISSING
 
 

@@ -109,13 +109,12 @@ def fit_report(fit: Fit) -> Report:
     if warning := coverage_warning(fit):
         report.append(line(warning))
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
-        report.append(
-            line(
-                f"The step misses its budget by {signed_percent(summary.step_latency_error)}. A busy machine, or one "
-                "that runs slower or faster than when the workloads were profiled, does that: synthesize again on "
-                "an idle machine, or profile anew."
-            )
+        why = (
+            "A busy machine, or one that runs slower or faster than when the workloads were profiled, does that: "
+            "synthesize again on an idle machine, or profile anew."
         )
+        missed = f"The step misses its budget by {signed_percent(summary.step_latency_error)}."
+        report.append(line(missed if fit.recorded else f"{missed} {why}"))
     if recorded := fit.recorded:
         exact, model, roofline = (percent(recorded.get(kind, 0.0)) for kind in ("exact", "model", "roofline"))
         report.append(

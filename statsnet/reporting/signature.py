@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from rich.table import Table
 
@@ -22,7 +23,7 @@ from statsnet.signatures.collectives import sent_bytes
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, InputSample, Signature
 from statsnet.signatures.statistics import shares
-from statsnet.units import format_bytes, format_duration, format_quantity
+from statsnet.units import format_bytes, format_duration, format_quantity, plural
 
 PRIVACY_NOTES = {
     "full": "level full: exact dims are in the file, and much of an architecture can be told from them.",
@@ -30,6 +31,7 @@ PRIVACY_NOTES = {
     "the order of layers is not.",
     "coarse": "level coarse: sizes and counts are rounded; work, times and memory are those of such a step.",
 }
+NOT_KNOWN = "not known of any operator"
 SHOWN_UNCOVERED = 8
 _HOW = {"profile": "", "replay": " (replayed from its operators)", "recording": " (from a recording)"}
 _COVERED = {"profile": "has a cost formula", "replay": "has a cost formula", "recording": "has known FLOPs and bytes"}
@@ -42,9 +44,7 @@ def signature_report(signature: Signature) -> Report:
     report.append(_by_category(signature, measurement))
     report += gpu_report(signature, measurement) if measurement else []
     report += collectives_report(signature, measurement)
-    is_recorded = measurement is not None and measurement.source == "recording"
-    title = "FLOPs and bytes not known:" if is_recorded else "without a cost formula:"
-    report += notes(title, _uncovered_lines(signature, measurement))
+    report += notes("FLOPs and bytes not known:", _uncovered_lines(signature, measurement))
     others = signature.measurements[1:]
     report += notes(
         "measured elsewhere too:",
@@ -54,9 +54,9 @@ def signature_report(signature: Signature) -> Report:
 
 
 def uncovered(signature: Signature, measurement: Measurement | None) -> dict[str, float]:
-    """Operators that no formula covers, with their share of operator time (of calls if not measured), largest
-    first."""
-    times = measurement.cluster_time_s if measurement else [c.calls for c in signature.clusters]
+    """Operators that no formula covers, with their share of operator time (of calls if not timed), largest first."""
+    is_timed = measurement is not None and any(measurement.cluster_time_s)
+    times = measurement.cluster_time_s if measurement and is_timed else [c.calls for c in signature.clusters]
     total = sum(t or 0.0 for t in times) or 1.0
     by_operator: dict[str, float] = defaultdict(float)
     for cluster, time in zip(signature.clusters, times, strict=True):
@@ -85,12 +85,13 @@ def title_of(signature: Signature) -> str:
 
 def _figures(signature: Signature, measurement: Measurement | None) -> list[tuple[str, str]]:
     flops, moved, memory = signature.flops_per_step, signature.bytes_per_step, signature.memory
+    known, intensity = _has_cost(signature.clusters), flops / moved if moved else 0.0
     rows = [
         ("id", signature.id),
         *_processes(signature),
-        ("operators", f"{signature.calls_per_step:.4g} calls a step in {len(signature.clusters)} clusters"),
-        ("FLOPs", f"{format_quantity(flops, 'FLOP')} a step (2 per multiply-add)"),
-        ("bytes", f"{format_quantity(moved, 'B')} a step, {flops / moved if moved else 0:.3g} FLOP/B"),
+        ("operators", f"{signature.calls_per_step:.4g} calls a step in {plural(len(signature.clusters), 'cluster')}"),
+        ("FLOPs", f"{format_quantity(flops, 'FLOP')} a step (2 per multiply-add)" if known else NOT_KNOWN),
+        ("bytes", f"{format_quantity(moved, 'B')} a step, {intensity:.3g} FLOP/B" if known else NOT_KNOWN),
         *_inputs(signature.inputs),
         (
             "parameters",
@@ -124,14 +125,12 @@ def _inputs(sample: InputSample | None) -> list[tuple[str, str]]:
 
 def _measured(signature: Signature, measurement: Measurement) -> list[tuple[str, str]]:
     latency = measurement.latency_s
+    rates = [format_quantity(signature.flops_per_step / latency, "FLOP/s"),
+             format_quantity(signature.bytes_per_step / latency, "B/s")]  # fmt: skip
     how = _HOW[measurement.source]
     return [
         ("measured on", environment_line(measurement.environment) + how),
-        (
-            "step time",
-            f"{format_duration(latency)}, {format_quantity(signature.flops_per_step / latency, 'FLOP/s')}, "
-            f"{format_quantity(signature.bytes_per_step / latency, 'B/s')}",
-        ),
+        ("step time", ", ".join([format_duration(latency), *(rates if _has_cost(signature.clusters) else [])])),
         ("launches", f"{measurement.launches:.4g} a step"),
         *_seen(measurement),
         (
@@ -171,20 +170,20 @@ def _by_category(signature: Signature, measurement: Measurement | None) -> Table
     for cluster, time in zip(signature.clusters, times, strict=True):
         groups[cluster.category].append((cluster, time))
     spent = {name: sum(t or 0.0 for _, t in rows) for name, rows in groups.items()}
-    share = shares(spent)
+    share, is_timed = shares(spent), any(spent.values())
     order = sorted(groups, key=lambda name: (-spent[name], -_flops(groups[name]), name))
     rows = [
         (
             name,
-            percent(share.get(name, 0.0) if measurement else None),
-            format_duration(spent[name] if measurement else None),
+            percent(share.get(name, 0.0) if is_timed else None),
+            format_duration(spent[name] if is_timed else None),
             f"{sum(c.calls for c, _ in groups[name]):.4g}",
-            format_quantity(_flops(groups[name]) if _has_cost(groups[name]) else None, "FLOP"),
-            format_quantity(_bytes(groups[name]) if _has_cost(groups[name]) else None, "B"),
+            format_quantity(_flops(groups[name]) if _has_cost(c for c, _ in groups[name]) else None, "FLOP"),
+            format_quantity(_bytes(groups[name]) if _has_cost(c for c, _ in groups[name]) else None, "B"),
         )
         for name in order
     ]
-    title = "Time by category" if measurement else "Operators by category"
+    title = "Time by category" if is_timed else "Operators by category"
     return table(title, ("category", "share", "time", "calls", "FLOPs", "bytes"), rows)
 
 
@@ -196,14 +195,14 @@ def _bytes(rows: list[tuple[Cluster, float | None]]) -> float:
     return sum(cluster.calls * (cluster.bytes_moved or 0.0) for cluster, _ in rows)
 
 
-def _has_cost(rows: list[tuple[Cluster, float | None]]) -> bool:
+def _has_cost(clusters: Iterable[Cluster]) -> bool:
     """Whether the work of any of these is known."""
-    return any(cluster.flops is not None for cluster, _ in rows)
+    return any(cluster.flops is not None for cluster in clusters)
 
 
 def _uncovered_lines(signature: Signature, measurement: Measurement | None) -> list[str]:
     by_operator = uncovered(signature, measurement)
-    of = "of operator time" if measurement else "of the calls"
+    of = "of operator time" if measurement and any(measurement.cluster_time_s) else "of the calls"
     lines = [f"{share:.1%} {of}: {op}" for op, share in list(by_operator.items())[:SHOWN_UNCOVERED]]
     rest = list(by_operator.values())[SHOWN_UNCOVERED:]
     return [*lines, f"{sum(rest):.1%} {of}: {len(rest)} more"] if rest else lines

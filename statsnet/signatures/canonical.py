@@ -28,7 +28,10 @@ LINE_WIDTH = 110
 MAX_DEPTH = 32
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 
-OTHER_KIND = "signatures, results and the parts of a proxy's folder are text, and their names end in .json"
+OTHER_KIND = (
+    "signatures, results and the parts of a proxy's folder are text, and their names end in .json; "
+    "`statsnet import` makes a signature of a recording"
+)
 """A hint for whoever names a file of another kind."""
 
 

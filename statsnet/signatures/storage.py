@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from statsnet.errors import FileFormatError, OtherFileError, StatsNetError
-from statsnet.signatures.canonical import canonical_json, content_id, read_json, write_json_atomically
+from statsnet.signatures.canonical import OTHER_KIND, canonical_json, content_id, read_json, write_json_atomically
 from statsnet.signatures.conversion import check_keys, plain, typed
 from statsnet.signatures.documents import Fit, ProxySpec, check_environment
 from statsnet.signatures.kinds import KINDS, MAX_BYTES, SIGNATURE_MAX_WRITTEN_BYTES
@@ -169,6 +169,7 @@ def _check_kind(data: Mapping[str, Any], kind: str, path: Path) -> None:
         raise FileFormatError(
             f"'{path}' is {known.title if known else 'no file of StatsNet'}, not {wanted.title}",
             cause=f"its kind is '{str(file_kind)[:40]}', '{kind}' is expected" if file_kind else "it has no kind",
+            hint="" if known else OTHER_KIND,
         )
     version = data.get("schema_version")
     if type(version) is not int or version != wanted.type.schema_version:  # True == 1

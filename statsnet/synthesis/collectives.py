@@ -101,7 +101,7 @@ def _timed(cluster: TargetCluster, member: TargetMember) -> CollectiveTime | Non
 
 
 def _overlap(member: TargetMember) -> float:
-    """Of a member whose collectives were not timed one by one, as in recordings: of all together."""
+    """Of a member whose collectives were not timed one by one, as in aggregates: of all together."""
     times = zip(member.signature.clusters, member.measurement.cluster_time_s, strict=True)
     spent_s = math.fsum(t or 0.0 for c, t in times if is_collective(c.op))
     return max(0.0, 1 - exposed_s(member.signature, member.measurement) / spent_s) if spent_s > 0 else 0.0

@@ -122,7 +122,7 @@ def test_compare_refuses_two_subjects_and_other_files(failing: Callable[..., str
     write_result(here / "b.json", 0.02, subject="b")
     shutil.copy(GOLDEN, here / "s.json")
     assert "not of the same subject" in failing("compare", "a.json", "b.json", code=2)
-    assert "is a signature, not a result" in failing("compare", "a.json", "s.json", code=1)
+    assert "is a signature, not a result" in failing("compare", "a.json", "s.json", code=2)
 
 
 def test_a_limit_on_file_size_leaves_nothing_behind(cli: Cli, here: Path) -> None:

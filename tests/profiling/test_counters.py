@@ -71,9 +71,9 @@ def test_bytes_of_a_kernel_without_a_value_are_taken_to_be_like_the_others() -> 
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ([GEMM, RELU], "3 were timed and 2 counted; number 3 was aten:reduce and then none"),
-        ([GEMM, SUM, RELU], "number 2 was aten:elementwise and then aten:reduce"),
-        ([GEMM, RELU, SUM, SUM], "number 4 was none and then aten:reduce"),
+        ([GEMM, RELU], "3 were timed and 2 counted; number 3 was aten:reduce where it was timed and none where"),
+        ([GEMM, SUM, RELU], "number 2 was aten:elementwise where it was timed and aten:reduce"),
+        ([GEMM, RELU, SUM, SUM], "number 4 was none where it was timed and aten:reduce"),
     ],
 )
 def test_other_kernels_than_were_timed_are_refused_not_shifted(names: list[str], said: str) -> None:

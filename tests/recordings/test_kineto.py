@@ -76,6 +76,16 @@ def test_kernels_belong_to_the_step_that_launched_them(recording: Path) -> None:
     assert measurement(found.signature).idle_time_s == pytest.approx((900 - 92) * US)
 
 
+def test_of_several_processes_in_one_file_one_is_read(tmp_path: Path) -> None:
+    """As a tool writes that merges the recordings of ranks."""
+    one, other = (operator(f"aten::{name}", 1100, 10, [[8]], ["float"], [""]) for name in ("relu", "tanh"))
+    idle = [e | {"pid": 77} for e in (step(4, 1000, 900), other)]
+    events = [*idle, step(4, 1000, 900), one, *launch(1, 1101, "relu_kernel", 1110, 40)]
+    found = read_kineto(write(tmp_path / "trace.json", events))
+    assert rows(found.signature).keys() == {("aten.relu.default", "forward")}
+    assert found.notes == ("the file holds 2 processes: the one with the most kernel time was read",)
+
+
 def test_a_step_by_its_number(recording: Path) -> None:
     assert rows(read_kineto(recording, step=3).signature).keys() == {("aten.relu.default", "forward")}
     with pytest.raises(UsageError, match="has no step 7"):

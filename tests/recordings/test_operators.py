@@ -68,9 +68,26 @@ def test_sizes_and_group_are_those_that_the_process_group_notes(
         *launch(2, 1110, "ncclDevKernel_AllReduce", 1120, 30),
     ]  # fmt: skip
     head = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": world}}
-    clusters = read_kineto(write(tmp_path / "trace.json", events, **head)).signature.clusters
-    (found,) = (c for c in clusters if c.op == "c10d.allreduce_.default")
+    signature = read_kineto(write(tmp_path / "trace.json", events, **head)).signature
+    (found,) = (c for c in signature.clusters if c.op == "c10d.allreduce_.default")
     assert (message_bytes(found), group_size(found), group_stride(found)) == (2000, 2, stride)
+    known = signature.measurements[0].collectives
+    assert known is not None
+    assert (signature.processes, known.processes, known.backend) == (world, world, "nccl")
+    assert [(c.time_s, c.exposed_time_s) for c in known.calls] == [(pytest.approx(30e-6), pytest.approx(30e-6))]
+
+
+@pytest.mark.parametrize("world", [-3, 10**12, "many", None])
+def test_what_can_be_no_number_of_processes_is_left_out(world: object, tmp_path: Path) -> None:
+    events = [operator("aten::relu", 1000, 50, [[8, 8]], ["float"], [""]), *launch(1, 1010, "relu_kernel", 1020, 5)]
+    head = {"distributedInfo": {"world_size": world}}
+    assert read_kineto(write(tmp_path / "trace.json", events, **head)).signature.processes is None
+
+
+def test_a_number_that_the_host_reads_has_its_bytes(tmp_path: Path) -> None:
+    item = operator("aten::_local_scalar_dense", 1000, 50, [[]], ["float"], [""])
+    found = read_kineto(write(tmp_path / "trace.json", [item, *launch(1, 1010, "copy", 1020, 5)]))
+    assert [c.bytes_moved for c in found.signature.clusters] == [8]
 
 
 @pytest.mark.parametrize("wrong", [{"Group size": -1}, {"Group size": "two"}, {"Collective name": "wait"}])

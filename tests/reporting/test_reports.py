@@ -58,7 +58,7 @@ def test_what_no_formula_covers_is_listed_by_share_of_time(golden: Signature) ->
     shares = signature.uncovered(bare, measurement)
     assert sum(shares.values()) == pytest.approx(1.0)
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
-    assert "without a cost formula" in text_of(signature.signature_report(bare))
+    assert "FLOPs and bytes not known" in text_of(signature.signature_report(bare))
 
 
 def row(name: str, group: str, unit: str, target: float | None, achieved: float | None) -> Characteristic:
@@ -128,7 +128,7 @@ def test_what_a_gpu_did_is_shown_with_what_is_not_known_of_it(golden: Signature)
     shown = dataclasses.replace(measurement, gpu=activity)
     text = text_of(signature.signature_report(dataclasses.replace(golden, measurements=(shown,))))
     for expected in (
-        "40.0% of the step, on 2 stream(s)", "4 to 8 µs each", "2 J a step, 500 W", "sgemm_N_nn", "75.0%", "160",
+        "40.0% of the step, on 2 streams", "4 to 8 µs each", "2 J a step, 500 W", "sgemm_N_nn", "75.0%", "160",
         "achieved_occupancy", "25.0%", "not known of the device", "clocks, ipc: the device does not give it",
     ):  # fmt: skip
         assert expected in text, expected
