@@ -62,7 +62,10 @@ def number_text(value: float | numbers.Real) -> str:
 
 
 def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table in CSV: numbers have nine significant digits, True is 1, False 0, and None, what is not known, empty."""
+    """A table in CSV: numbers have nine significant digits, True is 1, False 0, and None, what is not known, empty.
+
+    Before a text that a spreadsheet would take for a formula there is an apostrophe.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -73,7 +76,12 @@ def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else number_text(value)
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return number_text(value)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _compact(value: Any) -> str:
