@@ -34,6 +34,11 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " if c == "\t" else "?" for c in text)
 
 
+def printable(text: str) -> str:
+    """A text in one line, without control characters."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 class UsageError(StatsNetError):
     """The request itself is wrong (unknown name, bad weight, empty mix): exit code 2."""
 

@@ -103,12 +103,14 @@ class Watch:
         if event == "open":
             path, mode, flags = (*arguments, 0, 0, 0)[:3]
             writes = bool(flags & _WRITING) if isinstance(flags, int) and flags else any(c in str(mode) for c in "wax+")
-            if writes and not isinstance(path, int) and not self._is_inside(path):
+            if writes and not self._is_inside(path):
                 raise Forbidden(f"open({path!r:.200}, {mode!r})")
         elif event in _CHANGES and not self._is_inside(arguments[0]):
             raise Forbidden(f"{event}({arguments[0]!r:.200})")
 
     def _is_inside(self, path: Any) -> bool:
+        if isinstance(path, int):  # a file that was opened before
+            return True
         name = os.path.realpath(os.fsdecode(path))
         return f"{name}{os.sep}".startswith(self._folder + os.sep) or name == os.devnull or "__pycache__" in name
 

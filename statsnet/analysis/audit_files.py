@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from statsnet.display import told_path
 from statsnet.errors import FileFormatError, OtherFileError, UsageError
 from statsnet.proxy.private_fit import fingerprints_in
 from statsnet.signatures import member_key, packed
-from statsnet.signatures.canonical import read_json
+from statsnet.signatures.canonical import parse_json, read_json
 from statsnet.signatures.gzipped import read_unpacked
 from statsnet.signatures.kinds import FILES, KINDS, MAX_BYTES, SEARCH_FILES
 from statsnet.signatures.model import KIND
@@ -76,14 +75,7 @@ def audit_file(path: Path, name: str) -> AuditedFile:
 
 def _unpacked(path: Path) -> dict[str, Any]:
     """The object in a packed JSON file, as devices are. Raises FileFormatError."""
-    try:
-        data = json.loads(read_unpacked(path, most=MAX_BYTES))
-    except (ValueError, RecursionError) as error:
-        cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise FileFormatError(f"'{path}' is not valid JSON", cause=cause) from error
-    if not isinstance(data, dict):
-        raise FileFormatError(f"'{path}' does not hold an object", cause=f"it holds a {type(data).__name__}")
-    return data
+    return parse_json(read_unpacked(path, most=MAX_BYTES).decode("utf-8", "replace"), path)
 
 
 def _audited_or_why_not(path: Path, name: str) -> AuditedFile:

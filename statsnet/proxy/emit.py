@@ -11,6 +11,7 @@ from typing import Any
 
 from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS, Config, laid_out
+from statsnet.errors import printable
 from statsnet.proxy import communication, step_templates, templates
 from statsnet.proxy.block_sources import block_sources, reads_indices
 from statsnet.proxy.code_layout import WIDTH, Call, literal, repeated_call_lines
@@ -221,8 +222,8 @@ def _purpose(equal: list[Tower], indent: int) -> list[str]:
         text = f"{share:.1f} % of the step: {what}"
     if first.members:
         text += f", as in {', '.join(first.members)}"
-    text = "".join(c if c.isprintable() else "?" for c in text)  # a line break would end the comment
-    return textwrap.wrap(text, WIDTH, initial_indent=" " * indent + "# ", subsequent_indent=" " * indent + "# ")
+    pad = " " * indent + "# "
+    return textwrap.wrap(printable(text), WIDTH, initial_indent=pad, subsequent_indent=pad)  # a line break would end it
 
 
 def _ends(towers: list[Tower]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from statsnet.errors import printable
 from statsnet.signatures.documents import Characteristic, Fit
 from statsnet.units import format_compression, format_duration, format_quantity
 
@@ -152,14 +153,9 @@ def _text(
     if size != 14:
         place["font-size"] = str(size)
     element = SubElement(root, "text", place)
-    element.text = _clean(text)
+    element.text = printable(text)
     return element
 
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _clean(text: str) -> str:
-    """A control character would make the XML invalid."""
-    return "".join(c if c.isprintable() else "?" for c in text)

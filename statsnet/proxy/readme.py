@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from statsnet.errors import printable, shown
 from statsnet.signatures.coverage import coverage_warning
 from statsnet.signatures.documents import COLLECTIVE_GROUP, Characteristic, Fit, ProxySpec
 from statsnet.units import format_bytes, format_compression, format_duration, format_quantity, plural
@@ -17,13 +19,22 @@ _TITLES = {
 SHOWN_LINES = 10
 
 
+def head_of(spec: ProxySpec, subject: str) -> list[str]:
+    """The title, and the notes of whoever asked for the mix."""
+    title, notes = printable(spec.title).replace("`", "'"), shown(spec.notes.strip())
+    return [f"# {subject} `{title}`", "", *([notes, ""] if notes else [])]
+
+
+def told(text: object) -> str:
+    """A name from a file that others may have written, in Markdown: no markup, no control characters."""
+    return re.sub(r"[<>|`]", r"\\\g<0>", printable(str(text)))
+
+
 def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
     """README.md; `network` is the text of network.py, of which it shows a few lines."""
     figures, where = fit.summary, spec.reference_environment
     lines = [
-        f"# Proxy for `{spec.title}`",
-        "",
-        *([spec.notes.strip(), ""] if spec.notes.strip() else []),
+        *head_of(spec, "Proxy for"),
         f"One {spec.mode} step of this network stands for {plural(len(spec.mix), 'workload')} ({spec.dtype}). It takes "
         f"{format_duration(figures.step_latency_s)} where one step of each workload takes "
         f"{format_duration(figures.suite_latency_s)}: {format_compression(figures.compression)}.",
@@ -48,7 +59,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
         "",
         "| workload | weight | step | batch |",
         "|---|---|---|---|",
-        *(f"| {m.name} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
+        *(f"| {told(m.name)} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
         "",
         "## Fit, as predicted" if fit.recorded else "## Fit where it was made",
         "",
@@ -73,7 +84,7 @@ def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:
 
 def _shares_section(fit: Fit, group: str, title: str) -> list[str]:
     return ["", f"## {title}", "", "| | asked | achieved |", "|---|---|---|"] + [
-        f"| {row.name} | {row.target:.1%} | {row.achieved:.1%} |"
+        f"| {told(row.name)} | {row.target:.1%} | {row.achieved:.1%} |"
         for row in fit.characteristics
         if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= 0.001
     ]
@@ -85,10 +96,13 @@ def _how_it_was_made(fit: Fit) -> list[str]:
     if fit.effort == "quick":
         lines += ["", "Made with `--effort quick`: networks were measured in one process each, this one not again."]
     if fit.replayed_members and not fit.recorded:
-        replayed = ", ".join(fit.replayed_members)
+        replayed = ", ".join(map(told, fit.replayed_members))
         lines += ["", f"Timed by replay of their operators, not by their models: {replayed}"]
     if fit.stored_members:
-        lines += ["", "These members keep the times of their signatures: " + ", ".join(fit.stored_members)]
+        lines += [
+            "",
+            "These members keep the times of their signatures: " + ", ".join(map(told, fit.stored_members)),
+        ]
     return lines
 
 
@@ -107,14 +121,14 @@ def _communication_section(spec: ProxySpec, fit: Fit) -> list[str]:
         "",
         "| | asked | achieved |",
         "|---|---|---|",
-        *(f"| {r.name} | {_communication(r.target, r.unit)} | {_communication(r.achieved, r.unit)} |" for r in rows),
+        *(f"| {told(r.name)} | {_in_unit(r.target, r.unit)} | {_in_unit(r.achieved, r.unit)} |" for r in rows),
     ]
 
 
-def _communication(value: float | None, unit: str) -> str:
+def _in_unit(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
-    return f"{value:.1%}" if unit.startswith("share") else format_quantity(value, unit.replace("1/s", "/s"))
+    return f"{value:.1%}" if unit.startswith("share") else told(format_quantity(value, unit.replace("1/s", "/s")))
 
 
 def _coverage(fit: Fit) -> str:
@@ -130,11 +144,12 @@ def _coverage(fit: Fit) -> str:
 
 def _origin(fit: Fit, where: Mapping[str, Any]) -> str:
     """Where its times are from."""
+    device = told(where["device_name"])
     if not fit.recorded:
-        return f"Made and measured on {where['device_name']}, {where['threads']} threads, torch {where['torch']}."
+        return f"Made and measured on {device}, {where['threads']} threads, torch {told(where['torch'])}."
     shares = [f"{share:.0%} {how}" for kind, how in _EVIDENCE if (share := fit.recorded.get(kind, 0.0)) >= 0.005]
     return (
-        f"Made for {where['device_name']}, from its record. Nothing has run there: all times are predictions. Of the "
+        f"Made for {device}, from its record. Nothing has run there: all times are predictions. Of the "
         f"time of its operators, {', '.join(shares)}."
     )
 
@@ -161,4 +176,4 @@ def _points(share: float | None) -> str:
 def _rate_line(row: Characteristic) -> str:
     shows = {"B": format_bytes, "s": format_duration}
     show = shows.get(row.unit, lambda v: format_quantity(v, row.unit.replace("1/s", "/s")))
-    return f"| {row.name} | {show(row.target)} | {show(row.achieved)} |"
+    return f"| {told(row.name)} | {told(show(row.target))} | {told(show(row.achieved))} |"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from statsnet.proxy.readme import head_of, told
 from statsnet.signatures.documents import Fit, ProxySpec
 from statsnet.signatures.simulation import Prediction, Simulation, SimulationFit
 from statsnet.units import format_bytes, format_duration, format_quantity, plural
@@ -14,9 +15,7 @@ def simulator_readme(spec: ProxySpec, fit: Fit) -> str:
     simulation, predicted = spec.simulation, fit.simulation
     assert simulation is not None
     lines = [
-        f"# Proxy for simulators, for `{spec.title}`",
-        "",
-        *([spec.notes.strip(), ""] if spec.notes.strip() else []),
+        *head_of(spec, "Proxy for simulators, for"),
         f"{plural(len(simulation.layers), 'layer')}, made smaller, in place of all matrix products in one {spec.mode} "
         f"step of {plural(len(spec.mix), 'workload')}. **Nothing was measured**: all figures here are predictions.",
         "",
@@ -34,10 +33,10 @@ def simulator_readme(spec: ProxySpec, fit: Fit) -> str:
         "",
         "| workload | weight | step on the reference device | batch |",
         "|---|---|---|---|",
-        *(f"| {m.name} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
+        *(f"| {told(m.name)} | {m.weight:.3f} | {format_duration(m.latency_s)} | {m.batch or '–'} |" for m in spec.mix),
     ]
     if predicted:
-        lines += ["", "## Not preserved", "", *(f"- {sentence}" for sentence in predicted.not_preserved)]
+        lines += ["", "## Not preserved", "", *(f"- {told(sentence)}" for sentence in predicted.not_preserved)]
         lines.append(f"- {plural(len(predicted.left_out), 'layer')} of the mix that they do not stand for: fit.json "
                      "names each, with its share")  # fmt: skip
     return "\n".join(lines) + "\n"
@@ -55,7 +54,7 @@ def _layers(simulation: Simulation, predictions: Sequence[Prediction]) -> list[s
     head = ("layer", "from", "repeats", "of the multiply-adds", "utilisation", "scaled", "working set", "scaled")
     lines = ["## The layers", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for place, layer in enumerate(simulation.layers):
-        cells = [str(place), layer.of_operator, f"{layer.repeats:g}", f"{layer.macs_share:.1%}"]
+        cells = [str(place), told(layer.of_operator), f"{layer.repeats:g}", f"{layer.macs_share:.1%}"]
         if place < len(predictions):
             p = predictions[place]
             cells += [f"{p.utilisation_unscaled:.1%}", f"{p.utilisation:.1%}",

@@ -27,6 +27,8 @@ SIGNIFICANT_DIGITS = 9
 LINE_WIDTH = 110
 MAX_DEPTH = 32
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
+MAX_PARTS = 2_000_000
+"""Lists and objects in a file: each takes two characters there, and 60 bytes of memory and more when it is read."""
 
 OTHER_KIND = (
     "signatures, results and the parts of a proxy's folder are text, and their names end in .json; "
@@ -63,7 +65,10 @@ def number_text(value: float | numbers.Real) -> str:
 
 
 def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table in CSV: numbers have nine significant digits, True is 1, False 0, and None, what is not known, empty."""
+    """A table in CSV: numbers have nine significant digits, True is 1, False 0, and None, what is not known, empty.
+
+    Before a text that a spreadsheet would take for a formula there is an apostrophe.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -74,7 +79,12 @@ def canonical_csv(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else number_text(value)
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return number_text(value)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def _compact(value: Any) -> str:
@@ -185,10 +195,20 @@ def cannot_write(path: Path, error: OSError) -> StatsNetError:
 def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> dict[str, Any]:
     """The object in a JSON file that nobody has vouched for.
 
-    Raises FileFormatError if it is missing, no regular file, larger than `max_bytes`, not UTF-8, truncated or
-    malformed (with the line), holds a key twice, NaN or an infinity, is nested too deeply or is no object.
+    Raises FileFormatError if it is missing, no regular file, larger than `max_bytes`, not UTF-8, or as `parse_json`
+    does.
     """
-    text = read_text(Path(path), max_bytes)
+    return parse_json(read_text(Path(path), max_bytes), path)
+
+
+def parse_json(text: str, path: object) -> dict[str, Any]:
+    """The object in a text that nobody has vouched for.
+
+    Raises FileFormatError if it is truncated or malformed (with the line), holds a key twice, NaN or an infinity, is
+    nested too deeply, holds more than MAX_PARTS lists and objects, or is no object.
+    """
+    if text.count("[") + text.count("{") > MAX_PARTS:
+        raise FileFormatError(f"'{path}' is too large", cause=f"it holds more than {MAX_PARTS} lists and objects")
     try:
         data = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
@@ -198,7 +218,7 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTE
             f"'{path}' {problem}",
             cause=f"line {error.lineno}, column {error.colno}: {error.msg}",
             hint=OTHER_KIND
-            if Path(path).suffix != ".json" and problem == "is not valid JSON"
+            if Path(str(path)).suffix != ".json" and problem == "is not valid JSON"
             else "write the file again, or copy it again from where it came",
         ) from error
     except (ValueError, RecursionError) as error:

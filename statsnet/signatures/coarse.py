@@ -2,8 +2,8 @@
 
 Each number that is rounded alone has limits of its own, and many such limits tell models apart that differ little. So
 sizes of tensors are rounded; calls are rounded together, relative to one of them; FLOPs and bytes are those of the
-rounded sizes; which clusters are rare follows from these. Times and memory are scaled as the work of a step was: rates
-stay true, a step's length does not.
+rounded sizes; which clusters are rare follows from these. Memory is scaled as the work of a step was, each cluster's
+time as its own work (coarse_times.py): rates stay true, a step's length does not.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from statistics import median
 from typing import Any, Protocol
 
-from statsnet.signatures.gpu import SUM_COUNTERS, GpuActivity
-from statsnet.signatures.measurement import Measurement
+from statsnet.signatures.coarse_times import Pace, paced, rounded_times
 from statsnet.signatures.merging import folded, merge
 from statsnet.signatures.model import Cluster, Memory, Motif, Signature, Skew
 from statsnet.signatures.rounding import binned_argument, half_octave, in_steps, rounded
@@ -55,8 +53,10 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
     binned = replace(signature, clusters=tuple(map(_binned_sizes, signature.clusters)))
     binned = merge(binned, folded(binned, 0.0))
     counts = _Counts.of([c.calls for c in binned.clusters])
-    clusters = (with_work(counts.of_cluster(c), cost_of) for c in binned.clusters)
-    binned = replace(binned, clusters=tuple(clusters))
+    told = replace(binned, clusters=tuple(with_work(counts.of_cluster(c), cost_of) for c in binned.clusters))
+    paces = list(map(Pace.of, binned.clusters, told.clusters))
+    otherwise = _Scale.of(binned, told).work
+    binned = replace(told, measurements=tuple(paced(m, paces, otherwise) for m in told.measurements))
     groups = folded(binned, rare)
     few = merge(binned, groups)
     clusters = (c if len(group) == 1 else _binned_mean(c) for c, group in zip(few.clusters, groups, strict=True))
@@ -69,7 +69,7 @@ def as_coarse(signature: Signature, rare: float, cost_of: CostOf) -> Signature:
         shape_variants=max(1, in_steps(signature.shape_variants, 2)),
         processes=None if signature.processes is None else max(2, in_steps(signature.processes, 2)),
         inputs=None,
-        measurements=tuple(_times(m, scale) for m in few.measurements),
+        measurements=tuple(rounded_times(m, scale.calls) for m in few.measurements),
     )
 
 
@@ -183,56 +183,3 @@ def _common_motifs(motifs: Sequence[Motif], counts: _Counts) -> tuple[Motif, ...
 def _memory(memory: Memory, scale: _Scale) -> Memory:
     sizes = {f.name: getattr(memory, f.name) for f in fields(Memory)}
     return Memory(**{n: None if v is None else in_steps(v * scale.work, MEMORY_STEP) for n, v in sizes.items()})
-
-
-def _times(measurement: Measurement, scale: _Scale) -> Measurement:
-    def two(value: float | None) -> float | None:
-        return None if value is None else rounded(value)
-
-    measurement, reference = measurement.scale_times(scale.work), measurement.reference
-    steps = measurement.step_latency_s
-    return replace(
-        measurement,
-        step_latency_s=(rounded(median(steps)),) * min(len(steps), 3) if steps else (),
-        warmup_latency_s=(),
-        profiled_latency_s=(),
-        unmatched_calls=None,
-        recording_s=None,
-        variation=measurement.variation and measurement.variation.coarse(),
-        reference=None if reference is None else replace(reference, latency_s=rounded(reference.latency_s)),
-        cluster_time_s=tuple(map(two, measurement.cluster_time_s)),
-        launches=_scaled_calls(measurement.launches, scale),
-        framework_time_s=two(measurement.framework_time_s),
-        idle_time_s=two(measurement.idle_time_s),
-        unexplained_share=two(measurement.unexplained_share),
-        coefficient_of_variation=two(measurement.coefficient_of_variation),
-        gpu=None if measurement.gpu is None else _gpu(measurement.gpu, scale),
-        collectives=measurement.collectives and measurement.collectives.coarse(),
-    )
-
-
-def _scaled_calls(count: float, scale: _Scale) -> float:
-    """A count of a step that follows its calls."""
-    count *= scale.calls
-    return float(in_steps(count, 2)) if count >= 1 else rounded(count, 1)
-
-
-def _gpu(gpu: GpuActivity, scale: _Scale) -> GpuActivity:
-    kernels = (
-        replace(k, grid=None, block=None, launches=_scaled_calls(k.launches, scale), time_s=rounded(k.time_s))
-        for k in gpu.kernels
-    )
-    counters = {
-        name: tuple(None if v is None else rounded(v * (scale.work if name in SUM_COUNTERS else 1.0)) for v in values)
-        for name, values in gpu.counters.clusters.items()
-    }
-    energy = gpu.power.energy_j_per_step
-    return replace(
-        gpu,
-        busy_time_s=rounded(gpu.busy_time_s),
-        kernels=tuple(kernels),
-        duration_log2_us=tuple((b, _scaled_calls(n, scale)) for b, n in gpu.duration_log2_us),
-        gap_log2_us=tuple((b, _scaled_calls(n, scale)) for b, n in gpu.gap_log2_us),
-        power=replace(gpu.power, energy_j_per_step=None if energy is None else rounded(energy * scale.work)),
-        counters=replace(gpu.counters, clusters=counters),
-    )

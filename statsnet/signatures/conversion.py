@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import msgspec
+
+from statsnet.errors import printable
 
 IF_KNOWN = {"if_known": True}
 """Metadata of a field that is left out of plain data if it is None. Every other None becomes null."""
@@ -32,10 +33,9 @@ def typed(data: Any, wanted: Any, place: str = "") -> Any:
     try:
         return msgspec.convert(data, wanted)
     except msgspec.ValidationError as error:
-        match = re.fullmatch(r"(.*?)(?: - at `(?:key` in `)?\$(.*)`)?", str(error), re.DOTALL)
-        assert match is not None
-        where = (place + (match[2] or "")).lstrip(".")
-        message = "".join(c if c.isprintable() else "?" for c in match[1][:200])  # it may quote the file
+        said, at, path = str(error).rpartition(" - at `")  # the last one, as what is said may quote the file
+        said, path = (said, path.partition("$")[2].removesuffix("`")) if at else (path, "")
+        where, message = (place + path).lstrip("."), printable(said[:200])
         raise ValueError(f"at {where}: {message}" if where else message) from error
 
 

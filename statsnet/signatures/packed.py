@@ -14,11 +14,14 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, printable
 
 ENDING = ".zip"
 MAX_ARCHIVE_BYTES = 16 * 1024**2
 """Its list of files is read into memory, so it has a limit. Packed profiles of a domain take less than 1 MB."""
+
+MAX_FILES = 2000
+"""Whoever reads all files reads that list for each of them."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Other methods are refused: Python unpacks them without a limit on what comes out."""
@@ -110,6 +113,8 @@ def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
 def _contents(archive: Path, zipped: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """What it holds, by name."""
     contents: dict[str, zipfile.ZipInfo] = {}
+    if len(zipped.infolist()) > MAX_FILES:
+        raise _not_packed(archive, f"it holds more than {MAX_FILES} files")
     for info in zipped.infolist():
         name = info.filename
         if not name.isprintable() or name in ("", ".", "..") or "/" in name or "\\" in name:
@@ -125,6 +130,6 @@ def _contents(archive: Path, zipped: zipfile.ZipFile) -> dict[str, zipfile.ZipIn
 def _not_packed(archive: Path, cause: str) -> FileFormatError:
     return FileFormatError(
         f"'{archive}' is not a packed folder of StatsNet",
-        cause="".join(c if c.isprintable() else "?" for c in cause),
+        cause=printable(cause),
         hint="take it again from where it came, or move it out of the folder of profiles",
     )

@@ -58,6 +58,22 @@ def test_the_title_and_notes_come_first() -> None:
     assert lines[5].startswith("One inference step")
 
 
+def test_names_of_strangers_are_neither_markup_nor_commands_of_a_terminal() -> None:
+    evil = "`<img src=x>|\x1b[31m\n# own"
+    where = {"device_name": evil, "threads": 1, "torch": evil}
+    member = replace(SPEC.mix[0], name=evil)
+    row = Characteristic(name=evil, group="rate", target=1, achieved=1, unit=evil)
+    fit = replace(FIT, characteristics=(row,), replayed_members=(evil,), stored_members=(evil,))
+    spec = replace(SPEC, title=evil, notes="\x1b", mix=(member,), reference_environment=where)
+    text = proxy_readme(spec, fit, source_of(spec))
+    assert all(c.isprintable() or c == "\n" for c in text)
+    head, _, rest = text.partition("\n")
+    assert head == "# Proxy for `'<img src=x>|?[31m?# own`"
+    assert "<img" in rest
+    assert "<img" not in rest.replace(r"\<img", "")
+    assert "\n# own" not in text
+
+
 def test_a_mix_without_notes() -> None:
     assert readme(replace(SPEC, notes=""))[2].startswith("One inference step")
 

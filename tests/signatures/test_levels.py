@@ -121,6 +121,24 @@ def test_rates_of_a_coarse_one_stay(signature: Signature) -> None:
     assert after.latency_s == pytest.approx(scale * before.latency_s, rel=0.1)
 
 
+@pytest.mark.parametrize("power", [2, 3], ids=["moves data", "computes"])
+def test_ratios_of_coarse_times_are_not_those_of_exact_sizes(
+    make_measurement: Any, dense_signature: Signature, power: int
+) -> None:
+    """Of two operators of equal rates, whatever their sizes are within their bins."""
+    told = []
+    for sizes in ([700, 1400], [800, 1300], [860, 1700]):
+        exact = many(make_measurement, dense_signature, sizes)
+        if power == 2:
+            clusters = tuple(dataclasses.replace(c, op="aten.add.Tensor", flops=None) for c in exact.clusters)
+            exact = dataclasses.replace(exact, clusters=clusters)
+        times = tuple(1e-9 * size**power for size in sizes)
+        measurement = dataclasses.replace(exact.measurements[0], cluster_time_s=times)
+        coarse = coarsen(dataclasses.replace(exact, measurements=(measurement,)), "coarse", cost_of)
+        told.append(coarse.measurements[0].cluster_time_s)
+    assert told[0] == told[1] == told[2]
+
+
 def layered(make_measurement: Any, dense_signature: Signature, layers: int, width: int) -> Signature:
     """A model of equal layers and a head, with times that follow its work, and its memory."""
     clusters = []

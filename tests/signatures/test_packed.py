@@ -100,7 +100,11 @@ def test_a_few_packed_bytes_do_not_become_gigabytes(tmp_path: Path) -> None:
 
 
 def test_a_huge_archive_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = zip_of(tmp_path / "cv.zip", "x.json")
+    path = zip_of(tmp_path / "cv.zip", "x.json", "y.json")
+    monkeypatch.setattr(packed, "MAX_FILES", 1)
+    with pytest.raises(FileFormatError) as caught:
+        packed.files(path)
+    assert "more than 1 files" in caught.value.cause
     monkeypatch.setattr(packed, "MAX_ARCHIVE_BYTES", 10)
     with pytest.raises(FileFormatError, match="is too large"):
         packed.files(path)

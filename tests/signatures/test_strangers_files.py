@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from statsnet.errors import FileFormatError
-from statsnet.signatures.canonical import canonical_json, content_id
-from statsnet.signatures.model import Signature
+from statsnet.signatures import canonical
+from statsnet.signatures.canonical import canonical_json, content_id, parse_json
+from statsnet.signatures.conversion import typed
+from statsnet.signatures.model import Signature, SignatureFile
 from statsnet.signatures.storage import load_signature
 
 TENSOR: dict[str, Any] = {"shape": [2], "dtype": "float32"}
@@ -83,6 +85,24 @@ def test_lists_within_a_file_have_one_budget(changed: Callable[..., Path]) -> No
     with pytest.raises(FileFormatError, match="not a valid") as refused:
         load_signature(path)
     assert "stand for more than" in refused.value.cause
+
+
+@pytest.mark.parametrize(
+    "word", ["\x1b[31m - at `$.seed", "x" * 10**6, "` - at `$" * 10**5], ids=["escape", "long", "many"]
+)
+def test_a_message_quotes_little_of_a_file(word: str) -> None:
+    with pytest.raises(ValueError, match="at mode: Invalid enum value") as refused:
+        typed({"mode": word}, SignatureFile)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
+
+
+def test_a_file_of_many_lists_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes two characters there, and thirty times as many bytes of memory."""
+    monkeypatch.setattr(canonical, "MAX_PARTS", 4)
+    assert parse_json('{"a":[[],[]]}', "x.json") == {"a": [[], []]}
+    with pytest.raises(FileFormatError, match="too large"):
+        parse_json('{"a":[[],[],[]]}', "x.json")
 
 
 LOADED = """
