@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from cli_support import GOLDEN
-from device_tables import gemm_rows, plain_table, write_table
+from device_tables import gemm_record, gemm_rows, plain_table, write_table
 
 from benchmarks import record_devices
 from benchmarks.diagnostics import cut_risk, left_out_devices, predicted_step
 from statsnet.devices.cut_risk import load_risk
-from statsnet.devices.device_record import build_record, load_record, save_record
+from statsnet.devices.device_record import load_record, save_record
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 from statsnet.errors import StatsNetError
@@ -90,7 +90,7 @@ def test_left_out_devices_refuses(call: Program, arguments: list[str], told: str
 
 
 def test_a_record_alone_has_no_device_that_checks(tmp_path: Path, call: Program) -> None:
-    save_record(tmp_path / "acme-one.json", build_record(gemm_rows(60), "acme-one"))
+    save_record(tmp_path / "acme-one.json", gemm_record())
     golden = load_signature(GOLDEN)
     assert golden.workload is not None
     name, mode = golden.workload, golden.mode

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_support import GOLDEN, command, environment, member, read, write_proxy
+from cli_support import GOLDEN, WhenSaid, command, environment, member, read, write_proxy
 from engines import asked, check_engine, errand
 from fake_tasks import Doubling, HangingOnce
 from ray_clusters import TwoNodes, two_nodes
@@ -91,22 +91,28 @@ def killed_when(said: str, words: Sequence[str], here: Path, nodes: TwoNodes) ->
     return working
 
 
-def test_a_profile_whose_driver_is_killed_goes_on_where_it_was(
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_profile_that_is_stopped_goes_on_where_it_was(
     running: tuple[TwoNodes, RayCluster],
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is killed as soon as the first signature is there, and started again when there is a second node."""
+    """It is stopped as soon as the first signature is there, and started again when there is a second node."""
     nodes, _ = running
+    monkeypatch.setattr(fleet, "ALIKE", 1e9)
+    monkeypatch.chdir(here)
     words = ["profile", "recsys/nc*", "recsys/din", "-o", "db", "--preset", "tiny"]
     words += ["--min-time", "100ms", "--engine", f"ray://{nodes.address}"]
-    working = killed_when("profiled into", words, here, nodes)
+    with contextlib.redirect_stdout(WhenSaid("profiled into", interrupt)):
+        assert main(words) == 130
+    assert "the same command goes on with what is in 'db'" in capsys.readouterr().err
     kept = {path: path.read_bytes() for path in here.rglob("*.inference.json")}
 
     nodes.both()
-    monkeypatch.setattr(fleet, "ALIKE", 1e9)
-    monkeypatch.chdir(here)
     assert main(words) == 0
     told = capsys.readouterr()
     assert told.out.count("skipped, 'db' has its signature (preset tiny, batch") == len(kept) >= 1
@@ -115,7 +121,6 @@ def test_a_profile_whose_driver_is_killed_goes_on_where_it_was(
     found = sorted(here.rglob("*.inference.json"))
     assert [path.name.partition(".")[0] for path in found] == ["din", "ncf"]
     assert all(read(path)["measurements"][0]["reference"]["latency_s"] > 0 for path in found)
-    assert not working & at_work(nodes).keys(), "whoever worked for the killed one has ended"
 
 
 def test_a_cluster(engine: RayEngine, nodes: TwoNodes) -> None:
@@ -228,7 +233,7 @@ def test_a_proxy_of_two_nodes(
     assert re.search(r"was killed while it measured blocks, part \d of \d, which begins anew", said)
     kept = {path: path.read_bytes() for path in own_cache.glob("??/*.json")}
     assert {path: kept[path] for path in before} == before
-    assert not working & at_work(nodes).keys()
+    assert not working & at_work(nodes).keys(), "whoever worked for the killed one has ended"
     network = (here / "p" / "network.py").read_bytes()
     assert main(words) == 0
     assert (here / "p" / "network.py").read_bytes() == network

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from cli_support import member, read, write_proxy
-from device_tables import gemm_rows
+from device_tables import gemm_record
 from synthesis_builders import GEMM, RELU, measured, small_signature
 
 from statsnet.cli import main
-from statsnet.devices.device_record import build_record, save_record
+from statsnet.devices.device_record import save_record
 from statsnet.devices.make_proxy import MakeOptions, TargetDevice
 from statsnet.devices.update_proxy import changed_mix
 from statsnet.errors import UsageError
@@ -38,7 +38,7 @@ QUICK = ("--profiles", "db", "--budget", "1ms", "--effort", "quick")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a device that is not here."""
     path = tmp_path_factory.mktemp("devices") / "acme-one.json.gz"
-    save_record(path, build_record(gemm_rows(60), "acme-one"))
+    save_record(path, gemm_record())
     return path
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from cli_support import command, environment, write_result
-from device_tables import gemm_rows
+from device_tables import gemm_record
 from recording_files import launch, operator, span, training_step, write
 
 from statsnet.cli.app import main
-from statsnet.devices.device_record import build_record, save_record
+from statsnet.devices.device_record import save_record
 from statsnet.evaluation.suite import suite_of, suite_result
 from statsnet.profiling.costs import cost_of
 from statsnet.signatures.levels import LEVELS, coarsen
@@ -257,7 +257,7 @@ def test_nor_does_a_proxy_tell(
     here = tmp_path / "here"
     (here / "gringotts").mkdir(parents=True)
     monkeypatch.chdir(here)
-    save_record(here / "db" / "devices" / "acme-one.json.gz", build_record(gemm_rows(60), "acme-one"))
+    save_record(here / "db" / "devices" / "acme-one.json.gz", gemm_record())
     named = here / "gringotts" / "horcrux.json"
     named.write_bytes(profiled.signature.read_bytes())
     words = ["--mix", f"{named}:1", "--mode", "training", "--device", "recorded:acme-one",

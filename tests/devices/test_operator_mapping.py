@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from device_tables import gemm_rows
+from device_tables import gemm_record, gemm_rows
 
 from statsnet.devices.device_record import build_record
 from statsnet.devices.operator_mapping import Mapped, mapped
@@ -114,7 +114,7 @@ def test_what_no_table_has() -> None:
 
 
 def test_times_say_what_they_rest_on() -> None:
-    times = TableTimes(build_record(gemm_rows(60), "acme-one"))
+    times = TableTimes(gemm_record())
 
     def step(x: torch.Tensor, w: torch.Tensor) -> Any:
         return torch.nn.functional.max_pool1d(x @ w, 2)

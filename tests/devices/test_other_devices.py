@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from clusters import tensor
-from device_tables import BANDWIDTH, gemm_rows
+from device_tables import BANDWIDTH, gemm_record, gemm_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from synthesis_builders import mix_of, small_signature
@@ -40,7 +40,7 @@ def product(m: int, n: int, k: int, *, is_transposed: bool = False) -> tuple[str
 
 @pytest.fixture(scope="module")
 def here() -> TableTimes:
-    return TableTimes(build_record(gemm_rows(60), "acme-one"))
+    return TableTimes(gemm_record())
 
 
 def times_of(device: str, rows: Sequence[TableRow], factor: float = 1.0) -> TableTimes:
@@ -50,7 +50,7 @@ def times_of(device: str, rows: Sequence[TableRow], factor: float = 1.0) -> Tabl
 
 
 def test_a_factor_is_the_ratio_of_the_two_records_times(here: TableTimes) -> None:
-    known = {"slow": times_of("slow", gemm_rows(60), 3.0), "quick": times_of("quick", gemm_rows(60), 0.5)}
+    known = {"slow": TableTimes(gemm_record("slow", 3.0)), "quick": TableTimes(gemm_record("quick", 0.5))}
     other = OtherDevices(here, known, RISK, [product(512, 512, 512)])
     assert other.names == ("quick", "slow")
     for call in (product(512, 512, 512), product(300, 40, 70)):
@@ -62,8 +62,7 @@ def test_a_device_that_is_left_out_is_not_even_read(tmp_path: Path) -> None:
     folder = tmp_path / "devices"
     folder.mkdir()
     for name in ("acme-one", "acme-two"):
-        rows = [replace(row, time_s={name: next(iter(row.time_s.values()))}) for row in gemm_rows(60)]
-        save_record(folder / f"{name}.json.gz", build_record(rows, name))
+        save_record(folder / f"{name}.json.gz", gemm_record(name))
     (folder / "acme-three.json.gz").write_bytes(b"damaged")
     mix = mix_of(small_signature())
     device = table_device(load_record(folder / "acme-one.json.gz"))

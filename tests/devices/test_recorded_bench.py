@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_tables import gemm_rows
+from device_tables import gemm_record
 from synthesis_builders import TINY, measured, moved, play
 
 from benchmarks.diagnostics import left_out_devices
 from statsnet.devices import record as recording
 from statsnet.devices import recorded_bench
-from statsnet.devices.device_record import build_record, save_record
+from statsnet.devices.device_record import save_record
 from statsnet.devices.kernel_model import KernelModel
 from statsnet.devices.make_proxy import MakeOptions, open_bench, synthesize
 from statsnet.devices.record import FEWEST, chosen, record_device
@@ -113,7 +113,7 @@ def for_acme_one(db: ProfilesDB, tmp_path: Path) -> MakeOptions:
     counts.mkdir(parents=True)
     for entry in db.entries:
         shutil.copy(entry.path, counts / f"{entry.workload}.{entry.mode}.json")
-    save_record(tmp_path / "db" / "devices" / "acme-one.json.gz", build_record(gemm_rows(60), "acme-one"))
+    save_record(tmp_path / "db" / "devices" / "acme-one.json.gz", gemm_record())
     return MakeOptions(
         mode="inference", device="recorded:acme-one", profiles=tmp_path / "db",
         cache=MeasurementCache(tmp_path / "cache"), effort=QUICK,
@@ -137,8 +137,7 @@ def test_a_device_that_is_left_out_takes_no_part_in_a_proxy_that_follows_it(
 ) -> None:
     play(monkeypatch, recorded_bench, run)
     for name, factor in (("acme-two", 2.0), ("acme-three", 3.0)):
-        rows = [replace(row, time_s={name: factor * row.time_s["acme-one"]}) for row in gemm_rows(60)]
-        save_record(tmp_path / "db" / "devices" / f"{name}.json.gz", build_record(rows, name))
+        save_record(tmp_path / "db" / "devices" / f"{name}.json.gz", gemm_record(name, factor))
     asked: list[tuple[str, ...]] = []
 
     def opened(text: str, options: MakeOptions) -> tuple[Mix, Bench]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from device_tables import BANDWIDTH, LATENCY_S, gemm_rows
+from device_tables import BANDWIDTH, LATENCY_S, gemm_record, gemm_rows
 
 from statsnet.devices.device_record import build_record
 from statsnet.devices.operator_mapping import Mapped, mapped
@@ -58,7 +58,7 @@ def test_an_operand_that_stays_in_the_cache_does_not_count(operands: list[object
 
 def test_moving_and_computing_have_ratios_of_their_own() -> None:
     """A device's small products, far from the roofline, say nothing of what moves bytes."""
-    reached = build_record(gemm_rows(60), "acme-one").reached
+    reached = gemm_record().reached
     assert reached.moving == STREAMED and reached.computing.rows > 0
     moved = reached.estimate("float32", 0.0, 4e9)
     assert moved.time_s == pytest.approx(4e9 / reached.bytes_per_s)

@@ -23,6 +23,7 @@ from fake_tasks import (
     NotANumber,
     Raising,
     Refusing,
+    TooLong,
     Waiting,
 )
 from measuring import assert_all_end
@@ -167,6 +168,13 @@ def test_nan_is_not_a_result(temporary_files: Path) -> None:
     with pytest.raises(MeasurementError) as failed:
         run(NotANumber())
     assert "not JSON compliant" in failed.value.cause
+
+
+def test_a_result_that_can_not_be_written_is_an_error(temporary_files: Path) -> None:
+    with pytest.raises(MeasurementError, match="a measuring process failed") as failed:
+        run(TooLong())
+    assert "File too large" in failed.value.cause
+    assert list(temporary_files.iterdir()) == []
 
 
 @needs_linux

@@ -45,11 +45,23 @@ EACH: list[Config] = [
     for phase, overlapped in (("forward", False), ("backward", True))
 ]
 
+TOGETHER = """
+import os, sys, torch
+import torch.distributed as dist
+script, network, store, count = sys.argv[1:]
+for rank in range(int(count)):
+    if os.fork() == 0:
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=int(count))
+        sys.argv = [script, network]
+        exec(compile(open(script).read(), script, "exec"))
+sys.exit(any([os.wait()[1] for _ in range(int(count))]))
+"""
+"""One program for all processes, which so import torch once."""
+
 COUNTS = """
 import os, runpy, sys, torch
 import torch.distributed as dist
 from torch.profiler import profile
-dist.init_process_group("gloo")
 network = runpy.run_path(sys.argv[1])
 proxy = network["build"]()
 step = network["make_step"](proxy)
@@ -70,12 +82,24 @@ os._exit(0)  # at an orderly end, gloo's threads may end the process by SIGABRT
 """
 
 
-def torchrun(*command: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+def python(*command: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "STATSNET_", "PYTHON"))}
     return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *command],
-        env=kept, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [sys.executable, *command], env=kept, capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def torchrun(*command: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command)
+
+
+def together(script: str, network: Path, processes: int) -> Any:
+    """What the first of so many processes prints, which run the script together."""
+    file, store = network.with_name("script.py"), network.with_name("store")
+    file.write_text(script, encoding="utf-8")
+    done = python("-c", TOGETHER, str(file), str(network), str(store), str(processes))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -120,12 +144,8 @@ def test_what_is_no_collective_never_becomes_source(change: dict[str, Any], writ
         write_source("inference", TOWERS, collectives=[{**EACH[0], **change}])
 
 
-def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Path], tmp_path: Path) -> None:
-    script = tmp_path / "count.py"
-    script.write_text(COUNTS, encoding="utf-8")
-    done = torchrun(str(script), str(network("training", EACH)))
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout)
+def test_two_processes_run_each_collective_once_a_step(network: Callable[..., Path]) -> None:
+    found = together(COUNTS, network("training", EACH), 2)
     assert found["calls"] == {f"c10d::{op.split('.')[1]}": 2 for op in OPERATORS.values()}
     assert found["dtypes"][::2] == [f"torch.{c['dtype']}" for c in EACH[::2]]
     of_operation = {c["operation"]: found["received"][i] for i, c in enumerate(EACH)}  # after two steps
@@ -156,7 +176,6 @@ def test_the_first_process_alone_speaks(network: Callable[..., Path], tmp_path: 
 MEMBERS = """
 import json, os, runpy, sys, torch
 import torch.distributed as dist
-dist.init_process_group("gloo")
 proxy = runpy.run_path(sys.argv[1])["build"]()
 for c in proxy.collectives:
     c.sent.fill_(2.0 ** dist.get_rank())
@@ -175,15 +194,10 @@ MESH: list[Config] = [
 ]
 
 
-def test_groups_are_made_of_neighbours_and_of_every_second_process(
-    network: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_groups_are_made_of_neighbours_and_of_every_second_process(network: Callable[..., Path]) -> None:
     """Powers of two show who took part."""
-    script = tmp_path / "members.py"
-    script.write_text(MEMBERS, encoding="utf-8")
-    done = torchrun(str(script), str(network("inference", MESH)), processes=4)
-    assert done.returncode == 0, done.stdout + done.stderr
-    pairs, seconds, gathered, scattered, received = zip(*json.loads(done.stdout), strict=True)
+    found = together(MEMBERS, network("inference", MESH), 4)
+    pairs, seconds, gathered, scattered, received = zip(*found, strict=True)
     assert pairs == ([3], [3], [12], [12])
     assert seconds == ([5], [10], [5], [10])
     assert gathered == ([1, 4], [2, 8], [1, 4], [2, 8])
@@ -226,10 +240,10 @@ def test_one_sentence_says_which_process_was_killed(network: Callable[..., Path]
 def test_one_sentence_says_which_process_hangs_and_its_stack_where(network: Callable[..., Path]) -> None:
     file = network("training", EACH[:1])
     at_first_collective(file, 1, "time.sleep(600)")
-    done = torchrun(str(file), *SHORT, "--group-timeout", "60")
+    done = torchrun(str(file), *SHORT, "--group-timeout", "20")
     assert done.returncode == 1
     before, _, told = done.stderr.partition("error: ")
-    assert told.startswith("rank 1 of 2 hangs: rank 0 waited 60 s for it; its stack, if it still answers, stands above")
+    assert told.startswith("rank 1 of 2 hangs: rank 0 waited 20 s for it; its stack, if it still answers, stands above")
     assert "--group-timeout allows more time" in told
     assert 'network.py", line ' in before and " in communication" in before
     assert done.stderr.count("error: rank") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -61,6 +62,20 @@ def environment(folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder.parent / "tmp"),
         "STATSNET_CACHE": str(folder.parent / "cache"),
     }
+
+
+class WhenSaid(io.StringIO):
+    """Stands for stdout or stderr, and does something as soon as a command says so."""
+
+    def __init__(self, words: str, do: Callable[[], object]) -> None:
+        super().__init__()
+        self._words, self._do = words, do
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if self._words in text:
+            self._do()
+        return written
 
 
 def write_result(path: Path, *medians_s: float, threads: int = 1, subject: str = "a") -> Path:

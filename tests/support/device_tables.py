@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import math
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from statsnet.devices.device_record import DeviceRecord, build_record
 from statsnet.devices.tables.row import TableRow
 from statsnet.devices.tables.words import named
 
@@ -31,6 +34,14 @@ def gemm_rows(count: int, *, noise: float = 0.02, seed: int = 0, device: str = "
         )
         for m, n, k in sizes.tolist()
     ]  # fmt: skip
+
+
+@cache
+def gemm_record(device: str = "acme-one", factor: float = 1.0) -> DeviceRecord:
+    """Of a device whose products take `factor` times as long. Fitted once for all tests of a process: that takes
+    seconds."""
+    rows = [replace(row, time_s={device: factor * time_s}) for row in gemm_rows(60) for time_s in row.time_s.values()]
+    return build_record(rows, device)
 
 
 def plain_table(rows: list[TableRow]) -> str:

@@ -9,6 +9,7 @@ import importlib
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -111,6 +112,15 @@ class AbortedAfterItsResult(Task[int]):
 class NotANumber(Task[float]):
     def run(self, context: Context) -> float:
         return math.nan
+
+
+@dataclass(frozen=True)
+class TooLong(Task[str]):
+    """Its result does not fit into a file, as where a limit on files' sizes holds."""
+
+    def run(self, context: Context) -> str:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        return "x" * 10_000
 
 
 @dataclass(frozen=True)

@@ -62,13 +62,14 @@ def two_nodes() -> Iterator[TwoNodes]:
         warnings.simplefilter("ignore")
         changed.setenv("PYTHONPATH", paths)
         changed.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        changed.setenv("RAY_TMPDIR", str(folder))  # else it writes its address into /tmp/ray, which may not be there
         changed.setenv("STATSNET_DEVICE_LOCK", str(folder / "locks"))
         changed.setenv("STATSNET_CACHE", str(folder / "cache"))
         head = {
             "num_cpus": 1,
             "include_dashboard": False,
             "object_store_memory": STORE_BYTES,
-            "temp_dir": str(folder / "r"),
+            "temp_dir": str(folder / "ray"),
         }
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:

@@ -1,7 +1,7 @@
 """Searches on a simulated machine: in this process, or by several workers that are processes of their own.
 
-As a program: `python search_workshop.py STORAGE TRIALS` forks three workers. The first kills itself in its second
-design. The others print what they found.
+As a program: for each line `STORAGE TRIALS` of its input it forks three workers. The first kills itself in its second
+design. The others print what they found, a line each; a third line has how each of the workers ended.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ def forked(url: str, trials: int) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    where, most = sys.argv[1:]
     small_problem()  # for what it imports: once for all of them
-    if not where.startswith("grpc:"):  # which cannot be forked
-        study_storage(where).check()
-    print(json.dumps(list(forked(where, int(most)))), flush=True)
+    for line in sys.stdin:
+        where, most = line.split()
+        if not where.startswith("grpc:"):  # which cannot be forked
+            study_storage(where).check()
+        print(json.dumps(list(forked(where, int(most)))), flush=True)

@@ -61,7 +61,7 @@ def test_small_programs_are_solved_exactly(seed: int, max_distinct: int) -> None
     assert p.objective(solution.counts) == pytest.approx(best_of_all(p, max_distinct), abs=1e-9)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs)
 def test_never_worse_than_rounding_and_never_below_the_bound(sizes: tuple[int, int, int, int]) -> None:
     p, counts = random_program(*sizes)
@@ -74,7 +74,7 @@ def test_never_worse_than_rounding_and_never_below_the_bound(sizes: tuple[int, i
     assert p.objective(started.counts) <= p.objective(rounded) + 1e-9
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs, st.integers(1, 4))
 def test_few_distinct_blocks_when_asked(sizes: tuple[int, int, int, int], max_distinct: int) -> None:
     p, _ = random_program(*sizes)

@@ -50,7 +50,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workshop, Search
         shop = Workshop()
         for name in REPLACED:
             patch.setattr(searching, name, getattr(shop, name))
-        return shop, run(tmp_path_factory.mktemp("search") / "j", trials=12)
+        return shop, run(tmp_path_factory.mktemp("search") / "j", trials=6)
 
 
 def test_the_usual_design_comes_first_and_the_best_is_made(searched: tuple[Workshop, SearchResult]) -> None:

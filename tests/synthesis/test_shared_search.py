@@ -74,21 +74,37 @@ def proxy(database: str) -> Iterator[str]:
             process.wait()
 
 
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """The program that forks workers, and the file of its errors. It imports torch and Optuna once for all searches."""
+    paths = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
+    errors = tmp_path_factory.mktemp("workshop") / "errors"
+    with errors.open("w") as file, subprocess.Popen(
+        [sys.executable, search_workshop.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file,
+        text=True, env={**os.environ, "PYTHONPATH": paths},
+    ) as process:  # fmt: skip
+        yield process, errors
+        assert process.stdin is not None
+        process.stdin.close()  # it ends then
+
+
 @pytest.mark.parametrize("kind", ["journal", "database", "proxy"])
-def test_workers_share_the_designs_and_one_is_killed(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_workers_share_the_designs_and_one_is_killed(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, workshop: tuple[subprocess.Popen[str], Path]
+) -> None:
     """Its design alone is lost: another takes the place, and all that are left find the same designs."""
     url = str(tmp_path / "shared.journal") if kind == "journal" else request.getfixturevalue(kind)
-    command = [sys.executable, search_workshop.__file__, url, str(TRIALS)]
-    paths = os.pathsep.join([*sys.path, *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": paths})
-    *lines, statuses = done.stdout.splitlines()
-    assert json.loads(statuses) == [9, 0, 0], done.stderr
+    process, errors = workshop
+    assert process.stdin is not None and process.stdout is not None
+    print(url, TRIALS, file=process.stdin, flush=True)
+    lines = [process.stdout.readline() for _ in range(search_workshop.WORKERS)]
+    assert json.loads(lines.pop() or "[]") == [9, 0, 0], errors.read_text()
     one, other = map(json.loads, lines)
     assert len(one["numbers"]) == len(set(one["numbers"])) == TRIALS
     assert one["numbers"] == other["numbers"]
     assert len(one["usual"]) == 1
     assert one["tried"] + other["tried"] + 1 == TRIALS
-    assert not done.stderr
+    assert not errors.read_text()
 
 
 def opens(url: str) -> None:
