@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rich.table import Table
 
@@ -58,20 +58,31 @@ def _total(histogram: Histogram) -> float:
 
 def _middle(histogram: Histogram) -> str:
     """The bin of the median, as `2 to 4 µs`."""
-    left = _total(histogram) / 2
-    for bin_, count in sorted(histogram):
+    bin_ = _median(histogram)
+    return MISSING if bin_ is None else f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
+
+
+def _median(counted: Iterable[tuple[int, float]]) -> int | None:
+    """Of values that each stand so many times."""
+    known = sorted(counted)
+    left = sum(count for _, count in known) / 2
+    for value, count in known:
         left -= count
         if left <= 0:
-            return f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
-    return MISSING
+            return value
+    return None
 
 
-def families_table(gpu: GpuActivity) -> Table:
+def families_of(gpu: GpuActivity) -> list[tuple[str, list[GpuKernel]]]:
+    """Kernels by family, those that take most time first."""
     of_family: dict[str, list[GpuKernel]] = defaultdict(list)
     for kernel in gpu.kernels:
         of_family[kernel.family].append(kernel)
+    return sorted(of_family.items(), key=lambda item: -sum(k.time_s for k in item[1]))
+
+
+def families_table(gpu: GpuActivity) -> Table:
     total = sum(k.time_s for k in gpu.kernels) or 1.0
-    ordered = sorted(of_family.items(), key=lambda item: -sum(k.time_s for k in item[1]))
     return table(
         "Kernels by family",
         ("family", "share", "time", "launches", "blocks", "threads in one"),
@@ -84,7 +95,7 @@ def families_table(gpu: GpuActivity) -> Table:
                 _usual([(_volume(k.grid), k.launches) for k in kernels]),
                 _usual([(_volume(k.block), k.launches) for k in kernels]),
             )
-            for family, kernels in ordered[:SHOWN_FAMILIES]
+            for family, kernels in families_of(gpu)[:SHOWN_FAMILIES]
         ),
     )
 
@@ -95,13 +106,8 @@ def _volume(dims: tuple[int, int, int] | None) -> int | None:
 
 def _usual(counted: list[tuple[int | None, float]]) -> str:
     """The median over launches."""
-    known = sorted((value, count) for value, count in counted if value is not None)
-    left = sum(count for _, count in known) / 2
-    for value, count in known:
-        left -= count
-        if left <= 0:
-            return f"{value:,}"
-    return MISSING
+    usual = _median((value, count) for value, count in counted if value is not None)
+    return MISSING if usual is None else f"{usual:,}"
 
 
 def counters_by_part(signature: Signature, measurement: Measurement) -> dict[str, Mapping[str, float]]:

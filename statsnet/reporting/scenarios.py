@@ -19,10 +19,10 @@ from statsnet.evaluation.scenario_rules import (
     samples_per_s,
 )
 from statsnet.reporting.results import subject_name
-from statsnet.reporting.standings import bounds
 from statsnet.reporting.tables import (
     MISSING,
     Report,
+    bounds,
     environment_line,
     line,
     notes,

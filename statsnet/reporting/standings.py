@@ -9,7 +9,7 @@ from rich.table import Table
 from statsnet.evaluation.compare import Comparison
 from statsnet.evaluation.standings import Standing, Standings
 from statsnet.reporting.results import subject_title
-from statsnet.reporting.tables import MISSING, Report, notes, percent, table, times
+from statsnet.reporting.tables import MISSING, Report, bounds, notes, percent, table, times
 from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.intervals import Interval
 from statsnet.units import format_duration
@@ -57,12 +57,6 @@ def standings_csv(found: Standings) -> str:
 def standings_rows(found: Standings) -> list[list[object]]:
     """A row for each result, in the order of COLUMNS; None is not known."""
     return [_csv_row(row) for row in found.rows]
-
-
-def bounds(interval: Interval | None) -> str:
-    if interval is None or interval.low is None or interval.high is None:
-        return MISSING
-    return f"{interval.low:.3g} to {interval.high:.3g}"
 
 
 def _result_table(title: str, rows: Sequence[Standing]) -> Table:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statsnet.errors import shown
+from statsnet.signatures.intervals import Interval
 
 Report = list[RenderableType]
 """What a command prints, from top to bottom."""
@@ -64,8 +65,18 @@ def points(share: float | None) -> str:
     return MISSING if share is None else f"{100 * share:.1f} points"
 
 
+def signed_points(difference: float | None) -> str:
+    return MISSING if difference is None else f"{100 * difference:+.1f} points"
+
+
 def times(value: float | None) -> str:
     return MISSING if value is None else f"{value:.3g}×"
+
+
+def bounds(interval: Interval | None) -> str:
+    if interval is None or interval.low is None or interval.high is None:
+        return MISSING
+    return f"{interval.low:.3g} to {interval.high:.3g}"
 
 
 def environment_line(environment: Mapping[str, Any]) -> str:

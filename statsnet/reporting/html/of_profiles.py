@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from statsnet.analysis.characteristics import Characteristics, characteristics_of
+from statsnet.analysis.characteristics import Characteristics, categories_of, characteristics_of
 from statsnet.analysis.database import NamedSignature
 from statsnet.analysis.sizes import memory_by_size
 from statsnet.reporting.characteristics import characteristics_report
@@ -63,11 +63,7 @@ def _weights(weights: Mapping[str, float]) -> Picture:
 
 
 def _categories(steps: Sequence[Characteristics], where: str) -> Picture:
-    spent: dict[str, float] = defaultdict(float)
-    for step in steps:
-        for name, share in step.categories.items():
-            spent[name] += share
-    order = sorted(spent, key=lambda name: -spent[name])
+    order = categories_of(steps)
     shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
     columns = {name: [step.categories.get(name, 0.0) for step in steps] for name in shown}
     if rest:
@@ -97,22 +93,15 @@ def _categories(steps: Sequence[Characteristics], where: str) -> Picture:
 
 def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     known = [step for step in steps if step.flops and step.bytes]
-    series: dict[str, list[Characteristics]] = defaultdict(list)
-    for step in known:
-        series[step.name.partition("/")[0]].append(step)
-    clouds = [
-        Series(
-            name=domain,
-            x=[s.flops / s.bytes for s in of_one],
-            y=[s.flops / s.latency_s for s in of_one],
-            sizes=[11] * len(of_one),
-            shown=[
-                f"{s.name}: {format_quantity(s.flops / s.latency_s, 'FLOP/s')}, {s.flops / s.bytes:.3g} FLOP/B, "
-                f"step {format_duration(s.latency_s)}\n{where}"
-                for s in of_one
-            ],
+    points = [
+        (
+            s.name,
+            s.flops / s.bytes,
+            s.flops / s.latency_s,
+            f"{s.name}: {format_quantity(s.flops / s.latency_s, 'FLOP/s')}, {s.flops / s.bytes:.3g} FLOP/B, "
+            f"step {format_duration(s.latency_s)}\n{where}",
         )
-        for domain, of_one in series.items()
+        for s in known
     ]
     rows = [
         (
@@ -125,34 +114,39 @@ def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     ]
     made = table("", ("workload", "FLOP/B", "FLOP/s", "step"), rows)
     note = f"A point is a workload's step, {where}."
-    return cloud("Rates against intensity", note, clouds, made, x="FLOP per byte", y="FLOP/s")
+    return cloud("Rates against intensity", note, _by_domain(points), made, x="FLOP per byte", y="FLOP/s")
 
 
 def _work(counted: Sequence[NamedSignature]) -> Picture:
     """FLOPs of a step against its intensity. A step without FLOPs or bytes is in the table alone."""
     work = [(each.name, each.signature.flops_per_step, each.signature.bytes_per_step) for each in counted]
-    by_domain: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for step in work:
-        if step[1] and step[2]:
-            by_domain[step[0].partition("/")[0]].append(step)
-    clouds = [
-        Series(
-            name=domain,
-            x=[flops / moved for _, flops, moved in steps],
-            y=[flops for _, flops, _ in steps],
-            sizes=[11] * len(steps),
-            shown=[
-                f"{name}: {format_quantity(flops, 'FLOP')}, {format_bytes(moved)} a step (counted)"
-                for name, flops, moved in steps
-            ],
-        )
-        for domain, steps in by_domain.items()
+    points = [
+        (name, f / moved, f, f"{name}: {format_quantity(f, 'FLOP')}, {format_bytes(moved)} a step (counted)")
+        for name, f, moved in work
+        if f and moved
     ]
     rows = [(name, format_quantity(flops, "FLOP"), format_bytes(moved)) for name, flops, moved in work]
     return cloud(
-        "Work of a step", "A point is a workload's step. Counted, on no device.", clouds,
+        "Work of a step", "A point is a workload's step. Counted, on no device.", _by_domain(points),
         table("", ("workload", "FLOPs", "bytes"), rows), x="FLOP per byte", y="FLOP",
     )  # fmt: skip
+
+
+def _by_domain(points: Sequence[tuple[str, float, float, str]]) -> list[Series]:
+    """Points, each with its workload's name and what hovering says, as a cloud for each domain."""
+    domains: dict[str, list[tuple[str, float, float, str]]] = defaultdict(list)
+    for point in points:
+        domains[point[0].partition("/")[0]].append(point)
+    return [
+        Series(
+            name=domain,
+            x=[x for _, x, _, _ in inside],
+            y=[y for _, _, y, _ in inside],
+            sizes=[11] * len(inside),
+            shown=[text for *_, text in inside],
+        )
+        for domain, inside in domains.items()
+    ]
 
 
 def _memory(named: Sequence[NamedSignature]) -> Picture:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from rich.table import Table
+
 from statsnet.evaluation.speeds import speeds_of
 from statsnet.evaluation.standings import Standings
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.markup import grid
 from statsnet.reporting.html.pictures import Picture, Series, cloud, intervals, safe, thinned
 from statsnet.reporting.pictures import COLOURS
-from statsnet.reporting.standings import bounds, standings_report
-from statsnet.reporting.tables import MISSING, Report, environment_line, notes, table, times
+from statsnet.reporting.standings import standings_report
+from statsnet.reporting.tables import Report, bounds, environment_line, notes, signed_percent, table, times
 from statsnet.reporting.validation import validation_report
-from statsnet.signatures.intervals import process_median_s
+from statsnet.signatures.intervals import Interval, process_median_s
 from statsnet.signatures.results import Fidelity, Result
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -51,13 +53,7 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     rows = [row for row in found.rows if row.factor is not None]
     lines = [(row.name, times(row.factor.value), bounds(row.factor), row.verdict) for row in rows if row.factor]
     shown = [f"{row.name}: {row.verdict}\n{row.machine}, {row.setting}" for row in rows]
-    series = Series(
-        name="factor",
-        x=[row.factor.value for row in rows if row.factor],
-        low=[row.factor.low for row in rows if row.factor],
-        high=[row.factor.high for row in rows if row.factor],
-        shown=shown,
-    )
+    series = Series.of("factor", [row.factor for row in rows if row.factor], shown)
     baseline = ", ".join(row.name for row in found.rows if row.is_baseline)
     made = table("", ("result", "factor", "95 % interval", "verdict"), lines)
     made.columns[-1].justify = "left"
@@ -71,6 +67,29 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     )
     tables = standings_report(found)
     return Section(title="Results compared", pictures=[picture], tables=tables, command=command, is_open=True)
+
+
+def suite_and_proxy(
+    title: str,
+    note: str,
+    names: Sequence[str],
+    factors: Sequence[tuple[Interval, Interval]],
+    where: str,
+    table: Table,
+    *,
+    axis: str,
+) -> Picture:
+    """The factors of a suite and of its proxy under each setting."""
+    sides = zip(("suite", "proxy"), zip(*factors, strict=True), strict=True)
+    series = [
+        Series.of(
+            side,
+            found,
+            [f"{n}: {side} {times(f.value)} ({bounds(f)})\n{where}" for n, f in zip(names, found, strict=True)],
+        )
+        for side, found in sides
+    ]
+    return intervals(title, note, names, series, table, axis=axis)
 
 
 def distribution(processes: Sequence[Timing], where: str) -> Picture:
@@ -154,37 +173,22 @@ def _fidelity(fidelity: Fidelity, where: str) -> list[Picture]:
     settings = fidelity.settings
     if not settings:
         return []
-    series = [
-        Series(
-            name=name,
-            x=[factor.value for factor in factors],
-            low=[factor.low for factor in factors],
-            high=[factor.high for factor in factors],
-            shown=[
-                f"{s.name}: {name} {times(f.value)} ({bounds(f)})\n{where}"
-                for s, f in zip(settings, factors, strict=True)
-            ],
-        )
-        for name, factors in (
-            ("suite", [s.suite_factor for s in settings]),
-            ("proxy", [s.proxy_factor for s in settings]),
-        )
-    ]
     rows = [
         (
             s.name,
             times(s.suite_factor.value),
             times(s.proxy_factor.value),
-            f"{s.error.value:+.1%}" if s.error else MISSING,
+            signed_percent(s.error.value),
         )
         for s in settings
     ]
     return [
-        intervals(
+        suite_and_proxy(
             "Does the proxy follow its suite?",
             f"Step time under a setting over that of the baseline, with 95 % intervals. {where}.",
             [s.name for s in settings],
-            series,
+            [(s.suite_factor, s.proxy_factor) for s in settings],
+            where,
             table("", ("setting", "suite's factor", "proxy's factor", "error"), rows),
             axis="time over the baseline's",
         )

@@ -17,6 +17,7 @@ from rich.table import Table
 from statsnet.errors import shown
 from statsnet.reporting.html.markup import Grid, grid
 from statsnet.reporting.pictures import COLOURS
+from statsnet.signatures.intervals import Interval
 
 LONGEST_LABEL = 44
 """Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
@@ -54,6 +55,12 @@ class Series:
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     sizes: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, name: str, found: Sequence[Interval], shown: Sequence[str]) -> Series:
+        """Values with their intervals."""
+        x, low, high = [i.value for i in found], [i.low for i in found], [i.high for i in found]
+        return cls(name=name, x=x, low=low, high=high, shown=shown)
 
 
 def bars(
