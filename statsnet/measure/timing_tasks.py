@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
+import msgspec
 import torch
 
 from statsnet.environment import describe
@@ -19,10 +20,10 @@ from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.runtimes import exported_proxy, exported_workload
 from statsnet.measure.task import Context, Task
 from statsnet.measure.timing import measure
-from statsnet.measure.turns import WARM_UP_S, PausingClock, measure_on_gpu, once_asleep, take_turns, timing_of
+from statsnet.measure.turns import WARM_UP_S, PausingClock, measure_on_gpu, once_asleep, take_turns
 from statsnet.progress import silent
 from statsnet.signatures.timing import Timing
-from statsnet.workloads import BuiltWorkload, build
+from statsnet.workloads import BuiltWorkload, Successive, build, make_step
 from statsnet.workloads.dtypes import MIXED
 from statsnet.workloads.settings import RUNTIME, convert_module, record, wrap_step
 
@@ -123,7 +124,7 @@ class TimingTask(Task[TimedStep]):
             machine = QuietMachine(device)
             measured = machine.measure(partial(measure, wrapped, device=device, clock=clock, **self.limits.given()))
             measured["warnings"] += machine.warnings
-            timing = timing_of(measured)
+            timing = msgspec.convert(measured, Timing)
         if compiled:
             timing = replace(timing, generated_share=_generated_share(wrapped, device))
         environment = describe(device)
@@ -138,8 +139,6 @@ class TimeWorkload(TimingTask):
     model: Model
 
     def run(self, context: Context) -> TimedStep:
-        from statsnet.workloads import Successive
-
         made = self._made(context)
         if not isinstance(made, Successive):
             return self.time(made, context)
@@ -153,15 +152,11 @@ class TimeWorkload(TimingTask):
 
     def step(self, context: Context) -> Callable[[], Any]:
         """A step on the next input; making that ready is part of it."""
-        from statsnet.workloads import Successive
-
         made = self._made(context)
         return made.both if isinstance(made, Successive) else made
 
     def _made(self, context: Context) -> Callable[[], Any]:
         """Steps on the workload's inputs in turn (Successive), or the step of another runtime."""
-        from statsnet.workloads import Successive, make_step
-
         built = self.model.build(self.device)
         convert_module(context.setting, built.model)
         if runtime := context.setting.in_process.get(RUNTIME):

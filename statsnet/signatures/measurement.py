@@ -16,6 +16,12 @@ from statsnet.signatures.conversion import IF_KNOWN, plain, typed
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.limits import Finite, Id, KernelName, Quantity, Samples, Seconds, ShortText, Size, Word
 from statsnet.signatures.rounding import in_steps, rounded
+from statsnet.signatures.statistics import interquartile_share
+from statsnet.signatures.timing import Timing
+
+NOISY = 0.1
+"""Steps are not stable if their coefficient of variation is above this, or the interquartile range ÷ median of the
+undisturbed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +135,18 @@ class Measurement:
     def operator_time_s(self) -> float:
         """Time of all measured clusters in one step."""
         return math.fsum(t for t in self.cluster_time_s if t is not None)
+
+    @property
+    def timing(self) -> Timing:
+        """The undisturbed steps as an entry of a result."""
+        spread = max(self.coefficient_of_variation or 0.0, interquartile_share(self.step_latency_s) or 0.0)
+        warning = f"steps scatter by {spread:.0%} of their median: raise --min-time"
+        return Timing(
+            latency_s=self.step_latency_s,
+            warmup_latency_s=self.warmup_latency_s,
+            stable=spread <= NOISY,
+            warnings=(warning,) if spread > NOISY else (),
+        )
 
     def scale_times(self, factor: float) -> Measurement:
         """The same on a machine that takes `factor` times as long."""
