@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from statsnet.profiling.encode import encode_arguments, encode_outputs
-from statsnet.profiling.higher_order import is_higher_order, run_in_parts
+from statsnet.profiling.higher_order import run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
@@ -71,7 +72,7 @@ class CaptureMode(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if is_higher_order(func):
+        if isinstance(func, HigherOrderOperator):
             self._higher_order += 1
             try:
                 return run_in_parts(func, args, kwargs, self)
@@ -93,8 +94,10 @@ class CaptureMode(TorchDispatchMode):
                 self._producer[_storage_key(result)] = self._producer[source]
             return result
         tensors = _tensors(args, kwargs)
-        if any(_wraps_others(tensor) for tensor in tensors):
-            return NotImplemented  # the operators on the tensors inside follow, and are the ones that run
+        if any(map(is_traceable_wrapper_subclass, tensors)):
+            # A jagged, a quantised or a distributed tensor hands its operators on to tensors inside: those follow, and
+            # are the ones that run. (The last one's run on the part that this process holds, with its collectives.)
+            return NotImplemented
         if _is_composite(func, tensors, without_autograd=self._higher_order > 0):
             with self:
                 return func.decompose(*args, **kwargs)
@@ -176,12 +179,6 @@ def _is_caused_by_capture(name: str, args: tuple[Any, ...]) -> bool:
         return False
     node = torch._C._current_autograd_node()
     return node is not None and node.name() == "torch::autograd::AccumulateGrad"
-
-
-def _wraps_others(tensor: torch.Tensor) -> bool:
-    """Whether the tensor hands its operators on to tensors inside, as a jagged, a quantised or a distributed one does.
-    (The last one's run on the part that this process holds, and its collectives are operators too.)"""
-    return is_traceable_wrapper_subclass(tensor)
 
 
 def _is_composite(func: Any, tensors: list[torch.Tensor], *, without_autograd: bool) -> bool:

@@ -77,7 +77,7 @@ def _replayed(
     needed = [0 if why else _needed_bytes(c, limit) for c, why in zip(clusters, refused, strict=True)]
     require_memory(clusters, needed, device)
     overhead_s = event_overhead_s()
-    flush = cache_flush(device) if device == "cuda" else _flush_nothing
+    flush = cache_flush(device) if device == "cuda" else lambda: None
     chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
     held = 0
     for index, cluster in enumerate(clusters):
@@ -102,10 +102,6 @@ def _replayed(
     if chunk:
         _time_chunk(chunk, flush, device, overhead_s, replay)
     return replay
-
-
-def _flush_nothing() -> None:
-    pass
 
 
 def _needed_bytes(cluster: Cluster, limit: TimeLimit) -> int:
