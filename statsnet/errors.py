@@ -34,6 +34,11 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " if c == "\t" else "?" for c in text)
 
 
+def printable(text: str) -> str:
+    """A text that may quote a file, on one line."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 class UsageError(StatsNetError):
     """The request itself is wrong (unknown name, bad weight, empty mix): exit code 2."""
 

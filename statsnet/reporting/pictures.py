@@ -37,6 +37,11 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def colour_of(number: int) -> str:
+    """Of the n-th series, from 0."""
+    return COLOURS[number % len(COLOURS)]
+
+
 @contextmanager
 def figure(width: float, height: float) -> Iterator[tuple[Any, StringIO]]:
     """A matplotlib figure in inches, and the SVG that it becomes."""
@@ -68,7 +73,7 @@ def categories_svg(workloads: Sequence[Characteristics]) -> str:
         left = [0.0] * len(workloads)
         for number, category in enumerate(categories_of(workloads)):
             width = [one.categories.get(category, 0.0) for one in workloads][::-1]
-            axes.barh(names, width, left=left, label=category, color=COLOURS[number % len(COLOURS)])
+            axes.barh(names, width, left=left, label=category, color=colour_of(number))
             left = [a + b for a, b in zip(left, width, strict=True)]
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(-0.6, len(workloads) - 0.4)
@@ -101,7 +106,7 @@ def memory_svg(by_workload: Mapping[str, Sequence[Size]]) -> str:
         axes = made.add_subplot()
         lines = [sizes for sizes in by_workload.values() if len(sizes) > 1 and sizes[0].input_bytes]
         for number, sizes in enumerate(lines):
-            colour = COLOURS[number % len(COLOURS)]
+            colour = colour_of(number)
             x, y = [s.input_bytes for s in sizes], [s.activation_bytes for s in sizes]
             axes.plot(x, y, color=colour, linewidth=0.8)
             for size in sizes:

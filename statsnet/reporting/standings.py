@@ -76,9 +76,7 @@ def _result_table(title: str, rows: Sequence[Standing]) -> Table:
         if has_cost:
             cells += [_money(row.cost_per_step), _with_bounds(row.cost_factor)]
         shown.append([*cells, row.verdict])
-    made = table(title, columns, shown, left=3)
-    made.columns[-1].justify = "left"
-    return made
+    return table(title, columns, shown, left=3, verdict=True)
 
 
 def _step(step: Interval | None) -> tuple[str, str]:

@@ -19,12 +19,16 @@ Report = list[RenderableType]
 MISSING = "–"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """A table whose first `left` columns hold words (aligned left) and the others figures (right)."""
+def table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, verdict: bool = False
+) -> Table:
+    """A table whose first `left` columns hold words (aligned left) and the others figures (right). With a `verdict`,
+    the last one holds words too."""
     made = Table(title=shown(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     made.show_edge = False
     for number, column in enumerate(columns):
-        made.add_column(shown(column), justify="left" if number < left else "right", overflow="fold")
+        is_left = number < left or (verdict and number == len(columns) - 1)
+        made.add_column(shown(column), justify="left" if is_left else "right", overflow="fold")
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     return made

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from statsnet.errors import printable
+
 IF_KNOWN = {"if_known": True}
 """Metadata of a field that is left out of plain data if it is None. Every other None becomes null."""
 
@@ -35,7 +37,7 @@ def typed(data: Any, wanted: Any, place: str = "") -> Any:
         match = re.fullmatch(r"(.*?)(?: - at `(?:key` in `)?\$(.*)`)?", str(error), re.DOTALL)
         assert match is not None
         where = (place + (match[2] or "")).lstrip(".")
-        message = "".join(c if c.isprintable() else "?" for c in match[1][:200])  # it may quote the file
+        message = printable(match[1][:200])
         raise ValueError(f"at {where}: {message}" if where else message) from error
 
 

@@ -57,7 +57,7 @@ def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[in
     times = measurement.cluster_time_s
     return replace(
         measurement,
-        cluster_time_s=tuple(_sum([times[i] for i in group]) for group in groups),
+        cluster_time_s=tuple(sum_of_known([times[i] for i in group]) for group in groups),
         kernels=tuple(measurement.kernels[group[0]] for group in groups),
         kernel_class=tuple(measurement.kernel_class[group[0]] for group in groups),
         gpu=None if measurement.gpu is None else _merged_gpu(measurement.gpu, times, groups, place),
@@ -65,7 +65,8 @@ def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[in
     )
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
+def sum_of_known(values: Sequence[float | None]) -> float | None:
+    """None if none is known."""
     known = [v for v in values if v is not None]
     return math.fsum(known) if known else None
 
@@ -94,7 +95,7 @@ def _counter(name: str, rows: Sequence[tuple[float | None, float | None]]) -> fl
     if len(rows) == 1:
         return rows[0][1]
     if name in SUM_COUNTERS:
-        return _sum([value for _, value in rows])
+        return sum_of_known([value for _, value in rows])
     known = [(time_s or 0.0, value) for time_s, value in rows if value is not None]
     if not known:
         return None

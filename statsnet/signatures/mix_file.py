@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import yaml
 from msgspec import Meta
 
-from statsnet.errors import FileFormatError, UsageError, did_you_mean
+from statsnet.errors import FileFormatError, UsageError, did_you_mean, printable
 from statsnet.signatures.canonical import read_text
 from statsnet.signatures.conversion import typed
 from statsnet.signatures.limits import Label, Positive, ShortText, Word, whole
@@ -240,12 +240,11 @@ class _Reader:
 
     def _not_yaml(self, mark: Any, cause: str) -> FileFormatError:
         where = f"'{self._path}'" if mark is None else self._at(mark)
-        printable = "".join(c if c.isprintable() else "?" for c in cause)
-        return FileFormatError(f"{where}: this is not the YAML of a mix", cause=printable, hint=_HINT)
+        return FileFormatError(f"{where}: this is not the YAML of a mix", cause=printable(cause), hint=_HINT)
 
 
 def _shown(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         return "a list" if isinstance(node, yaml.SequenceNode) else "a group of keys"
-    text = "".join(c if c.isprintable() else "?" for c in node.value)
+    text = printable(node.value)
     return f"'{text[:60]}{'...' if len(text) > 60 else ''}'" if text else "nothing"

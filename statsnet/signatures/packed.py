@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from statsnet.errors import FileFormatError
+from statsnet.errors import FileFormatError, printable
 
 ENDING = ".zip"
 MAX_ARCHIVE_BYTES = 16 * 1024**2
@@ -125,6 +125,6 @@ def _contents(archive: Path, zipped: zipfile.ZipFile) -> dict[str, zipfile.ZipIn
 def _not_packed(archive: Path, cause: str) -> FileFormatError:
     return FileFormatError(
         f"'{archive}' is not a packed folder of StatsNet",
-        cause="".join(c if c.isprintable() else "?" for c in cause),
+        cause=printable(cause),
         hint="take it again from where it came, or move it out of the folder of profiles",
     )

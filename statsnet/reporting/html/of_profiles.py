@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from statsnet.analysis.characteristics import Characteristics, categories_of, characteristics_of
@@ -11,7 +10,7 @@ from statsnet.analysis.sizes import memory_by_size
 from statsnet.reporting.characteristics import characteristics_report
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_gpu import power_picture
-from statsnet.reporting.html.pictures import Picture, Series, bars, cloud
+from statsnet.reporting.html.pictures import Picture, Point, Series, bars, cloud, clouds
 from statsnet.reporting.tables import Report, environment_line, percent, table
 from statsnet.signatures.mix import Mix
 from statsnet.units import format_bytes, format_duration, format_quantity
@@ -94,8 +93,8 @@ def _categories(steps: Sequence[Characteristics], where: str) -> Picture:
 def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     known = [step for step in steps if step.flops and step.bytes]
     points = [
-        (
-            s.name,
+        Point(
+            _domain(s.name),
             s.flops / s.bytes,
             s.flops / s.latency_s,
             f"{s.name}: {format_quantity(s.flops / s.latency_s, 'FLOP/s')}, {s.flops / s.bytes:.3g} FLOP/B, "
@@ -114,39 +113,26 @@ def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     ]
     made = table("", ("workload", "FLOP/B", "FLOP/s", "step"), rows)
     note = f"A point is a workload's step, {where}."
-    return cloud("Rates against intensity", note, _by_domain(points), made, x="FLOP per byte", y="FLOP/s")
+    return cloud("Rates against intensity", note, clouds(points), made, x="FLOP per byte", y="FLOP/s")
 
 
 def _work(counted: Sequence[NamedSignature]) -> Picture:
     """FLOPs of a step against its intensity. A step without FLOPs or bytes is in the table alone."""
     work = [(each.name, each.signature.flops_per_step, each.signature.bytes_per_step) for each in counted]
     points = [
-        (name, f / moved, f, f"{name}: {format_quantity(f, 'FLOP')}, {format_bytes(moved)} a step (counted)")
-        for name, f, moved in work
-        if f and moved
+        Point(_domain(name), f / b, f, f"{name}: {format_quantity(f, 'FLOP')}, {format_bytes(b)} a step (counted)")
+        for name, f, b in work
+        if f and b
     ]
     rows = [(name, format_quantity(flops, "FLOP"), format_bytes(moved)) for name, flops, moved in work]
     return cloud(
-        "Work of a step", "A point is a workload's step. Counted, on no device.", _by_domain(points),
+        "Work of a step", "A point is a workload's step. Counted, on no device.", clouds(points),
         table("", ("workload", "FLOPs", "bytes"), rows), x="FLOP per byte", y="FLOP",
     )  # fmt: skip
 
 
-def _by_domain(points: Sequence[tuple[str, float, float, str]]) -> list[Series]:
-    """Points, each with its workload's name and what hovering says, as a cloud for each domain."""
-    domains: dict[str, list[tuple[str, float, float, str]]] = defaultdict(list)
-    for point in points:
-        domains[point[0].partition("/")[0]].append(point)
-    return [
-        Series(
-            name=domain,
-            x=[x for _, x, _, _ in inside],
-            y=[y for _, _, y, _ in inside],
-            sizes=[11] * len(inside),
-            shown=[text for *_, text in inside],
-        )
-        for domain, inside in domains.items()
-    ]
+def _domain(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _memory(named: Sequence[NamedSignature]) -> Picture:

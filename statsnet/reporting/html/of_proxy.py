@@ -8,7 +8,7 @@ from statsnet.reporting.front import SearchRecord
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_timeline import proxy_timeline
 from statsnet.reporting.html.of_towers import towers_picture
-from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
+from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Point, Series, bars, cloud, clouds, line_trace
 from statsnet.reporting.proxy import GROUPS, asked_and_achieved, proxy_report, quantity, shown_shares
 from statsnet.reporting.tables import environment_line, percent, table
 from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
@@ -141,20 +141,16 @@ def _rounds(fit: Fit, where: str) -> Picture | None:
 def _front(search: SearchRecord) -> Picture:
     """The designs that were tried: error against step time."""
     front = sorted((1e3 * t.step_latency_s, t.error) for t in search.tried if t.number in set(search.front))
-    groups = {
-        "tried": [t for t in search.tried if t.number != search.chosen],
-        "chosen": [t for t in search.tried if t.number == search.chosen],
-    }
-    series = [
-        Series(
-            name=name,
-            x=[1e3 * t.step_latency_s for t in of_one],
-            y=[t.error for t in of_one],
-            sizes=[14 if name == "chosen" else 8] * len(of_one),
-            shown=[f"design {t.number}: error {t.error:.3g}, step {format_duration(t.step_latency_s)}" for t in of_one],
+    series = clouds(
+        Point(
+            "chosen" if t.number == search.chosen else "tried",
+            1e3 * t.step_latency_s,
+            t.error,
+            f"design {t.number}: error {t.error:.3g}, step {format_duration(t.step_latency_s)}",
+            14 if t.number == search.chosen else 8,
         )
-        for name, of_one in groups.items()
-    ]
+        for t in sorted(search.tried, key=lambda t: t.number == search.chosen)
+    )
     lines = [(str(t.number), f"{t.error:.3g}", format_duration(t.step_latency_s)) for t in search.tried[:SHOWN_ROWS]]
     drawn = [line_trace("Pareto front", [x for x, _ in front], [y for _, y in front], stairs=True)] if front else []
     budget_ms, errors = 1e3 * search.budget_s, [t.error for t in search.tried]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -11,8 +12,8 @@ from statsnet.evaluation.speeds import speeds_of
 from statsnet.evaluation.standings import Standings
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.markup import grid
-from statsnet.reporting.html.pictures import Picture, Series, cloud, intervals, safe, thinned
-from statsnet.reporting.pictures import COLOURS
+from statsnet.reporting.html.pictures import Picture, Series, cloud, intervals, safe
+from statsnet.reporting.pictures import colour_of
 from statsnet.reporting.standings import standings_report
 from statsnet.reporting.tables import Report, bounds, environment_line, notes, signed_percent, table, times
 from statsnet.reporting.validation import validation_report
@@ -55,8 +56,7 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     shown = [f"{row.name}: {row.verdict}\n{row.machine}, {row.setting}" for row in rows]
     series = Series.of("factor", [row.factor for row in rows if row.factor], shown)
     baseline = ", ".join(row.name for row in found.rows if row.is_baseline)
-    made = table("", ("result", "factor", "95 % interval", "verdict"), lines)
-    made.columns[-1].justify = "left"
+    made = table("", ("result", "factor", "95 % interval", "verdict"), lines, verdict=True)
     picture = intervals(
         "Factors with their 95 % intervals",
         f"Step time over that of {baseline}: below 1 is faster.",
@@ -67,6 +67,14 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     )
     tables = standings_report(found)
     return Section(title="Results compared", pictures=[picture], tables=tables, command=command, is_open=True)
+
+
+def thinned(values: Sequence[float], most: int) -> list[float]:
+    """At most so many values with the same distribution: quantiles of the sorted values."""
+    ordered = sorted(values)
+    if len(ordered) <= most:
+        return ordered
+    return [ordered[math.floor((number + 0.5) * len(ordered) / most)] for number in range(most)]
 
 
 def suite_and_proxy(
@@ -108,7 +116,7 @@ def distribution(processes: Sequence[Timing], where: str) -> Picture:
                 "y": [1e3 * time for time in samples],
                 "points": "all" if len(samples) <= 100 else "outliers",
                 "boxpoints": "all" if len(samples) <= 100 else "outliers",
-                "line": {"color": COLOURS[(number - 1) % len(COLOURS)]},
+                "line": {"color": colour_of(number - 1)},
                 "meanline": {"visible": True},
                 "hovertemplate": f"%{{y:.4g}} ms<br>{safe(words)}<br>{safe(where)}<extra></extra>",
             }

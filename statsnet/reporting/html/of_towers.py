@@ -8,7 +8,7 @@ from itertools import groupby
 from statsnet.reporting.html.markup import grid
 from statsnet.reporting.html.page import as_html
 from statsnet.reporting.html.pictures import Picture
-from statsnet.reporting.pictures import COLOURS
+from statsnet.reporting.pictures import colour_of
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import ProxySpec, SpecBlock, SpecTower
 
@@ -19,7 +19,7 @@ SHOWN_CHAINS = 60
 def towers_picture(spec: ProxySpec) -> Picture:
     """Boxes in HTML. Successive blocks of one kind are one box, successive towers of the same kinds one tower."""
     kinds = list(dict.fromkeys(block.kind for tower in spec.towers for block in tower.blocks))
-    colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(kinds)}
+    colours = {kind: colour_of(number) for number, kind in enumerate(kinds)}
     rows = [
         (
             str(number),
