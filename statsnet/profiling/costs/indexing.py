@@ -12,22 +12,6 @@ from statsnet.profiling.costs.registry import operator_cost
 from statsnet.signatures.operators import TensorSpec
 
 
-@operator_cost("index", "_unsafe_index")
-def _index(call: OperatorCall) -> Cost:
-    """self, indices: reads as many elements as come out, but at most the whole source."""
-    source = call.tensor(0)
-    gathered = min(call.output().numel * item_bytes(source), source.nbytes)
-    return call.cost(read=gathered + _list_bytes(call))
-
-
-@operator_cost("_unsafe_masked_index")
-def _masked_index(call: OperatorCall) -> Cost:
-    """self, mask, indices, fill: as `index`, and the mask."""
-    source = call.tensor(0)
-    gathered = min(call.output().numel * item_bytes(source), source.nbytes)
-    return call.cost(read=gathered + call.bytes_in - source.nbytes)
-
-
 @operator_cost("_unsafe_masked_index_put_accumulate")
 def _masked_index_put(call: OperatorCall) -> Cost:
     """self, mask, indices, values: a copy of self to which the values are added."""
