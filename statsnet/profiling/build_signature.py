@@ -100,7 +100,7 @@ def build_signature(
             "clusters": rows,
             "motifs": [{"clusters": list(s), "count": n} for s, n in _commonest(motifs)],
             "memory": memory,
-            "shape_variants": len(traces) if inputs is None and variation is None else _profiled(inputs),
+            "shape_variants": len(inputs.stands_for) if inputs else 1 if variation else len(traces),
         },
         "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
     }
@@ -161,11 +161,6 @@ def _check_number(clusters: Sequence[_Cluster]) -> None:
         cause=f"calls at different shapes are kept apart, and {op} alone has {number:,}",
         hint="pad lengths to a few sizes, as batching by buckets does, or profile a part of the step",
     )
-
-
-def _profiled(inputs: InputSample | None) -> int:
-    """The number of distinct inputs that were profiled."""
-    return len(inputs.stands_for) if inputs is not None else 1
 
 
 def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:

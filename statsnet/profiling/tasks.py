@@ -27,7 +27,13 @@ from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
 from statsnet.profiling.trace import StepTrace, captured
-from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
+from statsnet.profiling.workload_trace import (
+    IN_ONE_PIECE,
+    in_one_piece,
+    own_call_s,
+    representative_inputs,
+    trace_workload,
+)
 from statsnet.signatures.gpu import POWER_FIELDS, Power
 from statsnet.signatures.measurement import ReferenceTime
 from statsnet.signatures.model import Signature
@@ -209,7 +215,7 @@ class ProfileWorkload(CountableTask[Profile]):
 
 
 def _check_together(setting: Setting) -> None:
-    if not alone() and IN_ONE_PIECE & setting.in_process.keys():
+    if not alone() and in_one_piece(setting):
         raise UsageError(
             "a step in one piece was asked for of several processes",
             cause="what they do together is timed operator by operator",

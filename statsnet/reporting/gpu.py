@@ -31,13 +31,13 @@ def gpu_report(signature: Signature, measurement: Measurement) -> Report:
 
 
 def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
-    launches = sum(k.launches for k in gpu.kernels)
+    launches, pauses = sum(k.launches for k in gpu.kernels), sum(count for _, count in gpu.gap_log2_us)
     power = gpu.power
     throttled = MISSING if power.throttled is None else ", ".join(power.throttled) or "no"
     return [
         ("busy", f"{percent(gpu.busy_time_s / latency_s)} of the step, on {gpu.streams} stream(s)"),
         ("kernels and copies", f"{launches:.4g} a step, {_middle(gpu.duration_log2_us)} each (median)"),
-        ("pauses between them", f"{_total(gpu.gap_log2_us):.4g} a step, {_middle(gpu.gap_log2_us)} each (median)"),
+        ("pauses between them", f"{pauses:.4g} a step, {_middle(gpu.gap_log2_us)} each (median)"),
         ("energy", f"{format_quantity(power.energy_j_per_step, 'J')} a step, {format_quantity(power.power_w, 'W')}"),
         (
             "SM clock",
@@ -50,10 +50,6 @@ def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
 
 def _lowest(power: Power) -> str:
     return MISSING if power.sm_clock_min_mhz is None else f"{power.sm_clock_min_mhz:.0f}"
-
-
-def _total(histogram: Histogram) -> float:
-    return sum(count for _, count in histogram)
 
 
 def _middle(histogram: Histogram) -> str:

@@ -18,10 +18,6 @@ def _masked_index_put(call: OperatorCall) -> Cost:
     return call.cost(call.tensor(3).numel)
 
 
-def _list_bytes(call: OperatorCall) -> int:
-    return sum(t.nbytes for t in call.tensors(1))
-
-
 @operator_cost("index_put", "_unsafe_index_put", "_index_put_impl")
 def _index_put(call: OperatorCall) -> Cost:
     """self, indices, values, accumulate. In place, only the named positions count; else everything is copied."""
@@ -34,7 +30,7 @@ def _index_put(call: OperatorCall) -> Cost:
     elif accumulate:
         own_read = min(positions * item_bytes(own), own.nbytes)
     written = own.nbytes if not call.in_place else min(positions * item_bytes(own), own.nbytes)
-    read = own_read + _list_bytes(call) + values.nbytes
+    read = own_read + sum(index.nbytes for index in call.tensors(1)) + values.nbytes
     return call.cost(positions if accumulate else 0, read=read, written=written)
 
 
