@@ -196,11 +196,9 @@ class TimeGroup(RunJobs[tuple[Logged, ...]]):
 
 
 def _jobs(subject: Subject, settings: Sequence[Setting]) -> list[Job[Any]]:
-    return [_may_fail(subject.job(setting), setting != BASELINE) for setting in (BASELINE, *settings)]
-
-
-def _may_fail(job: Job[Any], may_fail: bool) -> Job[Any]:
-    return replace(job, control=replace(job.control, may_fail=may_fail))
+    """Only the one for the baseline may not fail."""
+    jobs = [(subject.job(setting), setting != BASELINE) for setting in (BASELINE, *settings)]
+    return [replace(job, control=replace(job.control, may_fail=may_fail)) for job, may_fail in jobs]
 
 
 def _logged(outcome: StepOutcome | Failure) -> Logged:

@@ -27,6 +27,7 @@ from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure.onnx_bags import translations
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
+from statsnet.workloads.dtypes import dtype_name
 from statsnet.workloads.loading import describe
 from statsnet.workloads.trees import shape_key
 
@@ -51,7 +52,7 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     runtime could change their layout once and for all. So do the tensors of blocks that read a part of what is before
     them: torch reads a part where it lies, a graph would copy it first, which no model of the mix does.
     """
-    _require(runtime, network.MODE, str(network.DTYPE).removeprefix("torch."), device)
+    _require(runtime, network.MODE, dtype_name(network.DTYPE), device)
     return _exported_step(runtime, *_with_inputs(network, proxy, device))
 
 

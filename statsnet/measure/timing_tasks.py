@@ -68,13 +68,9 @@ class Model:
     optimizer: str | None = None
 
     def build(self, device: str) -> BuiltWorkload:
-        sizes = {"preset": self.preset, "batch": self.batch, "dtype": self._dtype, "overrides": self.overrides}
+        dtype = None if self.dtype == MIXED else self.dtype  # a signature calls a model of several dtypes so
+        sizes = {"preset": self.preset, "batch": self.batch, "dtype": dtype, "overrides": self.overrides}
         return build(self.target, mode=self.mode, device=device, seed=self.seed, **sizes)  # type: ignore[arg-type]
-
-    @property
-    def _dtype(self) -> str | None:
-        """What to cast to. `mixed`, as a signature calls a model of several dtypes, is how such a model is built."""
-        return None if self.dtype == MIXED else self.dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from statsnet.errors import FileFormatError, UsageError
 from statsnet.measure.device_kernels import Kernel, busy_s
 from statsnet.measure.profiler_events import StepEvents
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
-from statsnet.profiling.encode import dtype_name
 from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.timeline import times_of
@@ -32,6 +31,7 @@ from statsnet.recordings.imported import Imported, within_limits
 from statsnet.recordings.joined_files import counted_by, give_arguments
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
+from statsnet.workloads.dtypes import dtype_name
 
 HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True)"
 ALIKE = 0.9

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, Required, TypedDict, cast
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 from msgspec import Meta
 
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.signatures.collectives import Collectives
-from statsnet.signatures.conversion import IF_KNOWN, plain, typed
+from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.limits import Finite, Id, KernelName, Quantity, Samples, Seconds, ShortText, Size, Word
 from statsnet.signatures.rounding import in_steps, rounded
@@ -163,11 +163,3 @@ class Measurement:
             gpu=self.gpu.scale_times(factor) if self.gpu else None,
             collectives=self.collectives.scale_times(factor) if self.collectives else None,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return cast(dict[str, Any], plain(self))
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Measurement:
-        """Inverse of `to_dict`. Raises ValueError for data that does not fit."""
-        return cast(Measurement, typed(data, cls))
