@@ -18,7 +18,6 @@ from statsnet.profiling.gpu_activity import activity_of
 from statsnet.profiling.motifs import count_motifs, motif_runs
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize
-from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.measurement import Variation
@@ -85,7 +84,6 @@ def build_signature(
             motifs[sequence] += count * share  # type: ignore[assignment]
     ordered = list(clusters.values())
     _check_number(ordered)
-    rows = [_cluster_row(c) for c in ordered]
     data: dict[str, Any] = {
         "kind": "statsnet.signature",
         "schema_version": 1,
@@ -97,21 +95,17 @@ def build_signature(
         "optimizer": optimizer,
         "counts": {
             "flops_per_multiply_add": 2,
-            "clusters": rows,
+            "clusters": [_cluster_row(cluster) for cluster in ordered],
             "motifs": [{"clusters": list(s), "count": n} for s, n in _commonest(motifs)],
             "memory": memory,
             "shape_variants": len(inputs.stands_for) if inputs else 1 if variation else len(traces),
+            "inputs": inputs,
+            "processes": processes,
         },
-        "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
     }
-    if inputs is not None:
-        data["counts"]["inputs"] = plain(inputs)
-    if processes is not None:
-        data["counts"]["processes"] = processes
-    if environment is not None and variation is not None:
-        data["measurements"][0]["variation"] = plain(variation)
-    if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
-        data["measurements"][0]["gpu"] = gpu
+    if environment is not None:
+        measured = _measurement(traces, weights, ordered, environment)
+        data["measurements"] = [{**measured, "variation": variation, "gpu": activity_of(traces, weights, power)}]
     signature = Signature.from_dict(data)
     place = {old: new for new, old in enumerate(canonical_order(signature.clusters))}
     for trace in traces:
