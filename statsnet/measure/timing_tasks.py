@@ -45,7 +45,6 @@ class StepOutcome(Protocol):
 class Limits:
     """How long a step is timed in one process; None: the default of `timing.measure`."""
 
-    min_runs: int | None = None
     min_time_s: float | None = None
     max_time_s: float | None = None
 

@@ -60,7 +60,7 @@ def signature_section(name: str, signature: Signature, command: str = "") -> Sec
             _shares("Time by operator category", where, timed, lambda t: t.cluster.category),
             _shares("Time by phase", where, timed, lambda t: t.cluster.phase),
             _shares("Time by kernel class", where, timed, lambda t: t.kernel),
-            _parts(signature, measurement, where),
+            _parts(measurement, where),
             signature_timeline(signature, measurement, where),
             _products(timed, where),
             _convolutions(timed, where),
@@ -177,7 +177,7 @@ def _shares(title: str, where: str, timed: Sequence[_Timed], key: Callable[[_Tim
     )
 
 
-def _parts(signature: Signature, measurement: Measurement, where: str) -> Picture:
+def _parts(measurement: Measurement, where: str) -> Picture:
     """What the step consists of: operators, framework, idle time, and what is unexplained."""
     step_s = measurement.latency_s
     parts = {
