@@ -106,18 +106,20 @@ def distribution(processes: Sequence[Timing], where: str) -> Picture:
     traces = []
     for number, process in enumerate(shown, 1):
         samples = thinned(process.latency_s, MOST_SAMPLES)
+        points = "all" if len(samples) <= 100 else "outliers"
         words = (
             f"process {number}: median {format_duration(median(process.latency_s))} of {len(process.latency_s)} steps"
         )
         traces.append(
             {
-                "type": "violin" if len(samples) > 5 else "box",
+                **(
+                    {"type": "violin", "points": points, "meanline": {"visible": True}}
+                    if len(samples) > 5
+                    else {"type": "box", "boxpoints": points}
+                ),
                 "name": safe(f"{number}"),
                 "y": [1e3 * time for time in samples],
-                "points": "all" if len(samples) <= 100 else "outliers",
-                "boxpoints": "all" if len(samples) <= 100 else "outliers",
                 "line": {"color": colour_of(number - 1)},
-                "meanline": {"visible": True},
                 "hovertemplate": f"%{{y:.4g}} ms<br>{safe(words)}<br>{safe(where)}<extra></extra>",
             }
         )
@@ -132,9 +134,6 @@ def distribution(processes: Sequence[Timing], where: str) -> Picture:
         for number, p in enumerate(processes, 1)
     ]
     more = f" Of {len(processes)} processes, {MOST_PROCESSES} are drawn." if len(processes) > MOST_PROCESSES else ""
-    for trace in traces:  # each kind of trace refuses the other's words
-        for word in ("points", "meanline") if trace["type"] == "box" else ("boxpoints",):
-            trace.pop(word)
     return Picture(
         title="Samples of each process",
         note=f"Step times in ms, {where}. One process is one sample of a comparison.{more}",
