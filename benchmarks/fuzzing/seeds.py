@@ -26,6 +26,7 @@ from statsnet.signatures.conversion import plain
 from statsnet.signatures.database import CountsDB
 from statsnet.signatures.levels import coarsen
 from statsnet.signatures.measurement import Variation
+from statsnet.signatures.merging import merge
 from statsnet.signatures.mix import resolve_mix
 from statsnet.signatures.model import Signature
 
@@ -76,27 +77,15 @@ def _few_clusters(data: dict[str, Any]) -> Signature:
     """One cluster of each category, and what belongs to them."""
     signature = Signature.from_dict(data)
     first = {cluster.category: i for i, cluster in reversed([*enumerate(signature.clusters)])}
-    places = {old: new for new, old in enumerate(sorted(first.values())[:FEW])}
-
-    def kept(values: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(values[i] for i in places)
-
+    few = merge(signature, [[i] for i in sorted(first.values())[:FEW]])
     measurements = []
-    for m in signature.measurements:
-        gpu = m.gpu
-        if gpu is not None:
-            kernels = tuple(replace(k, cluster=places[k.cluster]) for k in gpu.kernels if k.cluster in places)
-            counters = replace(gpu.counters, clusters={n: kept(v) for n, v in gpu.counters.clusters.items()})
-            gpu = replace(gpu, kernels=kernels[:FEW], counters=counters)
-        of_clusters = {name: kept(getattr(m, name)) for name in ("cluster_time_s", "kernels", "kernel_class")}
+    for m in few.measurements:
         samples = {
             f"{kind}_latency_s": getattr(m, f"{kind}_latency_s")[:FEW] for kind in ("step", "warmup", "profiled")
         }
-        measurements.append(replace(m, gpu=gpu, **of_clusters, **samples))
-    motifs = [m for m in signature.motifs if places.keys() >= {*m.clusters}]
-    motifs = [replace(m, clusters=tuple(places[i] for i in m.clusters)) for m in motifs]
-    lists = {"clusters": kept(signature.clusters), "motifs": tuple(motifs[:FEW]), "measurements": tuple(measurements)}
-    return replace(signature, **lists)
+        gpu = None if m.gpu is None else replace(m.gpu, kernels=m.gpu.kernels[:FEW])
+        measurements.append(replace(m, gpu=gpu, **samples))
+    return replace(few, motifs=few.motifs[:FEW], measurements=tuple(measurements))
 
 
 def specs() -> list[bytes]:

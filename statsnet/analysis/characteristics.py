@@ -68,6 +68,15 @@ class Characteristics:
         return asdict(self)
 
 
+def categories_of(workloads: Sequence[Characteristics]) -> list[str]:
+    """The operator categories of all, those that take most time first."""
+    spent: dict[str, float] = defaultdict(float)
+    for workload in workloads:
+        for name, share in workload.categories.items():
+            spent[name] += share
+    return sorted(spent, key=lambda name: (-spent[name], name))
+
+
 def characteristics_of(named: NamedSignature) -> Characteristics:
     """From the first measurement. Raises MeasurementError if that has no bare step."""
     signature = named.signature

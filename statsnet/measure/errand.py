@@ -18,7 +18,7 @@ import msgspec
 from statsnet.measure import process
 from statsnet.measure.control import Control, Job
 from statsnet.measure.network_file import written
-from statsnet.measure.task import decode_task, encode_task, encoded, named_class, result_type
+from statsnet.measure.task import decode_task, encode_task, named_class, result_type
 from statsnet.progress import Report, silent
 
 R = TypeVar("R")
@@ -95,12 +95,7 @@ class RunJobs(Errand[R]):
             yield [stack.enter_context(job.here()) for job in self.jobs]
 
 
-def encode_errand(errand: Errand[Any]) -> dict[str, Any]:
-    """As plain data."""
-    return encoded(errand)
-
-
 def decode_errand(data: Mapping[str, Any]) -> Errand[Any]:
-    """Inverse of `encode_errand`. Raises UsageError if the class is no errand."""
+    """Inverse of `task.encoded`. Raises UsageError if the class is no errand."""
     errand: Errand[Any] = msgspec.convert(data["fields"], named_class(str(data["class"]), Errand, "an errand"))
     return errand

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from statsnet.environment import differences, slug
 from statsnet.errors import StatsNetError, UsageError, one_of
+from statsnet.measure.control import Job
 from statsnet.measure.engine import Asked, Engine, Fleet, LeftOut, Place, Pool
-from statsnet.measure.errand import Errand
+from statsnet.measure.errand import RunJob
 from statsnet.measure.network_file import written
-from statsnet.measure.process import run
 from statsnet.measure.reference_network import TimeReferenceNetwork
 from statsnet.progress import Progress, Report, silent
 
@@ -77,19 +77,6 @@ def _apart(kind: Kind, place: Place) -> list[str]:
     return differences(kind.places[0].environment, place.environment) or ["one of them tells less of itself"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimeReference(Errand[float]):
-    """The reference network's step on a node."""
-
-    source: str
-    device: str = "cpu"
-    time_s: float = 1.0
-
-    def run(self, report: Report = silent) -> float:
-        with written(self.source) as folder:
-            return run(TimeReferenceNetwork(folder=folder, device=self.device, time_s=self.time_s), report=report)
-
-
 def of_one_speed(
     engine: Engine, places: Sequence[Place], source: str, *, report: Report = silent
 ) -> tuple[tuple[Place, ...], tuple[LeftOut, ...]]:
@@ -100,7 +87,9 @@ def of_one_speed(
     """
     if len(places) < 2 or not places[0].device.startswith("cpu"):
         return tuple(places), ()
-    looks = [Asked(errand=TimeReference(source=source), label="the reference network", places=(p,)) for p in places]
+    with written(source) as folder:
+        look = RunJob.of(Job(TimeReferenceNetwork(folder=folder)))
+    looks = [Asked(errand=look, label="the reference network", places=(place,)) for place in places]
     steps_s: dict[int, float] = {}
     left_out = []
     for done in engine.run(looks, report=report):

@@ -45,9 +45,7 @@ class Meter:
         self._elapsed_s: list[float] = []
 
     def __enter__(self) -> Meter:
-        self._nvml, self._handle, missing, why = _opened(self._device)
-        self._missing |= missing
-        self.why |= why
+        self._open()
         if self._nvml is not None:
             self._over = threading.Event()
             self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -65,6 +63,25 @@ class Meter:
             self._energy_mj.append(after_mj[0] - self._before_mj[0])
             self._elapsed_s.append(time.perf_counter() - self._begin_s)
         self._nvml.nvmlShutdown()
+
+    def _open(self) -> None:
+        """NVML and the GPU's handle, if there are any."""
+        import torch
+
+        self._nvml: Any = None
+        try:
+            import pynvml
+        except ImportError:
+            sentence = "nvidia-ml-py is not installed (pip install nvidia-ml-py)"
+            self._withhold("nvml", sentence, "not_installed")
+            return
+        try:
+            pynvml.nvmlInit()
+            uuid = str(torch.cuda.get_device_properties(self._device).uuid)  # NVML may number GPUs unlike CUDA
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
+            self._nvml = pynvml
+        except pynvml.NVMLError as error:
+            self._withhold("nvml", str(error), _why(pynvml, error))
 
     def record(self, steps: int) -> ProcessPower:
         """What was seen during this number of steps. `throttled` lists all reasons that were seen at any look."""
@@ -106,8 +123,10 @@ class Meter:
         try:
             answers.append(question())
         except self._nvml.NVMLError as error:
-            self._missing[name] = str(error)
-            self.why[name] = _why(self._nvml, error)
+            self._withhold(name, str(error), _why(self._nvml, error))
+
+    def _withhold(self, name: PowerField, sentence: str, word: Reason) -> None:
+        self._missing[name], self.why[name] = sentence, word
 
 
 def slowed_down(power: ProcessPower) -> bool:
@@ -141,21 +160,3 @@ def _why(nvml: Any, error: Exception) -> Reason:
     }
     known = {getattr(nvml, name, None): word for name, word in words.items()}
     return known.get(getattr(error, "value", -1), "failed")
-
-
-def _opened(device: str) -> tuple[Any, Any, dict[str, str], dict[PowerField | CounterName, Reason]]:
-    """NVML and the GPU's handle; or None twice, and the reason as a sentence and as a word."""
-    import torch
-
-    try:
-        import pynvml
-    except ImportError:
-        reason = "nvidia-ml-py is not installed (pip install nvidia-ml-py)"
-        return None, None, {"nvml": reason}, {"nvml": "not_installed"}
-    try:
-        pynvml.nvmlInit()
-        uuid = str(torch.cuda.get_device_properties(device).uuid)  # NVML may number GPUs unlike CUDA
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
-    except pynvml.NVMLError as error:
-        return None, None, {"nvml": str(error)}, {"nvml": _why(pynvml, error)}
-    return pynvml, handle, {}, {}

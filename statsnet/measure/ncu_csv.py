@@ -10,7 +10,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -79,30 +79,13 @@ OTHER_NAMES: dict[CounterName, tuple[tuple[float, str], ...]] = {
 }  # fmt: skip
 """Where METRICS are not in the table: labels of the details page, and metrics of other versions or devices."""
 
-Dims = tuple[int, int, int]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedKernel:
-    """A kernel's full name, and its counters by name; None if the device gives no value.
-
-    `metrics` holds all numbers of the table by ncu's own names, in base units: bytes, seconds, hertz; percent stay
-    percent. `without_number` names those that the device does not know (`n/a`) or that are words. `grid` and `block`
-    are None where the table does not say them.
-    """
+    """A kernel's full name, and its counters by name; None if the device gives no value."""
 
     name: str
     values: Mapping[CounterName, float | None]
-    grid: Dims | None = None
-    block: Dims | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    without_number: tuple[str, ...] = ()
-
-    @property
-    def duration_s(self) -> float | None:
-        """How long the kernel took alone, under ncu; None if the table does not say."""
-        known = (self.metrics.get(name) for name in ("gpu__time_duration.sum", "Duration"))
-        return next((value for value in known if value is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,19 +158,19 @@ def _no_table(text: str, place: str) -> FileFormatError:
 def _details_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
     """A line for each metric of each kernel; lines of rules have no metric."""
     key: tuple[str, str] | None = None
-    first: dict[str, str] = {}
-    metrics: dict[str, float | None] = {}
+    kernel, metrics = "", dict[str, float]()
     for row in rows:
         cells = dict(zip(names, row, strict=False))
         if not cells.get("ID", "").strip().isdigit():
             continue  # the program's own output
         if (cells.get("Process ID", ""), cells["ID"]) != key:
             if key is not None:
-                yield _kernel(first, metrics)
-            key, first, metrics = (cells.get("Process ID", ""), cells["ID"]), cells, {}
+                yield _kernel(kernel, metrics)
+            key = cells.get("Process ID", ""), cells["ID"]
+            kernel, metrics = cells.get("Kernel Name", ""), {}
         _keep(metrics, cells.get("Metric Name", ""), cells.get("Metric Value", ""), cells.get("Metric Unit", ""))
     if key is not None:
-        yield _kernel(first, metrics)
+        yield _kernel(kernel, metrics)
 
 
 def _raw_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKernel]:
@@ -200,39 +183,20 @@ def _raw_page(names: list[str], rows: Iterable[list[str]]) -> Iterator[CountedKe
         if not cells["ID"].strip():
             units = cells
         elif cells["ID"].strip().isdigit():
-            metrics: dict[str, float | None] = {}
+            metrics: dict[str, float] = {}
             for name, text in cells.items():
-                if name not in _PLACES and "Push/Pop_Range" not in name:
-                    _keep(metrics, name, text, units.get(name, ""))
-            yield _kernel(cells, metrics)
+                _keep(metrics, name, text, units.get(name, ""))
+            yield _kernel(cells.get("Kernel Name", ""), metrics)
 
 
-_PLACES = frozenset({
-    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Block Size",
-    "Grid Size", "Device", "CC", "Section Name",
-})  # fmt: skip
+def _keep(metrics: dict[str, float], name: str, text: str, unit: str) -> None:
+    if (value := _number(text, unit)) is not None:
+        metrics.setdefault(name, value)
 
 
-def _keep(metrics: dict[str, float | None], name: str, text: str, unit: str) -> None:
-    """Keep a number, or that there is none.
-
-    The details page has two numbers named `Memory Throughput`: the second gets its unit behind.
-    """
-    value = _number(text, unit)
-    if name:
-        metrics.setdefault(name if metrics.get(name) is None else f"{name} [{unit}]", value)
-
-
-def _kernel(cells: Mapping[str, str], found: Mapping[str, float | None]) -> CountedKernel:
-    metrics = {name: value for name, value in found.items() if value is not None}
-    return CountedKernel(
-        name=cells.get("Kernel Name", ""),
-        values={name: _counter(name, metrics) for name in COUNTERS},
-        grid=_dims(cells.get("Grid Size", "")),
-        block=_dims(cells.get("Block Size", "")),
-        metrics=metrics,
-        without_number=tuple(name for name, value in found.items() if value is None),
-    )
+def _kernel(name: str, metrics: Mapping[str, float]) -> CountedKernel:
+    """From ncu's own numbers in base units: bytes, seconds, hertz; percent stay percent."""
+    return CountedKernel(name=name, values={counter: _counter(counter, metrics) for counter in COUNTERS})
 
 
 def _counter(name: CounterName, metrics: Mapping[str, float]) -> float | None:
@@ -242,11 +206,6 @@ def _counter(name: CounterName, metrics: Mapping[str, float]) -> float | None:
         value = factor * sum(known)
         return min(value, 1.0) if name == "l2_hit_rate" else value  # sectors of different passes: 104 % was seen
     return next((f * metrics[other] for f, other in OTHER_NAMES.get(name, ()) if other in metrics), None)
-
-
-def _dims(text: str) -> Dims | None:
-    numbers = [int(n) for n in re.findall(r"\d{1,18}", text)]
-    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}

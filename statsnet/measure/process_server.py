@@ -69,6 +69,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     directory: str
 
+    @property
+    def modules_file(self) -> Path:
+        return Path(self.folder) / "modules.json"
+
 
 @dataclass(frozen=True, slots=True)
 class _Child:
@@ -78,10 +82,6 @@ class _Child:
     line: socket.socket
     request: Request
 
-    @property
-    def modules_file(self) -> Path:
-        return _modules_file(self.request)
-
     def say(self, number: int) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.line.send(str(number).encode())
@@ -90,10 +90,6 @@ class _Child:
         """End it and the processes that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-
-
-def _modules_file(request: Request) -> Path:
-    return Path(request.folder) / "modules.json"
 
 
 class _Server:
@@ -171,7 +167,7 @@ class _Server:
             child.end()  # what it started; while it is not reaped, no other process can have its number
             code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
             with contextlib.suppress(OSError, ValueError):  # it was killed before or while it wrote them
-                needed = json.loads(child.modules_file.read_text(encoding="utf-8"))
+                needed = json.loads(child.request.modules_file.read_text(encoding="utf-8"))
                 self._needed.setdefault(child.request.task, []).extend(needed)
             del self._children[child.pid]
             with contextlib.suppress(KeyError):
@@ -255,7 +251,7 @@ def _run(request: Request, events_fd: int) -> int:
         # A library that changes a setting when it is imported (monai does) would change it for others' tasks.
         if _settings() == settings:
             new = [name for name in sys.modules if name not in known and _may_be_shared(name)]
-            _modules_file(request).write_text(json.dumps(new), encoding="utf-8")
+            request.modules_file.write_text(json.dumps(new), encoding="utf-8")
 
 
 def _random_memory() -> list[bytearray | mmap.mmap]:

@@ -159,7 +159,7 @@ class QuietMachine:
         assert self._look
         self._now = tuple(self._look())
         known = self._known()
-        self._best = _lowest(known, self._now)
+        self._best = tuple(map(min, known, self._now))
         if self._best != known:
             _write_best(self._best_file, self._best)
         limits = zip(self._now, self._best, Probes.limits, strict=True)
@@ -178,10 +178,6 @@ class QuietMachine:
 
 
 _UNKNOWN = (math.inf, math.inf)
-
-
-def _lowest(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
-    return tuple(map(min, a, b))
 
 
 def _best_file() -> Path:

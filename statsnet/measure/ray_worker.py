@@ -17,9 +17,9 @@ import msgspec
 from statsnet.errors import StatsNetError
 from statsnet.measure import sandbox
 from statsnet.measure.device_lock import LOCKS
-from statsnet.measure.errand import Errand, decode_errand, encode_errand
+from statsnet.measure.errand import Errand, decode_errand
 from statsnet.measure.patience import PATIENCE
-from statsnet.measure.task import decode_error, encode_error, to_json
+from statsnet.measure.task import decode_error, encode_error, encoded, to_json
 
 OF_RAY = ("OMP_NUM_THREADS",)
 """Variables that Ray sets in a worker while it runs a task. A measurement would have other threads than one that the
@@ -48,7 +48,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def packed(errand: Errand[Any]) -> bytes:
     """A message: the errand, and whether its processes run in a sandbox, as they would here."""
-    return _to_bytes({"errand": encode_errand(errand), "sandbox": sandbox.is_on()})
+    return _to_bytes({"errand": encoded(errand), "sandbox": sandbox.is_on()})
 
 
 def unpacked(answer: bytes) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any
 
 from statsnet.errors import MeasurementError, StatsNetError
@@ -34,7 +35,8 @@ def run_in_rounds(
         job = jobs[index]
         stage = f"{job.label}, round {number + 1} of {rounds}"
         done = finished / (rounds * len(jobs))
-        report(Progress(stage=stage, done=done, remaining_s=remaining_s(spent_s, rounds)))
+        left_s = remaining_s(spent_s, [rounds - len(times) for times in spent_s])
+        report(Progress(stage=stage, done=done, remaining_s=left_s))
         begin = clock()
         try:
             results[index].append(run(job))
@@ -60,7 +62,7 @@ class OneRound(RunJobs[tuple[Any, ...]]):
         return [each for job, one in zip(self.jobs, result, strict=True) for each in job.environments(one)]
 
 
-def run_on_pool(pool: Pool, jobs: Sequence[Job[Any]], rounds: int, *, report: Report = silent) -> list[list[Any]]:
+def run_on_pool(pool: Pool, jobs: Sequence[Job[Any]], rounds: int, *, report: Report) -> list[list[Any]]:
     """As `run_in_rounds`, each round on one place."""
     errand = OneRound.of(jobs)
     errands = [(f"round {number + 1} of {rounds}", errand) for number in range(rounds)]
@@ -73,11 +75,11 @@ def measuring_failed(label: str, error: StatsNetError) -> MeasurementError:
     return MeasurementError(f"measuring {label} failed", cause=cause, hint=error.hint)
 
 
-def remaining_s(spent_s: Sequence[Sequence[float]], rounds: int) -> float | None:
-    """Seconds until all rounds are done. Each subject is expected to need its mean time so far, or the mean of all if
-    it has not run yet. None before the first has run."""
-    known = [seconds for times in spent_s for seconds in times]
+def remaining_s(spent_s: Sequence[Sequence[float]], runs_left: Sequence[int]) -> float | None:
+    """Seconds that each subject's remaining runs will take together. A run is expected to need the subject's mean time
+    so far, or the mean of all others if it has not run yet. None before the first has run."""
+    known = [mean(times) for times in spent_s if times]
     if not known:
         return None
-    usual = sum(known) / len(known)
-    return sum(max(rounds - len(times), 0) * (sum(times) / len(times) if times else usual) for times in spent_s)
+    usual = [mean(times) if times else mean(known) for times in spent_s]
+    return sum(left * each for left, each in zip(runs_left, usual, strict=True))

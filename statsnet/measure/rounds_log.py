@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import msgspec
@@ -22,7 +21,7 @@ from statsnet.measure.control import Failure, Job
 from statsnet.measure.engine import Pool
 from statsnet.measure.errand import RunJobs
 from statsnet.measure.process import measuring_environment
-from statsnet.measure.rounds import measuring_failed
+from statsnet.measure.rounds import measuring_failed, remaining_s
 from statsnet.measure.side_by_side import side_by_side
 from statsnet.measure.task import to_json
 from statsnet.measure.timing_tasks import StepOutcome
@@ -197,11 +196,9 @@ class TimeGroup(RunJobs[tuple[Logged, ...]]):
 
 
 def _jobs(subject: Subject, settings: Sequence[Setting]) -> list[Job[Any]]:
-    return [_may_fail(subject.job(setting), setting != BASELINE) for setting in (BASELINE, *settings)]
-
-
-def _may_fail(job: Job[Any], may_fail: bool) -> Job[Any]:
-    return replace(job, control=replace(job.control, may_fail=may_fail))
+    """Only the one for the baseline may not fail."""
+    jobs = [(subject.job(setting), setting != BASELINE) for setting in (BASELINE, *settings)]
+    return [replace(job, control=replace(job.control, may_fail=may_fail)) for job, may_fail in jobs]
 
 
 def _logged(outcome: StepOutcome | Failure) -> Logged:
@@ -249,7 +246,8 @@ def measure_until_known(
             if not chosen:
                 continue
             done = (number + place / len(due)) / rounds
-            left_s = _left_s([spent_s[s.identity] for s in due], place, rounds - number - 1)
+            runs_left = [rounds - number - (index < place) for index in range(len(due))]
+            left_s = remaining_s([spent_s[s.identity] for s in due], runs_left)
             stage = f"{subject.label}, round {number + 1} of {rounds}"
             report(Progress(stage=stage, done=done, remaining_s=left_s))
             begin = time.monotonic()
@@ -262,15 +260,6 @@ def measure_until_known(
 
 def _changed(settings: Sequence[Setting]) -> list[Setting]:
     return [setting for setting in settings if setting != BASELINE]
-
-
-def _left_s(spent_s: Sequence[Sequence[float]], place: int, rounds: int) -> float | None:
-    """Seconds for the rest of this round, from `place` on, and for `rounds` more; None before anything has run."""
-    known = [mean(times) for times in spent_s if times]
-    if not known:
-        return None
-    each = [mean(times) if times else mean(known) for times in spent_s]
-    return sum(each[place:]) + rounds * sum(each)
 
 
 def _due(

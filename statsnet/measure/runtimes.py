@@ -27,6 +27,7 @@ from statsnet.errors import UsageError, WorkloadError
 from statsnet.measure.onnx_bags import translations
 from statsnet.workloads.building import BuiltWorkload
 from statsnet.workloads.calling import Inputs
+from statsnet.workloads.dtypes import dtype_name
 from statsnet.workloads.loading import describe
 from statsnet.workloads.trees import shape_key
 
@@ -51,7 +52,7 @@ def exported_proxy(runtime: str, network: ModuleType, proxy: nn.Module, device: 
     runtime could change their layout once and for all. So do the tensors of blocks that read a part of what is before
     them: torch reads a part where it lies, a graph would copy it first, which no model of the mix does.
     """
-    _require(runtime, network.MODE, str(network.DTYPE).removeprefix("torch."), device)
+    _require(runtime, network.MODE, dtype_name(network.DTYPE), device)
     return _exported_step(runtime, *_with_inputs(network, proxy, device))
 
 
@@ -89,13 +90,12 @@ def _require(runtime: str, mode: str, dtype: str, device: str) -> None:
 
 def _exported_step(runtime: str, model: nn.Module, inputs: Inputs) -> Callable[[], Any]:
     """A step that takes the inputs in turn. Each set of shapes is exported separately, with fixed shapes."""
-    make = RUNTIMES[runtime]
     programs: dict[tuple[Any, ...], Program] = {}
     runs: list[Callable[[], Any]] = []
     for args, kwargs in inputs:
         key = shape_key((args, kwargs))
         if key not in programs:
-            programs[key] = _program(runtime, make, model, args, kwargs)
+            programs[key] = _program(runtime, model, args, kwargs)
         arrays = [t.detach().numpy() for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         runs.append(partial(programs[key], arrays))
     in_order = itertools.cycle(runs)
@@ -151,15 +151,9 @@ def _entering(proxy: nn.Module, instead: Mapping[str, Callable[[Tensor], Tensor]
             del block.enter
 
 
-def _program(
-    runtime: str,
-    make: Callable[[torch.export.ExportedProgram], Program],
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Program:
+def _program(runtime: str, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
     try:
-        return make(_captured(model, args, kwargs))
+        return RUNTIMES[runtime](_captured(model, args, kwargs))
     except ImportError as error:
         raise UsageError(
             f"'runtime={runtime}' needs packages that are not installed",

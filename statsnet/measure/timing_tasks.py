@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
+import msgspec
 import torch
 
 from statsnet.environment import describe
@@ -19,10 +20,10 @@ from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.runtimes import exported_proxy, exported_workload
 from statsnet.measure.task import Context, Task
 from statsnet.measure.timing import measure
-from statsnet.measure.turns import WARM_UP_S, PausingClock, measure_on_gpu, once_asleep, take_turns, timing_of
+from statsnet.measure.turns import WARM_UP_S, PausingClock, measure_on_gpu, once_asleep, take_turns
 from statsnet.progress import silent
 from statsnet.signatures.timing import Timing
-from statsnet.workloads import BuiltWorkload, build
+from statsnet.workloads import BuiltWorkload, Successive, build, make_step
 from statsnet.workloads.dtypes import MIXED
 from statsnet.workloads.settings import RUNTIME, convert_module, record, wrap_step
 
@@ -44,7 +45,6 @@ class StepOutcome(Protocol):
 class Limits:
     """How long a step is timed in one process; None: the default of `timing.measure`."""
 
-    min_runs: int | None = None
     min_time_s: float | None = None
     max_time_s: float | None = None
 
@@ -67,13 +67,9 @@ class Model:
     optimizer: str | None = None
 
     def build(self, device: str) -> BuiltWorkload:
-        sizes = {"preset": self.preset, "batch": self.batch, "dtype": self._dtype, "overrides": self.overrides}
+        dtype = None if self.dtype == MIXED else self.dtype  # a signature calls a model of several dtypes so
+        sizes = {"preset": self.preset, "batch": self.batch, "dtype": dtype, "overrides": self.overrides}
         return build(self.target, mode=self.mode, device=device, seed=self.seed, **sizes)  # type: ignore[arg-type]
-
-    @property
-    def _dtype(self) -> str | None:
-        """What to cast to. `mixed`, as a signature calls a model of several dtypes, is how such a model is built."""
-        return None if self.dtype == MIXED else self.dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +119,7 @@ class TimingTask(Task[TimedStep]):
             machine = QuietMachine(device)
             measured = machine.measure(partial(measure, wrapped, device=device, clock=clock, **self.limits.given()))
             measured["warnings"] += machine.warnings
-            timing = timing_of(measured)
+            timing = msgspec.convert(measured, Timing)
         if compiled:
             timing = replace(timing, generated_share=_generated_share(wrapped, device))
         environment = describe(device)
@@ -138,8 +134,6 @@ class TimeWorkload(TimingTask):
     model: Model
 
     def run(self, context: Context) -> TimedStep:
-        from statsnet.workloads import Successive
-
         made = self._made(context)
         if not isinstance(made, Successive):
             return self.time(made, context)
@@ -153,15 +147,11 @@ class TimeWorkload(TimingTask):
 
     def step(self, context: Context) -> Callable[[], Any]:
         """A step on the next input; making that ready is part of it."""
-        from statsnet.workloads import Successive
-
         made = self._made(context)
         return made.both if isinstance(made, Successive) else made
 
     def _made(self, context: Context) -> Callable[[], Any]:
         """Steps on the workload's inputs in turn (Successive), or the step of another runtime."""
-        from statsnet.workloads import Successive, make_step
-
         built = self.model.build(self.device)
         convert_module(context.setting, built.model)
         if runtime := context.setting.in_process.get(RUNTIME):

@@ -48,11 +48,6 @@ class PausingClock:
         self._paused_s += time.perf_counter() - begin
 
 
-def timing_of(measured: dict[str, Any]) -> Timing:
-    """From `timing.measure`."""
-    return msgspec.convert(measured, Timing)
-
-
 def measure_on_gpu(step: Callable[[], object], device: str, **limits: Any) -> Timing:
     """As `timing.measure`, with the GPU's `power`, and with some more steps for which the L2 cache is overwritten
     first.
@@ -64,7 +59,7 @@ def measure_on_gpu(step: Callable[[], object], device: str, **limits: Any) -> Ti
     while attempts < ATTEMPTS:
         attempts += 1
         with Meter(device) as meter:
-            timing = timing_of(measure(step, device=device, **limits))
+            timing = msgspec.convert(measure(step, device=device, **limits), Timing)
         power = meter.record(len(timing.latency_s) + len(timing.warmup_latency_s))
         if not slowed_down(power):
             break

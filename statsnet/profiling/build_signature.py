@@ -18,7 +18,6 @@ from statsnet.profiling.gpu_activity import activity_of
 from statsnet.profiling.motifs import count_motifs, motif_runs
 from statsnet.profiling.trace import StepTrace
 from statsnet.signatures.categories import categorize
-from statsnet.signatures.conversion import plain
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.measurement import Variation
@@ -85,7 +84,6 @@ def build_signature(
             motifs[sequence] += count * share  # type: ignore[assignment]
     ordered = list(clusters.values())
     _check_number(ordered)
-    rows = [_cluster_row(c) for c in ordered]
     data: dict[str, Any] = {
         "kind": "statsnet.signature",
         "schema_version": 1,
@@ -97,21 +95,17 @@ def build_signature(
         "optimizer": optimizer,
         "counts": {
             "flops_per_multiply_add": 2,
-            "clusters": rows,
+            "clusters": [_cluster_row(cluster) for cluster in ordered],
             "motifs": [{"clusters": list(s), "count": n} for s, n in _commonest(motifs)],
             "memory": memory,
-            "shape_variants": len(traces) if inputs is None and variation is None else _profiled(inputs),
+            "shape_variants": len(inputs.stands_for) if inputs else 1 if variation else len(traces),
+            "inputs": inputs,
+            "processes": processes,
         },
-        "measurements": [] if environment is None else [_measurement(traces, weights, ordered, environment)],
     }
-    if inputs is not None:
-        data["counts"]["inputs"] = plain(inputs)
-    if processes is not None:
-        data["counts"]["processes"] = processes
-    if environment is not None and variation is not None:
-        data["measurements"][0]["variation"] = plain(variation)
-    if environment is not None and (gpu := activity_of(traces, weights, power)) is not None:
-        data["measurements"][0]["gpu"] = gpu
+    if environment is not None:
+        measured = _measurement(traces, weights, ordered, environment)
+        data["measurements"] = [{**measured, "variation": variation, "gpu": activity_of(traces, weights, power)}]
     signature = Signature.from_dict(data)
     place = {old: new for new, old in enumerate(canonical_order(signature.clusters))}
     for trace in traces:
@@ -161,11 +155,6 @@ def _check_number(clusters: Sequence[_Cluster]) -> None:
         cause=f"calls at different shapes are kept apart, and {op} alone has {number:,}",
         hint="pad lengths to a few sizes, as batching by buckets does, or profile a part of the step",
     )
-
-
-def _profiled(inputs: InputSample | None) -> int:
-    """The number of distinct inputs that were profiled."""
-    return len(inputs.stands_for) if inputs is not None else 1
 
 
 def _add(cluster: _Cluster, call: OpCall, implementation: str, share: float) -> None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 from statsnet.profiling.encode import encode_arguments, encode_outputs
-from statsnet.profiling.higher_order import is_higher_order, run_in_parts
+from statsnet.profiling.higher_order import run_in_parts
 from statsnet.profiling.kernel_log import KernelLog
 from statsnet.profiling.skew import index_skew
 from statsnet.signatures.model import Skew
@@ -70,7 +71,7 @@ class CaptureMode(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if is_higher_order(func):
+        if isinstance(func, HigherOrderOperator):
             return run_in_parts(func, args, kwargs, self)
         return self._record(func, args, kwargs, func)
 

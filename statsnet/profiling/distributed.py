@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from statsnet.environment.launch import processes_together
 from statsnet.errors import DeviceError, StatsNetError
+from statsnet.measure.rank_errors import named
 from statsnet.measure.ranks import own_gpu
 from statsnet.signatures.collectives import BACKENDS, Backend
 
@@ -88,8 +89,7 @@ def joined(device: str, timeout_s: float) -> Iterator[str]:
         with group_is_there():
             yield here
     except StatsNetError as error:
-        message = f"rank {rank} of {number}: {error.message}"
-        raise type(error)(message, cause=error.cause, hint=error.hint) from error
+        raise named(error, rank, number) from error
     if own:
         dist.destroy_process_group()
 

@@ -10,11 +10,8 @@ import torch
 
 from statsnet.signatures.collectives import encoded_group, is_collective
 from statsnet.signatures.operators import SAFE_STRINGS
+from statsnet.workloads.dtypes import dtype_name
 from statsnet.workloads.trees import lengths_of, packed_tensors, parts_of
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:

@@ -11,15 +11,9 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._ops import HigherOrderOperator
 
 _ASKS_FOR_MODES = "_get_current_dispatch_mode"
 """Implementations ask it whether a mode is on, which they do not expect of the ordinary case."""
-
-
-def is_higher_order(func: Any) -> bool:
-    """Whether this is a higher-order operator."""
-    return isinstance(func, HigherOrderOperator)
 
 
 def run_in_parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], watched: AbstractContextManager[Any]) -> Any:

@@ -59,17 +59,13 @@ class KernelLog:
         self._libc.fflush(None)
 
     def take(self) -> tuple[str, ...]:
-        return implementations(self.text())
-
-    def text(self) -> str:
-        """The text that was logged since the last call, as the libraries write it."""
         self._libc.fflush(None)
         size = os.fstat(self._file.fileno()).st_size
         if size == self._position:
-            return ""
+            return ()
         text = os.pread(self._file.fileno(), size - self._position, self._position)
         self._position = size
-        return text.decode(errors="replace")
+        return implementations(text.decode(errors="replace"))
 
 
 def _make_verbose(library: Any, stack: ExitStack) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from statsnet.signatures.indices import index_bound
+from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import INFINITE, is_tensor
 from statsnet.signatures.partitions import parts_of
@@ -22,7 +22,7 @@ MOST_ROWS = 10_000
 def arguments(cluster: Cluster, device: str) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments with made-up values: normal floats, indices within bounds."""
     schema = overload(cluster.op)._schema.arguments
-    high = index_bound(cluster)
+    high = bound_of(cluster.op, cluster.args)
     positional: list[Any] = []
     keyword: dict[str, Any] = {}
     for argument, encoded in zip(schema, cluster.args, strict=False):

@@ -72,7 +72,7 @@ def _fits(value: Any, kind: str) -> bool:
         if element in ("Tensor", "Optional[Tensor]"):
             return isinstance(value, dict) and "tensors" in value
         return isinstance(value, list) and all(_fits(v, element) for v in value)
-    return _ACCEPTS.get(inner, _never)(value)
+    return _ACCEPTS.get(inner, lambda _: False)(value)
 
 
 def _is_int(value: Any) -> bool:
@@ -81,10 +81,6 @@ def _is_int(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or value in INFINITE
-
-
-def _never(_: Any) -> bool:
-    return False
 
 
 _ACCEPTS: dict[str, Callable[[Any], bool]] = {

@@ -46,12 +46,13 @@ def why_not_run(cluster: Cluster) -> str | None:
     return misfit(cluster.op, cluster.args)
 
 
-def call_of(cluster: Cluster, device: str) -> Callable[[], Any]:
+def call_of(cluster: Cluster, device: str) -> partial[Any]:
     """The call of a cluster, with made-up arguments."""
     positional, keyword = arguments(cluster, device)
-    return torch.no_grad()(partial(overload(cluster.op), *positional, **keyword))
+    return partial(overload(cluster.op), *positional, **keyword)
 
 
+@torch.no_grad()
 def replay_clusters(clusters: tuple[Cluster, ...], *, device: str, progress: Callable[[float], None]) -> Replay:
     """Run a call of each cluster several times, one after another as in a step. On a GPU the caches are flushed before
     each time. On a CPU they are not: flushing takes the operators' code out of the caches, too, and made steps of 10 to
@@ -77,8 +78,8 @@ def _replayed(
     needed = [0 if why else _needed_bytes(c, limit) for c, why in zip(clusters, refused, strict=True)]
     require_memory(clusters, needed, device)
     overhead_s = event_overhead_s()
-    flush = cache_flush(device) if device == "cuda" else _flush_nothing
-    chunk: list[tuple[int, Any, list[Any], dict[str, Any]]] = []
+    flush = cache_flush(device) if device == "cuda" else lambda: None
+    chunk: list[tuple[int, partial[Any]]] = []
     held = 0
     for index, cluster in enumerate(clusters):
         if (why := refused[index]) is not None:
@@ -86,15 +87,13 @@ def _replayed(
             continue
         limit.begin(cluster.op)
         try:
-            positional, keyword = arguments(cluster, device)
-            function = overload(cluster.op)
-            with torch.no_grad():
-                function(*positional, **keyword)
+            call = call_of(cluster, device)
+            call()
         except Exception as error:  # an operator of another version or library: reported, not fatal
             replay.failures.append([cluster.op, f"{type(error).__name__}"])
             continue
-        chunk.append((index, function, positional, keyword))
-        held += sum(map(stored_bytes, all_tensors([positional, keyword])))
+        chunk.append((index, call))
+        held += sum(map(stored_bytes, all_tensors([call.args, call.keywords])))
         if held > CHUNK_BYTES or index == len(clusters) - 1:
             _time_chunk(chunk, flush, device, overhead_s, replay)
             chunk, held = [], 0
@@ -104,15 +103,12 @@ def _replayed(
     return replay
 
 
-def _flush_nothing() -> None:
-    pass
-
-
 def _needed_bytes(cluster: Cluster, limit: TimeLimit) -> int:
     limit.begin(cluster.op)
     return needed_bytes(cluster, lambda: call_of(cluster, "meta")())
 
 
+@torch.no_grad()
 def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
     """Run one call of each cluster that can be run, within ncu.RANGE. The kernels are those of `Replay.launches`."""
     for cluster in clusters:
@@ -127,17 +123,17 @@ def count_clusters(clusters: tuple[Cluster, ...], *, device: str) -> None:
 
 
 def _time_chunk(
-    chunk: list[tuple[int, Any, list[Any], dict[str, Any]]],
+    chunk: list[tuple[int, partial[Any]]],
     flush: Callable[[], object],
     device: str,
     overhead_s: float,
     replay: Replay,
 ) -> None:
     def run_chunk() -> None:
-        for index, function, positional, keyword in chunk:
+        for index, call in chunk:
             flush()
-            with torch.no_grad(), torch.profiler.record_function(f"segment:{index}"):
-                function(*positional, **keyword)
+            with torch.profiler.record_function(f"segment:{index}"):
+                call()
 
     calls = capture_step(run_chunk, device=device)
     profiled = partial(profile_step, run_chunk, calls, device=device, event_overhead_s=overhead_s)

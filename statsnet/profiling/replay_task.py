@@ -15,7 +15,6 @@ from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Progress
 from statsnet.profiling.gpu_activity import Launch
 from statsnet.profiling.replay import count_clusters, replay_clusters
-from statsnet.profiling.tasks import timing_of
 from statsnet.signatures.kernel_class import kernel_class
 from statsnet.signatures.measurement import Environment, Measurement
 from statsnet.signatures.model import Signature
@@ -35,7 +34,7 @@ class Replayed:
 
     @property
     def timing(self) -> Timing:
-        return timing_of(self.measurement)
+        return self.measurement.timing
 
     @property
     def environment(self) -> Mapping[str, Any]:

@@ -29,11 +29,11 @@ from statsnet.measure.timing_tasks import Model
 from statsnet.profiling.marks import Phases, marked_modules, marked_proxy
 from statsnet.profiling.speedscope import interpreter_profile
 from statsnet.profiling.trace_tracks import RecordedSteps, add_tracks, recorded_steps
-from statsnet.profiling.workload_trace import IN_ONE_PIECE
+from statsnet.profiling.workload_trace import in_one_piece
 from statsnet.progress import Report, silent
 from statsnet.signatures.canonical import write_bytes_atomically
 from statsnet.workloads import Successive, make_step
-from statsnet.workloads.settings import Setting, convert_module, wrap_step
+from statsnet.workloads.settings import convert_module, wrap_step
 
 Form = Literal["perfetto", "speedscope"]
 
@@ -123,7 +123,7 @@ class RecordWorkload(RecordingTask):
         turn = Successive(step, itertools.count(), step.prepare)
         phases = Phases(on_gpu=self.on_gpu)
         marks: AbstractContextManager[Any] = nullcontext()
-        if not _in_one_piece(setting):
+        if not in_one_piece(setting):
             step.on_phase = phases.enter
             marks = marked_modules(built.model, on_gpu=self.on_gpu)
         with marks:
@@ -147,7 +147,7 @@ class RecordNetwork(RecordingTask):
         step = network.make_step(proxy, self.device)
         phases = Phases(on_gpu=self.on_gpu)
         marks: AbstractContextManager[Any] = nullcontext()
-        if not _in_one_piece(setting):
+        if not in_one_piece(setting):
             marks = marked_proxy(network, proxy, phases, on_gpu=self.on_gpu)
         with marks:
             return self.record(wrap_step(setting, step, self.device), context, after=phases.leave)
@@ -204,8 +204,3 @@ def _recorded(
     session.export_chrome_trace(str(file))
     trace: dict[str, Any] = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
     return trace
-
-
-def _in_one_piece(setting: Setting) -> bool:
-    """Whether the step has no parts that could be marked."""
-    return bool(IN_ONE_PIECE & setting.in_process.keys())

@@ -27,19 +27,20 @@ from statsnet.profiling.gpu_activity import Launch, launches_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.step_notes import SHORT_STEP_S, pauses_note, steps_notes
 from statsnet.profiling.trace import StepTrace, captured
-from statsnet.profiling.workload_trace import IN_ONE_PIECE, own_call_s, representative_inputs, trace_workload
+from statsnet.profiling.workload_trace import (
+    IN_ONE_PIECE,
+    in_one_piece,
+    own_call_s,
+    representative_inputs,
+    trace_workload,
+)
 from statsnet.signatures.gpu import POWER_FIELDS, Power
-from statsnet.signatures.measurement import Measurement, ReferenceTime
+from statsnet.signatures.measurement import ReferenceTime
 from statsnet.signatures.model import Signature
-from statsnet.signatures.statistics import interquartile_share
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
 from statsnet.workloads import BuiltWorkload, Step, make_step
 from statsnet.workloads.settings import Setting, autocast, convert_module, record
-
-NOISY = 0.1
-"""A profile's steps are not stable if their coefficient of variation is above this, or the interquartile range ÷ median
-of the undisturbed ones."""
 
 
 class WithSignature:
@@ -50,7 +51,7 @@ class WithSignature:
 
     @property
     def timing(self) -> Timing:
-        return timing_of(self.signature.measurements[0])
+        return self.signature.measurements[0].timing
 
     @property
     def environment(self) -> Mapping[str, Any]:
@@ -67,18 +68,6 @@ class Profile(WithSignature):
     measured_s: float = 0.0
     launches: tuple[Launch, ...] | None = None
     reference_latency_s: float | None = None
-
-
-def timing_of(measurement: Measurement) -> Timing:
-    """The undisturbed steps of a profile or replay, as an entry of a result."""
-    spread = max(measurement.coefficient_of_variation or 0.0, interquartile_share(measurement.step_latency_s) or 0.0)
-    warning = f"steps scatter by {spread:.0%} of their median: raise --min-time"
-    return Timing(
-        latency_s=measurement.step_latency_s,
-        warmup_latency_s=measurement.warmup_latency_s,
-        stable=spread <= NOISY,
-        warnings=(warning,) if spread > NOISY else (),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +215,7 @@ class ProfileWorkload(CountableTask[Profile]):
 
 
 def _check_together(setting: Setting) -> None:
-    if not alone() and IN_ONE_PIECE & setting.in_process.keys():
+    if not alone() and in_one_piece(setting):
         raise UsageError(
             "a step in one piece was asked for of several processes",
             cause="what they do together is timed operator by operator",

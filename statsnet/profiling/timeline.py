@@ -7,6 +7,7 @@ that matches gets the time of its whole subtree.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -247,8 +248,6 @@ def _own_parts(event: Event, taken: set[int]) -> tuple[list[Event], list[Event]]
 
 def event_overhead_s(calls: int = 1500, *, record_shapes: bool = False) -> float:
     """Cost of recording one event, measured: a small operator with and without the profiler, in turn."""
-    import time
-
     tensor = torch.zeros(8)
 
     def loop() -> float:

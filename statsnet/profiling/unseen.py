@@ -100,7 +100,8 @@ class Unseen:
         )
 
     def _why(self) -> tuple[str, str]:
-        if self.in_threads_s > 0.5 * sum(self.by_name.values()) and self.in_threads_s > 0:
+        half_s = 0.5 * sum(self.by_name.values())
+        if self.in_threads_s > half_s:
             return (
                 "the model computes in threads of its own, and only the thread that runs the step is captured",
                 "run these parts one after another while you profile: a loop or map() in place of a pool's",
@@ -110,7 +111,7 @@ class Unseen:
                 "a part of the model is compiled, and runs in one piece",
                 "leave torch.compile out of the model, and use --setting compile=inductor to measure it compiled",
             )
-        if self.in_graphs_s > 0.5 * sum(self.by_name.values()) and self.in_graphs_s > 0:
+        if self.in_graphs_s > half_s:
             return (
                 "the model launches a CUDA graph of its own, whose kernels belong to no operator",
                 "leave the graph out of the model, and use --setting graphs=cuda to measure the step as one",

@@ -109,7 +109,7 @@ def trace_varying(
     # Where no draw makes a step the same again, a profiled one may rightly call what the captured one did not.
     repeatable = len(join.variants) == 1 or all(each.unmatched == 0 for each in unseen)
     largest(unseen if repeatable else [each.beside_operators for each in unseen]).check()
-    return _together(join, bare_s, work, device, overhead_s)
+    return _together(join, bare_s, work, device)
 
 
 def _drawn(turn: Successive, draw: int) -> Successive:
@@ -122,7 +122,6 @@ def _together(
     bare_s: list[float],
     work: list[Work],
     device: str,
-    overhead_s: float,
 ) -> VaryingSteps:
     traces = traces_of(join.finish(), join.variants, device=device, bare_s=mean_samples(bare_s), warmup_s=[])
     times = [variant.times for variant in join.variants]

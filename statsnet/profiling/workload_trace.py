@@ -27,6 +27,11 @@ IN_ONE_PIECE = frozenset({"compile", "graphs"})
 """Settings under which a step runs in one piece (see compiled_step.py)."""
 
 
+def in_one_piece(setting: Setting) -> bool:
+    """Whether the step has no parts that could be told apart while it runs."""
+    return bool(IN_ONE_PIECE & setting.in_process.keys())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadTrace:
     """Traces of distinct steps, each with its share of the workload's steps; what the inputs stand for; how much steps
@@ -80,17 +85,17 @@ def trace_workload(
     """
     chosen, inputs = representative_inputs(built, step)
     tracer = _Tracer(built, step, kind, context, between)
-    in_one_piece = bool(IN_ONE_PIECE & context.setting.in_process.keys())
+    whole = in_one_piece(context.setting)
     repeats, min_time_s = max(3 if len(chosen) > 1 else 2, repeats // len(chosen)), min_time_s / len(chosen)
     parts: list[tuple[StepTrace | VaryingSteps, int]] = []
     for number, one in enumerate(chosen):
         warmup = 2 if number == 0 else 1
-        if in_one_piece:
+        if whole:
             parts.append((tracer.alike(one.steps, warmup, 2, 0.0), one.stands_for))
         else:
             parts.append((tracer.trace(one.steps, warmup, repeats, min_time_s), one.stands_for))
     run_next = Successive(tracer.run, itertools.cycle(range(sum(map(len, built.input_groups())))), step.prepare).both
-    if in_one_piece:
+    if whole:
         traces, run_next = tracer.in_one_piece(
             [(one, trace) for one, (trace, _) in zip(chosen, parts, strict=True)], repeats, min_time_s
         )

@@ -19,7 +19,6 @@ from statsnet.measure.profiler_events import StepEvents
 from statsnet.profiling.build_signature import build_signature, dtype_of_results, mode_of
 from statsnet.profiling.collective_record import collectives_of
 from statsnet.profiling.collective_times import waits_on_gpu
-from statsnet.profiling.encode import dtype_name
 from statsnet.profiling.gpu_activity import launches_of, no_counters
 from statsnet.profiling.kernels import cuda_implementation
 from statsnet.profiling.timeline import times_of
@@ -36,6 +35,7 @@ from statsnet.recordings.lacks import HOW, check, device_of, notes_on
 from statsnet.signatures.collectives import Collectives, is_collective
 from statsnet.signatures.gpu import Power
 from statsnet.signatures.model import Signature
+from statsnet.workloads.dtypes import dtype_name
 
 ALIKE = 0.9
 """Steps with this share of the most operators count as the same step, run again."""

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from statsnet.analysis.characteristics import HOTSPOT, MOST_OF_IT, Characteristics, hotspots_by_category
+from statsnet.analysis.characteristics import (
+    HOTSPOT,
+    MOST_OF_IT,
+    Characteristics,
+    categories_of,
+    hotspots_by_category,
+)
 from statsnet.analysis.database import NamedSignature
 from statsnet.analysis.sizes import Size
 from statsnet.reporting.tables import MISSING, Report, line, percent, table, times
@@ -60,11 +66,7 @@ def _costs(workloads: Sequence[Characteristics]) -> Table:
 
 
 def _categories(workloads: Sequence[Characteristics]) -> Table:
-    spent: dict[str, float] = defaultdict(float)
-    for c in workloads:
-        for name, share in c.categories.items():
-            spent[name] += share
-    ordered = sorted(spent, key=lambda name: (-spent[name], name))
+    ordered = categories_of(workloads)
     shown, rest = ordered[:MOST_COLUMNS], ordered[MOST_COLUMNS:]
     return table(
         "Time by operator category",

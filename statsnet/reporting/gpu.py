@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rich.table import Table
 
@@ -31,13 +31,13 @@ def gpu_report(signature: Signature, measurement: Measurement) -> Report:
 
 
 def _figures(gpu: GpuActivity, latency_s: float) -> list[tuple[str, str]]:
-    launches = sum(k.launches for k in gpu.kernels)
+    launches, pauses = sum(k.launches for k in gpu.kernels), sum(count for _, count in gpu.gap_log2_us)
     power = gpu.power
     throttled = MISSING if power.throttled is None else ", ".join(power.throttled) or "no"
     return [
         ("busy", f"{percent(gpu.busy_time_s / latency_s)} of the step, on {plural(gpu.streams, 'stream')}"),
         ("kernels and copies", f"{launches:.4g} a step, {_middle(gpu.duration_log2_us)} each (median)"),
-        ("pauses between them", f"{_total(gpu.gap_log2_us):.4g} a step, {_middle(gpu.gap_log2_us)} each (median)"),
+        ("pauses between them", f"{pauses:.4g} a step, {_middle(gpu.gap_log2_us)} each (median)"),
         ("energy", f"{format_quantity(power.energy_j_per_step, 'J')} a step, {format_quantity(power.power_w, 'W')}"),
         (
             "SM clock",
@@ -52,26 +52,35 @@ def _lowest(power: Power) -> str:
     return MISSING if power.sm_clock_min_mhz is None else f"{power.sm_clock_min_mhz:.0f}"
 
 
-def _total(histogram: Histogram) -> float:
-    return sum(count for _, count in histogram)
-
-
 def _middle(histogram: Histogram) -> str:
     """The bin of the median, as `2 to 4 µs`. Kernels of a graph follow each other within nanoseconds."""
-    left = _total(histogram) / 2
-    for bin_, count in sorted(histogram):
+    bin_ = _median(histogram)
+    if bin_ is None:
+        return MISSING
+    return "under 1 µs" if bin_ < 0 else f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
+
+
+def _median(counted: Iterable[tuple[int, float]]) -> int | None:
+    """Of values that each stand so many times."""
+    known = sorted(counted)
+    left = sum(count for _, count in known) / 2
+    for value, count in known:
         left -= count
         if left <= 0:
-            return "under 1 µs" if bin_ < 0 else f"{2.0**bin_:g} to {2.0 ** (bin_ + 1):g} µs"
-    return MISSING
+            return value
+    return None
 
 
-def families_table(gpu: GpuActivity) -> Table:
+def families_of(gpu: GpuActivity) -> list[tuple[str, list[GpuKernel]]]:
+    """Kernels by family, those that take most time first."""
     of_family: dict[str, list[GpuKernel]] = defaultdict(list)
     for kernel in gpu.kernels:
         of_family[kernel.family].append(kernel)
+    return sorted(of_family.items(), key=lambda item: -sum(k.time_s for k in item[1]))
+
+
+def families_table(gpu: GpuActivity) -> Table:
     total = sum(k.time_s for k in gpu.kernels) or 1.0
-    ordered = sorted(of_family.items(), key=lambda item: -sum(k.time_s for k in item[1]))
     return table(
         "Kernels by family",
         ("family", "share", "time", "launches", "blocks", "threads in one"),
@@ -84,7 +93,7 @@ def families_table(gpu: GpuActivity) -> Table:
                 _usual([(_volume(k.grid), k.launches) for k in kernels]),
                 _usual([(_volume(k.block), k.launches) for k in kernels]),
             )
-            for family, kernels in ordered[:SHOWN_FAMILIES]
+            for family, kernels in families_of(gpu)[:SHOWN_FAMILIES]
         ),
     )
 
@@ -95,13 +104,8 @@ def _volume(dims: tuple[int, int, int] | None) -> int | None:
 
 def _usual(counted: list[tuple[int | None, float]]) -> str:
     """The median over launches."""
-    known = sorted((value, count) for value, count in counted if value is not None)
-    left = sum(count for _, count in known) / 2
-    for value, count in known:
-        left -= count
-        if left <= 0:
-            return f"{value:,}"
-    return MISSING
+    usual = _median((value, count) for value, count in counted if value is not None)
+    return MISSING if usual is None else f"{usual:,}"
 
 
 def counters_by_part(signature: Signature, measurement: Measurement) -> dict[str, Mapping[str, float]]:

@@ -17,17 +17,15 @@ WORDS = {"ok": "ok", "change": "change this", "absent": "not here", "unknown": "
 
 def machine_report(found: Sequence[Finding]) -> Report:
     rows = [(each.name, WORDS[each.state], each.value) for each in found]
-    changes = [f"{each.name}: {each.advice}" for each in found if each.state == "change" and each.advice]
+    advice = {
+        state: [f"{each.name}: {each.advice}" for each in found if each.state == state and each.advice]
+        for state in WORDS
+    }
     report: Report = [table("This machine", ("what", "", "found"), rows, left=3)]
-    report += notes("to change before measuring:", changes)
-    if not changes:
+    report += notes("to change before measuring:", advice["change"])
+    if not advice["change"]:
         report.append(line("nothing to change before measuring"))
-    report += notes(
-        "to know:", (f"{each.name}: {each.advice}" for each in found if each.state == "unknown" and each.advice)
-    )
-    return report + notes(
-        "to add:", (f"{each.name}: {each.advice}" for each in found if each.state == "absent" and each.advice)
-    )
+    return [*report, *notes("to know:", advice["unknown"]), *notes("to add:", advice["absent"])]
 
 
 def noise_finding(noise: Noise) -> Finding:

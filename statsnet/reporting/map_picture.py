@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from statsnet.analysis.similarity import Similarity
-from statsnet.reporting.pictures import COLOURS, GREY, figure
+from statsnet.reporting.pictures import GREY, colour_of, figure
 
 _SIDES = (
     ((6, 0), "left", "center"),
@@ -21,7 +21,7 @@ def map_svg(similarity: Similarity) -> str:
     """Workloads in the plane (t-SNE), a colour for each domain: near each other are those whose time goes to the same
     places. A name that would cover another name or point is left out; those that stand for a group come first."""
     domains = Counter(_domain(name) for name in similarity.names)
-    colours = {domain: COLOURS[number % len(COLOURS)] for number, domain in enumerate(sorted(domains))}
+    colours = {domain: colour_of(number) for number, domain in enumerate(sorted(domains))}
     with figure(7.6, 6.8) as (made, text):
         axes = made.add_subplot()
         for domain, colour in colours.items():

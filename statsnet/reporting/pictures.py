@@ -3,13 +3,12 @@ installed."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
-from statsnet.analysis.characteristics import Characteristics
+from statsnet.analysis.characteristics import Characteristics, categories_of
 from statsnet.analysis.similarity import Similarity
 from statsnet.analysis.sizes import Size
 
@@ -22,12 +21,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "statsnet",  # names inside the file depend on nothing else
     "svg.fonttype": "none",  # text stays text: small files, and a browser can search it
     "font.family": "sans-serif",
-    "font.sans-serif": [
-        "DejaVu Sans",
-        "Verdana",
-        "Helvetica",
-        "Arial",
-    ],  # the first comes with matplotlib, and is widest
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],  # the first comes with matplotlib, is widest
     "font.size": 9,
     "figure.facecolor": CARD,  # a light card, so that a picture reads the same on white and on dark pages
     "axes.facecolor": CARD,
@@ -41,6 +35,11 @@ STYLE: dict[Any, Any] = {
     "xtick.labelcolor": TEXT,
     "ytick.labelcolor": TEXT,
 }
+
+
+def colour_of(number: int) -> str:
+    """Of the n-th series, from 0."""
+    return COLOURS[number % len(COLOURS)]
 
 
 @contextmanager
@@ -68,18 +67,13 @@ def tree_svg(similarity: Similarity) -> str:
 
 def categories_svg(workloads: Sequence[Characteristics]) -> str:
     """Time of a step by operator category, a bar for each workload."""
-    spent: dict[str, float] = defaultdict(float)
-    for one in workloads:
-        for name, share in one.categories.items():
-            spent[name] += share
-    order = sorted(spent, key=lambda name: (-spent[name], name))
     names = [one.name for one in workloads][::-1]
     with figure(8.0, 1.6 + 0.2 * len(workloads)) as (made, text):
         axes = made.add_subplot()
         left = [0.0] * len(workloads)
-        for number, category in enumerate(order):
+        for number, category in enumerate(categories_of(workloads)):
             width = [one.categories.get(category, 0.0) for one in workloads][::-1]
-            axes.barh(names, width, left=left, label=category, color=COLOURS[number % len(COLOURS)])
+            axes.barh(names, width, left=left, label=category, color=colour_of(number))
             left = [a + b for a, b in zip(left, width, strict=True)]
         axes.set_xlim(0.0, 1.0)
         axes.set_ylim(-0.6, len(workloads) - 0.4)
@@ -112,7 +106,7 @@ def memory_svg(by_workload: Mapping[str, Sequence[Size]]) -> str:
         axes = made.add_subplot()
         lines = [sizes for sizes in by_workload.values() if len(sizes) > 1 and sizes[0].input_bytes]
         for number, sizes in enumerate(lines):
-            colour = COLOURS[number % len(COLOURS)]
+            colour = colour_of(number)
             x, y = [s.input_bytes for s in sizes], [s.activation_bytes for s in sizes]
             axes.plot(x, y, color=colour, linewidth=0.8)
             for size in sizes:

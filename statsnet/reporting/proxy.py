@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
@@ -16,6 +16,7 @@ from statsnet.reporting.tables import (
     percent,
     points,
     signed_percent,
+    signed_points,
     table,
     times,
 )
@@ -85,115 +86,94 @@ def fit_report(fit: Fit) -> Report:
         from statsnet.reporting.simulation import predictions_report
 
         return [rate_table(fit.characteristics), *predictions_report(fit.simulation)]
+    rows = fit.characteristics
+    report: Report = [rate_table(rows)]
+    for group, title, column in (
+        ("counter", "Hardware counters", "counter"),
+        (COLLECTIVE_GROUP, "Collectives, in several processes", ""),
+    ):
+        if shown := [row for row in rows if row.group == group]:
+            report.append(_asked_table(title, column, shown))
+    report += [share_table(rows, group) for group in ("category", "phase", "kernel_class")]
+    report.append(pairs("Distances", _distances(fit.summary)))
+    return [*report, *map(line, _remarks(fit))]
+
+
+def step_beside_suite(step_s: float | None, suite_s: float | None, compression: float | None) -> str:
+    """How long a proxy's step takes, and one of every workload."""
+    return (
+        f"One step of the proxy takes {format_duration(step_s)}, one step of every workload "
+        f"{format_duration(suite_s)}: {format_compression(compression)}."
+    )
+
+
+def _remarks(fit: Fit) -> Iterator[str]:
+    """How long proxy and suite take, and what weakens the fit."""
     summary = fit.summary
-    report: Report = [rate_table(fit.characteristics)]
-    if any(row.group == "counter" for row in fit.characteristics):
-        report.append(counter_table(fit.characteristics))
-    if any(row.group == COLLECTIVE_GROUP for row in fit.characteristics):
-        report.append(collective_table(fit.characteristics))
-    report += [share_table(fit.characteristics, group) for group in ("category", "phase", "kernel_class")]
-    report.append(pairs("Distances", _distances(summary)))
     if summary.step_latency_s and summary.suite_latency_s and summary.compression:
         later = " Both were measured when the proxy was made; a later `statsnet run` may show other times."
-        report.append(
-            line(
-                f"One step of the proxy takes {format_duration(summary.step_latency_s)}, one step of every "
-                f"workload {format_duration(summary.suite_latency_s)}: "
-                f"{format_compression(summary.compression)}.{'' if fit.recorded else later}"
-            )
-        )
+        both = step_beside_suite(summary.step_latency_s, summary.suite_latency_s, summary.compression)
+        yield both if fit.recorded else both + later
     if fit.effort == "quick":
-        report.append(
-            line("Made with --effort quick: networks were measured in one process each, the finished one not again.")
-        )
+        yield "Made with --effort quick: networks were measured in one process each, the finished one not again."
     if warning := coverage_warning(fit):
-        report.append(line(warning))
+        yield warning
     if abs(summary.step_latency_error or 0.0) > LARGEST_STEP_ERROR:
+        missed = f"The step misses its budget by {signed_percent(summary.step_latency_error)}."
         why = (
-            "A busy machine, or one that runs slower or faster than when the workloads were profiled, does that: "
+            " A busy machine, or one that runs slower or faster than when the workloads were profiled, does that: "
             "synthesize again on an idle machine, or profile anew."
         )
-        missed = f"The step misses its budget by {signed_percent(summary.step_latency_error)}."
-        report.append(line(missed if fit.recorded else f"{missed} {why}"))
+        yield missed if fit.recorded else missed + why
     if recorded := fit.recorded:
         exact, model, roofline = (percent(recorded.get(kind, 0.0)) for kind in ("exact", "model", "roofline"))
-        report.append(
-            line(
-                "Made for a device that is not here: nothing was run there. Of its operators' time "
-                f"{exact} was recorded with the same arguments, {model} is predicted from operators of other sizes, "
-                f"{roofline} by a roofline."
-            )
+        yield (
+            "Made for a device that is not here: nothing was run there. Of its operators' time "
+            f"{exact} was recorded with the same arguments, {model} is predicted from operators of other sizes, "
+            f"{roofline} by a roofline."
         )
     elif replayed := fit.replayed_members:
-        report.append(
-            line(
-                "Timed by replay of their operators, since their models are not at hand, which is weaker evidence: "
-                f"{', '.join(replayed)}."
-            )
+        yield (
+            "Timed by replay of their operators, since their models are not at hand, which is weaker evidence: "
+            f"{', '.join(replayed)}."
         )
     if throttled := fit.throttled:
-        report.append(
-            line(
-                "The GPU was slowed down, or held at its power cap, while the energy of these was measured, so that "
-                f"their times and power are those of a hot machine: {', '.join(throttled)}."
-            )
+        yield (
+            "The GPU was slowed down, or held at its power cap, while the energy of these was measured, so that "
+            f"their times and power are those of a hot machine: {', '.join(throttled)}."
         )
     if stored := fit.stored_members:
-        report.append(
-            line(
-                "Not timed again, since their models or operators could not be run, do other work now, or took "
-                "less than half or more than twice as long: their times are those of their signatures: "
-                f"{', '.join(stored)}."
-            )
+        yield (
+            "Not timed again, since their models or operators could not be run, do other work now, or took "
+            "less than half or more than twice as long: their times are those of their signatures: "
+            f"{', '.join(stored)}."
         )
-    return report
 
 
 def rate_table(characteristics: Sequence[Characteristic]) -> Table:
     """Rates, step shares and memory."""
-    rows = []
-    for row in characteristics:
-        if row.group not in ("rate", "time", "memory"):
-            continue
-        rows.append(
-            (
-                row.name,
-                quantity(row.target, row.unit),
-                quantity(row.achieved, row.unit),
-                _error(row),
-            )
-        )
-    return table("Rates", ("characteristic", "asked", "achieved", "error"), rows)
-
-
-def counter_table(characteristics: Sequence[Characteristic]) -> Table:
-    """Hardware counters: means over operators' time."""
-    rows = _asked_and_achieved(characteristics, "counter")
-    return table("Hardware counters", ("counter", "asked", "achieved", "error"), rows)
-
-
-def collective_table(characteristics: Sequence[Characteristic]) -> Table:
-    """What several processes that run the proxy together send each other."""
-    rows = _asked_and_achieved(characteristics, COLLECTIVE_GROUP)
-    return table("Collectives, in several processes", ("", "asked", "achieved", "error"), rows)
-
-
-def _asked_and_achieved(characteristics: Sequence[Characteristic], group: str) -> list[tuple[str, ...]]:
-    return [
-        (row.name, quantity(row.target, row.unit), quantity(row.achieved, row.unit), _error(row))
-        for row in characteristics
-        if row.group == group
-    ]
+    rows = [row for row in characteristics if row.group in ("rate", "time", "memory")]
+    return _asked_table("Rates", "characteristic", rows)
 
 
 def share_table(characteristics: Sequence[Characteristic], group: str) -> Table:
-    """Shares of one group, asked against achieved; very small ones are left out."""
-    rows = [
-        (row.name, percent(row.target), percent(row.achieved), _error(row))
-        for row in characteristics
-        if row.group == group and max(row.target or 0.0, row.achieved or 0.0) >= SHOWN_FROM
-    ]
-    return table(GROUPS[group], ("", "asked", "achieved", "error"), rows)
+    """Shares of one group."""
+    return _asked_table(GROUPS[group], "", shown_shares(characteristics, group))
+
+
+def shown_shares(characteristics: Sequence[Characteristic], group: str) -> list[Characteristic]:
+    """Those of one group, without very small ones."""
+    of_group = (row for row in characteristics if row.group == group)
+    return [row for row in of_group if max(row.target or 0.0, row.achieved or 0.0) >= SHOWN_FROM]
+
+
+def _asked_table(title: str, column: str, rows: Sequence[Characteristic]) -> Table:
+    return table(title, (column, "asked", "achieved", "error"), map(asked_and_achieved, rows))
+
+
+def asked_and_achieved(row: Characteristic) -> tuple[str, ...]:
+    """Its name, what was asked, what was achieved, and the error."""
+    return row.name, quantity(row.target, row.unit), quantity(row.achieved, row.unit), _error(row)
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -212,7 +192,7 @@ def _error(row: Characteristic) -> str:
     if target is None or achieved is None:
         return MISSING
     if row.unit.startswith("share"):
-        return f"{100 * (achieved - target):+.1f} points"
+        return signed_points(achieved - target)
     return signed_percent(achieved / target - 1) if target else MISSING
 
 

@@ -19,10 +19,10 @@ from statsnet.evaluation.scenario_rules import (
     samples_per_s,
 )
 from statsnet.reporting.results import subject_name
-from statsnet.reporting.standings import bounds
 from statsnet.reporting.tables import (
     MISSING,
     Report,
+    bounds,
     environment_line,
     line,
     notes,
@@ -98,42 +98,32 @@ def trials_table(title: str, scenario: ScenarioName, trials: Sequence[Trial], ve
     words = ["VALID" if each.is_valid else "INVALID" for each in verdicts]
     rows = zip(trials, words, strict=True)
     if scenario == "offline":
-        made = table(
-            title,
-            ("instances", "threads", "samples", "time", "samples/s", "verdict"),
+        columns: Sequence[str] = ("instances", "threads", "samples", "time", "samples/s", "verdict")
+        cells = [
             (
-                (
-                    str(t.instances),
-                    str(t.threads or MISSING),
-                    str(len(t.latency_s)),
-                    format_duration(max(each.completed_s for each in t.answers)),
-                    f"{rate_text(samples_per_s(t))}",
-                    word,
-                )
-                for t, word in rows
-            ),
-            left=0,
+                str(t.instances),
+                str(t.threads or MISSING),
+                str(len(t.latency_s)),
+                format_duration(max(each.completed_s for each in t.answers)),
+                rate_text(samples_per_s(t)),
+                word,
+            )
+            for t, word in rows
+        ]
+        return table(title, columns, cells, left=0, verdict=True)
+    rate = ("queries/s",) if scenario == "server" else ()
+    columns = (*rate, "queries", *(percentile_name(share) for share in SHOWN), "longest", "verdict")
+    by_rate = [
+        (
+            *((rate_text(t.qps),) if t.qps is not None and rate else ()),
+            str(len(t.latency_s)),
+            *(format_duration(percentile(t.latency_s, share).latency_s) for share in SHOWN),
+            format_duration(max(t.latency_s)),
+            word,
         )
-    else:
-        by_rate = sorted(rows, key=lambda row: row[0].qps or 0.0)
-        rate = ("queries/s",) if scenario == "server" else ()
-        made = table(
-            title,
-            (*rate, "queries", *(percentile_name(share) for share in SHOWN), "longest", "verdict"),
-            (
-                (
-                    *((f"{rate_text(t.qps)}",) if t.qps is not None and rate else ()),
-                    str(len(t.latency_s)),
-                    *(format_duration(percentile(t.latency_s, share).latency_s) for share in SHOWN),
-                    format_duration(max(t.latency_s)),
-                    word,
-                )
-                for t, word in by_rate
-            ),
-            left=0,
-        )
-    made.columns[-1].justify = "left"
-    return made
+        for t, word in sorted(rows, key=lambda row: row[0].qps or 0.0)
+    ]
+    return table(title, columns, by_rate, left=0, verdict=True)
 
 
 def needs_line() -> str:
@@ -200,8 +190,7 @@ def scenario_standings_report(found: ScenarioStandings) -> Report:
         for row in found.rows
     ]
     columns = ("result", "machine", "figure", "value", "factor", "interval", "verdict")
-    made = table(f"{subject_name(found.subject)}, {found.scenario}", columns, rows, left=3)
-    made.columns[-1].justify = "left"
+    made = table(f"{subject_name(found.subject)}, {found.scenario}", columns, rows, left=3, verdict=True)
     differing = [f"{row.name}: {text}" for row in found.rows for text in row.differences]
     return [made, *notes("the environments differ in:", differing)]
 

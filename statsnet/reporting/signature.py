@@ -10,6 +10,7 @@ from rich.table import Table
 from statsnet.reporting.collectives import collectives_report
 from statsnet.reporting.gpu import gpu_report
 from statsnet.reporting.tables import (
+    MISSING,
     Report,
     environment_line,
     line,
@@ -178,8 +179,7 @@ def _by_category(signature: Signature, measurement: Measurement | None) -> Table
             percent(share.get(name, 0.0) if is_timed else None),
             format_duration(spent[name] if is_timed else None),
             f"{sum(c.calls for c, _ in groups[name]):.4g}",
-            format_quantity(_flops(groups[name]) if _has_cost(c for c, _ in groups[name]) else None, "FLOP"),
-            format_quantity(_bytes(groups[name]) if _has_cost(c for c, _ in groups[name]) else None, "B"),
+            *_work(groups[name]),
         )
         for name in order
     ]
@@ -191,13 +191,17 @@ def _flops(rows: list[tuple[Cluster, float | None]]) -> float:
     return sum(cluster.calls * (cluster.flops or 0.0) for cluster, _ in rows)
 
 
-def _bytes(rows: list[tuple[Cluster, float | None]]) -> float:
-    return sum(cluster.calls * (cluster.bytes_moved or 0.0) for cluster, _ in rows)
-
-
 def _has_cost(clusters: Iterable[Cluster]) -> bool:
     """Whether the work of any of these is known."""
     return any(cluster.flops is not None for cluster in clusters)
+
+
+def _work(rows: list[tuple[Cluster, float | None]]) -> tuple[str, str]:
+    """FLOPs and bytes, where any of these has a formula."""
+    if not _has_cost(cluster for cluster, _ in rows):
+        return MISSING, MISSING
+    moved = sum(cluster.calls * (cluster.bytes_moved or 0.0) for cluster, _ in rows)
+    return format_quantity(_flops(rows), "FLOP"), format_quantity(moved, "B")
 
 
 def _uncovered_lines(signature: Signature, measurement: Measurement | None) -> list[str]:

@@ -9,7 +9,7 @@ from rich.table import Table
 from statsnet.evaluation.compare import Comparison
 from statsnet.evaluation.standings import Standing, Standings
 from statsnet.reporting.results import subject_title
-from statsnet.reporting.tables import MISSING, Report, notes, percent, table, times
+from statsnet.reporting.tables import MISSING, Report, bounds, notes, percent, table, times
 from statsnet.signatures.canonical import canonical_csv
 from statsnet.signatures.intervals import Interval
 from statsnet.units import format_duration
@@ -59,12 +59,6 @@ def standings_rows(found: Standings) -> list[list[object]]:
     return [_csv_row(row) for row in found.rows]
 
 
-def bounds(interval: Interval | None) -> str:
-    if interval is None or interval.low is None or interval.high is None:
-        return MISSING
-    return f"{interval.low:.3g} to {interval.high:.3g}"
-
-
 def _result_table(title: str, rows: Sequence[Standing]) -> Table:
     has_energy = any(row.energy_j_per_step is not None for row in rows)
     has_cost = any(row.cost_per_step is not None for row in rows)
@@ -82,9 +76,7 @@ def _result_table(title: str, rows: Sequence[Standing]) -> Table:
         if has_cost:
             cells += [_money(row.cost_per_step), _with_bounds(row.cost_factor)]
         shown.append([*cells, row.verdict])
-    made = table(title, columns, shown, left=3)
-    made.columns[-1].justify = "left"
-    return made
+    return table(title, columns, shown, left=3, verdict=True)
 
 
 def _step(step: Interval | None) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statsnet.errors import shown
+from statsnet.signatures.intervals import Interval
 
 Report = list[RenderableType]
 """What a command prints, from top to bottom."""
@@ -18,12 +19,16 @@ Report = list[RenderableType]
 MISSING = "–"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """A table whose first `left` columns hold words (aligned left) and the others figures (right)."""
+def table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, verdict: bool = False
+) -> Table:
+    """A table whose first `left` columns hold words (aligned left) and the others figures (right). With a `verdict`,
+    the last one holds words too."""
     made = Table(title=shown(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     made.show_edge = False
     for number, column in enumerate(columns):
-        made.add_column(shown(column), justify="left" if number < left else "right", overflow="fold")
+        is_left = number < left or (verdict and number == len(columns) - 1)
+        made.add_column(shown(column), justify="left" if is_left else "right", overflow="fold")
     for row in rows:
         made.add_row(*(Text(shown(cell)) for cell in row))
     return made
@@ -64,8 +69,18 @@ def points(share: float | None) -> str:
     return MISSING if share is None else f"{100 * share:.1f} points"
 
 
+def signed_points(difference: float | None) -> str:
+    return MISSING if difference is None else f"{100 * difference:+.1f} points"
+
+
 def times(value: float | None) -> str:
     return MISSING if value is None else f"{value:.3g}×"
+
+
+def bounds(interval: Interval | None) -> str:
+    if interval is None or interval.low is None or interval.high is None:
+        return MISSING
+    return f"{interval.low:.3g} to {interval.high:.3g}"
 
 
 def environment_line(environment: Mapping[str, Any]) -> str:

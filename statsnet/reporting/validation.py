@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, quantity
+from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, quantity, step_beside_suite
 from statsnet.reporting.results import result_report
 from statsnet.reporting.tables import (
     MISSING,
@@ -13,12 +13,12 @@ from statsnet.reporting.tables import (
     percent,
     points,
     signed_percent,
+    signed_points,
     table,
 )
 from statsnet.signatures.documents import Distances
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.results import CharacteristicAgain, Fidelity, FitAgain, Moved, Result
-from statsnet.units import format_compression, format_duration
 
 TOO_WIDE = 10
 """An interval that reaches this many times the value says nothing."""
@@ -77,14 +77,8 @@ def _fit(fit: FitAgain) -> Report:
             ("phases", "phase_total_variation"),
         )
     ]
-    report.append(pairs("Distances", distances))
-    report.append(
-        line(
-            f"One step of the proxy takes {format_duration(fit.proxy_latency_s)}, one step of every "
-            f"workload {format_duration(fit.suite_latency_s)}: {format_compression(fit.compression)}."
-        )
-    )
-    return report
+    both = step_beside_suite(fit.proxy_latency_s, fit.suite_latency_s, fit.compression)
+    return [*report, pairs("Distances", distances), line(both)]
 
 
 def _is_shown(row: CharacteristicAgain) -> bool:
@@ -98,8 +92,7 @@ def _cells(row: CharacteristicAgain) -> list[str]:
     values = [quantity(value, unit) for value in (row.recorded, row.target, row.achieved)]
     if not unit.startswith("share"):
         return [*values, signed_percent(row.error), percent(row.noise)]
-    error = MISSING if row.error is None else f"{100 * row.error:+.1f} points"
-    return [*values, error, points(row.noise)]
+    return [*values, signed_points(row.error), points(row.noise)]
 
 
 def _fidelity(fidelity: Fidelity) -> Report:

@@ -34,16 +34,12 @@ SHOWN = 4
 """Results that a line names."""
 
 
-def _no_picture(_value: object) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
     words: Callable[[Any], str]
     report: Callable[[Any], Report]
     columns: Callable[[Any], Columns]
-    picture: Callable[[Any], str] = _no_picture
+    picture: Callable[[Any], str] = lambda _: ""
     """SVG that is read on light and dark pages."""
     in_view: int | None = None
     """So many parts of the report are in view (None: all); the others are one click away."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from statsnet.signatures.canonical import canonical_json
 from statsnet.signatures.gpu import SUM_COUNTERS, Counters, GpuActivity, GpuKernel, Histogram, Power
 from statsnet.signatures.measurement import Measurement, ReferenceTime
+from statsnet.signatures.merging import sum_of_known
 
 SOURCES = ("profile", "replay", "recording")
 """From the best evidence; a sum is as good as its worst part."""
@@ -54,8 +55,8 @@ def summed_measurement(parts: Sequence[Measurement], begins: Sequence[int]) -> M
         coefficient_of_variation=None if None in deviations else math.hypot(*(d for d in deviations if d is not None)),
         source=max((m.source for m in parts), key=SOURCES.index),
         gpu=_summed_gpu(parts, begins, mean),
-        unmatched_calls=_sum_of_known([m.unmatched_calls for m in parts]),
-        recording_s=_sum_of_known([m.recording_s for m in parts]),
+        unmatched_calls=sum_of_known([m.unmatched_calls for m in parts]),
+        recording_s=sum_of_known([m.recording_s for m in parts]),
         reference=_reference([m.reference for m in parts], [m.latency_s / total_s for m in parts]),
     )
 
@@ -78,12 +79,6 @@ def _sum_of_all(values: Sequence[float | None]) -> float | None:
     """None if one is not known."""
     known = [v for v in values if v is not None]
     return math.fsum(known) if len(known) == len(values) else None
-
-
-def _sum_of_known(values: Sequence[float | None]) -> float | None:
-    """None if none is known."""
-    known = [v for v in values if v is not None]
-    return math.fsum(known) if known else None
 
 
 def _scaled_gpu(gpu: GpuActivity, steps: float) -> GpuActivity:

@@ -215,10 +215,11 @@ class Collectives:
         )
 
     def moved(self, place: Mapping[int, int]) -> Collectives:
-        """With clusters at other places; those that come to the same one are added up."""
+        """With clusters at other places; those that come to the same one are added up, those without one left out."""
         groups: dict[int, list[CollectiveTime]] = {}
         for call in self.calls:
-            groups.setdefault(place[call.cluster], []).append(call)
+            if call.cluster in place:
+                groups.setdefault(place[call.cluster], []).append(call)
         return replace(self, calls=tuple(_added_up(cluster, groups[cluster]) for cluster in sorted(groups)))
 
     def without_order(self, kinds: Sequence[Hashable]) -> Collectives:

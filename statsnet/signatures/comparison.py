@@ -10,6 +10,20 @@ from statsnet.signatures.model import Signature
 from statsnet.signatures.statistics import earth_movers_distance, total_variation
 from statsnet.signatures.target import Target
 
+_FIGURES = (
+    ("flops_per_s", "rate", "FLOP/s", "flops_per_s"),
+    ("bytes_per_s", "rate", "B/s", "bytes_per_s"),
+    ("launches_per_s", "rate", "1/s", "launches_per_s"),
+    ("time_per_launch", "rate", "s", "time_per_launch_s"),
+    ("arithmetic_intensity", "rate", "FLOP/B", "arithmetic_intensity"),
+    ("operator_share", "time", "share of step", "operator_share"),
+    ("framework_share", "time", "share of step", "framework_share"),
+    ("idle_share", "time", "share of step", "idle_share"),
+    ("peak_memory", "memory", "B", "largest_peak_bytes"),
+)
+"""Name, group, unit, and the property of a target."""
+
+_OF_TIME = "share of operator time"
 _COUNTER_UNITS = {"ipc": "instructions/cycle", "dram_bytes": "B/s"}
 
 
@@ -25,21 +39,8 @@ def same_work(a: Signature, b: Signature) -> bool:
 def characteristics(target: Target, achieved: Target) -> list[Characteristic]:
     """Rows of fit.json."""
     rows = [
-        _row("flops_per_s", "rate", "FLOP/s", target.flops_per_s, achieved.flops_per_s),
-        _row("bytes_per_s", "rate", "B/s", target.bytes_per_s, achieved.bytes_per_s),
-        _row("launches_per_s", "rate", "1/s", target.launches_per_s, achieved.launches_per_s),
-        _row("time_per_launch", "rate", "s", target.time_per_launch_s, achieved.time_per_launch_s),
-        _row(
-            "arithmetic_intensity",
-            "rate",
-            "FLOP/B",
-            target.arithmetic_intensity,
-            achieved.arithmetic_intensity,
-        ),
-        _row("operator_share", "time", "share of step", target.operator_share, achieved.operator_share),
-        _row("framework_share", "time", "share of step", target.framework_share, achieved.framework_share),
-        _row("idle_share", "time", "share of step", target.idle_share, achieved.idle_share),
-        _row("peak_memory", "memory", "B", target.largest_peak_bytes, achieved.largest_peak_bytes),
+        _row(name, group, unit, getattr(target, of_target), getattr(achieved, of_target))
+        for name, group, unit, of_target in _FIGURES
     ]
     if target.power_w is not None or achieved.power_w is not None:
         rows.append(_row("power", "rate", "W", target.power_w, achieved.power_w))
@@ -48,24 +49,15 @@ def characteristics(target: Target, achieved: Target) -> list[Characteristic]:
         if name in wanted_counters or name in found_counters:
             unit = _COUNTER_UNITS.get(name, "share")
             rows.append(_row(name, "counter", unit, wanted_counters.get(name), found_counters.get(name)))
-    for group, unit in (("category", "share of operator time"), ("kernel_class", "share of operator time"),
-                        ("phase", "share of operator time")):  # fmt: skip
+    for group in ("category", "kernel_class", "phase"):
         wanted = getattr(target, f"{group}_shares")
         reached = getattr(achieved, f"{group}_shares")
         for name in sorted({*wanted, *reached}, key=lambda n: (-wanted.get(n, 0.0), n)):
-            rows.append(_row(name, group, unit, wanted.get(name, 0.0), reached.get(name, 0.0)))
+            rows.append(_row(name, group, _OF_TIME, wanted.get(name, 0.0), reached.get(name, 0.0)))
     wanted_bins, found_bins = target.intensity_histogram, achieved.intensity_histogram
     for bin_ in sorted({*wanted_bins, *found_bins}):
-        name = f"2^{bin_} FLOP/B"
-        rows.append(
-            _row(
-                name,
-                "intensity",
-                "share of operator time",
-                wanted_bins.get(bin_, 0.0),
-                found_bins.get(bin_, 0.0),
-            )
-        )
+        shares = wanted_bins.get(bin_, 0.0), found_bins.get(bin_, 0.0)
+        rows.append(_row(f"2^{bin_} FLOP/B", "intensity", _OF_TIME, *shares))
     return rows
 
 

@@ -6,17 +6,13 @@ A proxy's blocks are measured in one process, in which nobody waits for another.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from statsnet.signatures.collectives import is_collective
-from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.model import Motif, Signature
+from statsnet.signatures.merging import merge
+from statsnet.signatures.model import Signature
 from statsnet.signatures.target import Target, TargetMember, target_of_members
-
-T = TypeVar("T")
 
 
 def computing(target: Target) -> Target:
@@ -60,37 +56,12 @@ def _computing(member: TargetMember, of_target: float) -> TargetMember:
     weight = member.weight * share / of_target
     if len(kept) == len(signature.clusters):
         return replace(member, weight=weight)
-    place = {old: new for new, old in enumerate(kept)}
     calls = math.fsum(c.calls for c in signature.clusters if is_collective(c.op))
     alone = replace(
         measurement,
         step_latency_s=tuple(share * t for t in measurement.step_latency_s),
-        cluster_time_s=_kept(measurement.cluster_time_s, kept),
-        kernels=_kept(measurement.kernels, kept),
-        kernel_class=_kept(measurement.kernel_class, kept),
         launches=max(measurement.launches - calls, 0.0),
-        gpu=None if measurement.gpu is None else _gpu(measurement.gpu, kept, place),
         collectives=None,
     )
-    motifs = [m for m in signature.motifs if all(i in place for i in m.clusters)]
-    own = replace(
-        signature,
-        clusters=_kept(signature.clusters, kept),
-        motifs=tuple(Motif(clusters=tuple(place[i] for i in m.clusters), count=m.count) for m in motifs),
-        measurements=(alone,),
-    )
-    return replace(member, signature=own, measurement=alone, weight=weight)
-
-
-def _gpu(gpu: GpuActivity, kept: Sequence[int], place: Mapping[int, int]) -> GpuActivity:
-    kernels = [k for k in gpu.kernels if k.cluster is None or k.cluster in place]
-    counters = {name: _kept(values, kept) for name, values in gpu.counters.clusters.items()}
-    return replace(
-        gpu,
-        kernels=tuple(k if k.cluster is None else replace(k, cluster=place[k.cluster]) for k in kernels),
-        counters=replace(gpu.counters, clusters=counters),
-    )
-
-
-def _kept(values: Sequence[T], kept: Sequence[int]) -> tuple[T, ...]:
-    return tuple(values[i] for i in kept)
+    own = merge(replace(signature, measurements=(alone,)), [[i] for i in kept])
+    return replace(member, signature=own, measurement=own.measurements[0], weight=weight)

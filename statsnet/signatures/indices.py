@@ -6,17 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from statsnet.signatures.model import Cluster
 from statsnet.signatures.operators import is_tensor
 
 
-def index_bound(cluster: Cluster) -> int:
-    """Integers in the arguments stay below this: the table's rows, the indexed axis's length, the classes."""
-    return bound_of(cluster.op, cluster.args)
-
-
 def bound_of(op: str, args: Sequence[Any]) -> int:
-    """The same of an operator and its encoded arguments."""
+    """Integers in an operator's encoded arguments stay below this: the table's rows, the indexed axis's length, the
+    classes."""
     base = op.split(".")[1].removesuffix("_")
     shape = args[0]["shape"] if args and is_tensor(args[0]) else [1]
     if base in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):

@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, Required, TypedDict, cast
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 from msgspec import Meta
 
 from statsnet.environment import fingerprint
 from statsnet.errors import MeasurementError
 from statsnet.signatures.collectives import Collectives
-from statsnet.signatures.conversion import IF_KNOWN, plain, typed
+from statsnet.signatures.conversion import IF_KNOWN
 from statsnet.signatures.gpu import GpuActivity
 from statsnet.signatures.limits import Finite, Id, KernelName, Quantity, Samples, Seconds, ShortText, Size, Word
 from statsnet.signatures.rounding import in_steps, rounded
+from statsnet.signatures.statistics import interquartile_share
+from statsnet.signatures.timing import Timing
+
+NOISY = 0.1
+"""Steps are not stable if their coefficient of variation is above this, or the interquartile range ÷ median of the
+undisturbed ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +136,18 @@ class Measurement:
         """Time of all measured clusters in one step."""
         return math.fsum(t for t in self.cluster_time_s if t is not None)
 
+    @property
+    def timing(self) -> Timing:
+        """The undisturbed steps as an entry of a result."""
+        spread = max(self.coefficient_of_variation or 0.0, interquartile_share(self.step_latency_s) or 0.0)
+        warning = f"steps scatter by {spread:.0%} of their median: raise --min-time"
+        return Timing(
+            latency_s=self.step_latency_s,
+            warmup_latency_s=self.warmup_latency_s,
+            stable=spread <= NOISY,
+            warnings=(warning,) if spread > NOISY else (),
+        )
+
     def scale_times(self, factor: float) -> Measurement:
         """The same on a machine that takes `factor` times as long."""
 
@@ -145,11 +163,3 @@ class Measurement:
             gpu=self.gpu.scale_times(factor) if self.gpu else None,
             collectives=self.collectives.scale_times(factor) if self.collectives else None,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return cast(dict[str, Any], plain(self))
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Measurement:
-        """Inverse of `to_dict`. Raises ValueError for data that does not fit."""
-        return cast(Measurement, typed(data, cls))

@@ -13,15 +13,17 @@ from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.model import Cluster, Motif, Signature
 
 Groups = Sequence[Sequence[int]]
-"""Indices of clusters, each in one group; the first of a group stands for all of it."""
+"""Indices of clusters, each in one group at most; the first of a group stands for all of it."""
 
 
 def merge(signature: Signature, groups: Groups) -> Signature:
-    """One cluster for each group. Calls, FLOPs, bytes, times and launches of a step stay what they were."""
+    """One cluster for each group. Calls, FLOPs, bytes, times and launches of a step stay what they were. Clusters in no
+    group are left out, with their motifs and kernels."""
     place = {old: new for new, group in enumerate(groups) for old in group}
     motifs: dict[tuple[int, ...], float] = defaultdict(float)
     for motif in signature.motifs:
-        motifs[tuple(place[i] for i in motif.clusters)] += motif.count
+        if place.keys() >= {*motif.clusters}:
+            motifs[tuple(place[i] for i in motif.clusters)] += motif.count
     return replace(
         signature,
         clusters=tuple(_merged([signature.clusters[i] for i in group]) for group in groups),
@@ -55,7 +57,7 @@ def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[in
     times = measurement.cluster_time_s
     return replace(
         measurement,
-        cluster_time_s=tuple(_sum([times[i] for i in group]) for group in groups),
+        cluster_time_s=tuple(sum_of_known([times[i] for i in group]) for group in groups),
         kernels=tuple(measurement.kernels[group[0]] for group in groups),
         kernel_class=tuple(measurement.kernel_class[group[0]] for group in groups),
         gpu=None if measurement.gpu is None else _merged_gpu(measurement.gpu, times, groups, place),
@@ -63,7 +65,8 @@ def _merged_measurement(measurement: Measurement, groups: Groups, place: dict[in
     )
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
+def sum_of_known(values: Sequence[float | None]) -> float | None:
+    """None if none is known."""
     known = [v for v in values if v is not None]
     return math.fsum(known) if known else None
 
@@ -71,6 +74,8 @@ def _sum(values: Sequence[float | None]) -> float | None:
 def _merged_gpu(gpu: GpuActivity, times: Sequence[float | None], groups: Groups, place: dict[int, int]) -> GpuActivity:
     kernels: dict[tuple[object, ...], GpuKernel] = {}
     for kernel in gpu.kernels:
+        if kernel.cluster is not None and kernel.cluster not in place:
+            continue
         moved = replace(kernel, cluster=None if kernel.cluster is None else place[kernel.cluster])
         key = (moved.cluster, moved.family, moved.grid, moved.block)
         known = kernels.get(key)
@@ -87,8 +92,10 @@ def _merged_gpu(gpu: GpuActivity, times: Sequence[float | None], groups: Groups,
 
 def _counter(name: str, rows: Sequence[tuple[float | None, float | None]]) -> float | None:
     """Sums are added up, all else is averaged over time."""
+    if len(rows) == 1:
+        return rows[0][1]
     if name in SUM_COUNTERS:
-        return _sum([value for _, value in rows])
+        return sum_of_known([value for _, value in rows])
     known = [(time_s or 0.0, value) for time_s, value in rows if value is not None]
     if not known:
         return None

@@ -96,19 +96,6 @@ class TensorSpec:
             return "transposed"
         return "strided"
 
-    def to_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
-        if self.strides is not None:
-            out["strides"] = list(self.strides)
-        if self.high is not None:
-            out["high"] = self.high
-        for name in ("elements", "squares"):
-            if (value := getattr(self, name)) is not None:
-                out[name] = value
-        if self.index_bytes:
-            out["index_bytes"] = self.index_bytes
-        return out
-
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TensorSpec:
         return cls(

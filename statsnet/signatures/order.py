@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from statsnet.signatures.measurement import Measurement
-from statsnet.signatures.model import Cluster, Motif, Signature
-
-T = TypeVar("T")
+from statsnet.signatures.merging import merge
+from statsnet.signatures.model import Cluster, Signature
 
 
 def canonical_order(clusters: Sequence[Cluster]) -> list[int]:
@@ -21,37 +20,24 @@ def canonical_order(clusters: Sequence[Cluster]) -> list[int]:
 
 def in_canonical_order(signature: Signature) -> Signature:
     """The same signature with its clusters, motifs and kernels sorted."""
-    order = canonical_order(signature.clusters)
-    place = {old: new for new, old in enumerate(order)}
-    motifs = [Motif(clusters=tuple(place[i] for i in m.clusters), count=m.count) for m in signature.motifs]
+    moved = merge(signature, [[i] for i in canonical_order(signature.clusters)])
     return replace(
-        signature,
-        clusters=tuple(signature.clusters[i] for i in order),
-        motifs=tuple(sorted(motifs, key=lambda m: (m.clusters, m.count))),
-        measurements=tuple(_reordered(m, order, place) for m in signature.measurements),
+        moved,
+        motifs=tuple(sorted(moved.motifs, key=lambda m: (m.clusters, m.count))),
+        measurements=tuple(map(_with_sorted_kernels, moved.measurements)),
     )
+
+
+def _with_sorted_kernels(measurement: Measurement) -> Measurement:
+    gpu = measurement.gpu
+    if gpu is None:
+        return measurement
+    kernels = sorted(
+        gpu.kernels, key=lambda k: (k.cluster is None, k.cluster or 0, k.family, k.grid or (), k.block or ())
+    )
+    return replace(measurement, gpu=replace(gpu, kernels=tuple(kernels)))
 
 
 def _key(cluster: Cluster) -> tuple[Any, ...]:
     arguments = json.dumps([cluster.args, cluster.outputs], sort_keys=True)
     return cluster.category, cluster.op, cluster.phase, arguments, cluster.calls, str(cluster.skew)
-
-
-def _reordered(measurement: Measurement, order: Sequence[int], place: dict[int, int]) -> Measurement:
-    def sort(values: Sequence[T]) -> tuple[T, ...]:
-        return tuple(values[i] for i in order)
-
-    gpu = measurement.gpu
-    if gpu is not None:
-        kernels = [replace(k, cluster=None if k.cluster is None else place[k.cluster]) for k in gpu.kernels]
-        kernels.sort(key=lambda k: (k.cluster is None, k.cluster or 0, k.family, k.grid or (), k.block or ()))
-        counters = {name: sort(values) for name, values in gpu.counters.clusters.items()}
-        gpu = replace(gpu, kernels=tuple(kernels), counters=replace(gpu.counters, clusters=counters))
-    return replace(
-        measurement,
-        cluster_time_s=sort(measurement.cluster_time_s),
-        kernels=sort(measurement.kernels),
-        kernel_class=sort(measurement.kernel_class),
-        gpu=gpu,
-        collectives=measurement.collectives and measurement.collectives.moved(place),
-    )

@@ -55,7 +55,7 @@ def view_of(shape: Sequence[int], strides: Sequence[int]) -> ViewOf | None:
             lengths[axis] = ratio
         outer = axis
     step = strides[outer] if outer is not None else 1
-    in_memory = _places(shape, strides, stored)
+    in_memory = _places(len(shape), stored)
     return ViewOf(
         base=(*(lengths[axis] for axis in in_memory), *((step,) if step > 1 else ())),
         order=tuple(in_memory.index(axis) for axis in range(len(shape))),
@@ -64,11 +64,11 @@ def view_of(shape: Sequence[int], strides: Sequence[int]) -> ViewOf | None:
     )
 
 
-def _places(shape: Sequence[int], strides: Sequence[int], stored: list[int]) -> list[int]:
+def _places(rank: int, stored: list[int]) -> list[int]:
     """All axes, the outermost in memory first. Those that are 1 long or expanded may stand anywhere: they keep their
     place, so that as few axes as possible are moved."""
     in_memory = iter(stored)
-    return [next(in_memory) if axis in stored else axis for axis in range(len(shape))]
+    return [next(in_memory) if axis in stored else axis for axis in range(rank)]
 
 
 def strides_of(view: ViewOf) -> tuple[int, ...]:

@@ -65,11 +65,6 @@ class Target:
         return target_of_members(tuple(replace(m, measurement=m.measurement.scale_times(factor)) for m in self.members))
 
     @property
-    def environments(self) -> tuple[str, ...]:
-        """Fingerprints of the environments that the times come from. Times of several cannot be compared."""
-        return tuple(sorted({m.measurement.fingerprint for m in self.members}))
-
-    @property
     def flops_per_s(self) -> float:
         return math.fsum(c.flops_per_s for c in self.clusters if c.flops_per_s is not None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statsnet.units import plural
 
@@ -27,7 +27,7 @@ def model_dtypes(model: torch.nn.Module, inputs: Iterable[torch.Tensor] = ()) ->
 
 def dtype_of(model: torch.nn.Module, inputs: Iterable[torch.Tensor] = ()) -> str:
     """The name of the model's floating dtype, MIXED if there are several, float32 if there is none."""
-    names = [str(dtype).removeprefix("torch.") for dtype in model_dtypes(model, inputs)]
+    names = [dtype_name(dtype) for dtype in model_dtypes(model, inputs)]
     return MIXED if len(names) > 1 else names[0] if names else "float32"
 
 
@@ -59,13 +59,13 @@ class Cast:
     def sentence(self) -> str:
         """What was cast and what was not; empty if there is nothing to say, as all has the wanted dtype."""
         there = (self.wanted, self.wanted.to_complex())
-        others = [f"{n} of {_name(dtype)}" for dtype, n in self._kept.items() if dtype not in there]
+        others = [f"{n} of {dtype_name(dtype)}" for dtype, n in self._kept.items() if dtype not in there]
         kept = f"{' and '.join(others)} stay as they are" if others else ""
         cast = " and ".join(
-            f"{plural(n, 'tensor')} from {_name(old)} to {_name(new)}" for (old, new), n in self._done.items()
+            f"{plural(n, 'tensor')} from {dtype_name(old)} to {dtype_name(new)}" for (old, new), n in self._done.items()
         )
         if not cast:
-            same = f"nothing was cast, for the model's main dtype is {_name(self.main)}"
+            same = f"nothing was cast, for the model's main dtype is {dtype_name(self.main)}"
             return f"{same}: {kept}" if kept else ""
         return f"cast {cast}" + (f"; {kept}" if kept else "")
 
@@ -84,5 +84,6 @@ def _elements(tensor: torch.Tensor) -> int:
     return sum(part.numel() for part in parts_of(tensor))
 
 
-def _name(dtype: Any) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
+    """As torch calls it, without the prefix."""
     return str(dtype).removeprefix("torch.")

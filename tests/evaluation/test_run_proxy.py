@@ -27,7 +27,7 @@ from statsnet.signatures.timing import Timing
 from statsnet.workloads.settings import parse_settings
 
 ENVIRONMENT = {"device": "cpu", "device_name": "Z80", "threads": 1}
-QUICK = Limits(min_runs=6, min_time_s=0.001, max_time_s=0.05)
+QUICK = Limits(min_time_s=0.001, max_time_s=0.05)
 
 
 def write_fit(folder: Path, **fields: Any) -> None:

@@ -19,7 +19,6 @@ from statsnet.evaluation.factors import (
 )
 from statsnet.evaluation.suite import SuiteMember
 from statsnet.evaluation.validate import _rows
-from statsnet.profiling.tasks import timing_of
 from statsnet.signatures.intervals import Interval
 from statsnet.signatures.measurement import Measurement
 from statsnet.signatures.timing import Timing
@@ -119,8 +118,8 @@ def test_a_profile_that_scatters_is_not_stable() -> None:
         )
         return Measurement(environment={}, step_latency_s=samples, launches=1.0, **lists, **known)
 
-    assert timing_of(profile(1.0, 1.0, 1.01, 9.0)).stable is False
-    assert timing_of(profile(1.0, 1.0, 1.01, 1.0, 1.0, 1.0, 9.0)).stable is True
+    assert profile(1.0, 1.0, 1.01, 9.0).timing.stable is False
+    assert profile(1.0, 1.0, 1.01, 1.0, 1.0, 1.0, 9.0).timing.stable is True
 
 
 class _Target:

@@ -12,9 +12,9 @@ from fake_tasks import Doubling
 
 from statsnet.errors import StatsNetError, UsageError
 from statsnet.measure.engine import Fleet, LeftOut, LocalEngine, Place
-from statsnet.measure.errand import decode_errand, encode_errand
+from statsnet.measure.errand import decode_errand
 from statsnet.measure.fleet import alike, kinds_of, of_one_kind, of_one_speed
-from statsnet.measure.task import to_json
+from statsnet.measure.task import encoded, to_json
 
 
 def test_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,8 +24,8 @@ def test_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_errand_travels_as_data() -> None:
     sent = errand(Doubling(2.0), label="two")
-    text = to_json(encode_errand(sent))
-    assert to_json(encode_errand(decode_errand(json.loads(text)))) == text
+    text = to_json(encoded(sent))
+    assert to_json(encoded(decode_errand(json.loads(text)))) == text
     with pytest.raises(UsageError, match="is not an errand"):
         decode_errand({"class": "fake_tasks:Doubling", "fields": {"question": 1.0}})
 

@@ -17,7 +17,7 @@ from statsnet.profiling.encode import encode_tensor
 from statsnet.profiling.made_up import arguments, nested_lengths
 from statsnet.profiling.replay import replay_clusters
 from statsnet.profiling.replay_task import ReplayOperators
-from statsnet.signatures.indices import index_bound
+from statsnet.signatures.indices import bound_of
 from statsnet.signatures.model import Cluster
 from statsnet.signatures.tensor_lists import compact_arguments, flatten_arguments
 from statsnet.workloads.torch_operators import overload
@@ -112,7 +112,7 @@ def test_equal_tensors_of_a_list_are_all_made() -> None:
 )  # fmt: skip
 def test_indices_stay_within_bounds(function: object, name: str, bound: int) -> None:
     item = only(function, name)
-    assert index_bound(item) == bound
+    assert bound_of(item.op, item.args) == bound
     for _ in range(20):
         positional, keyword = arguments(item, "cpu")
         overload(item.op)(*positional, **keyword)

@@ -20,8 +20,9 @@ from statsnet.reporting.html import document, inputs, pictures
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.inputs import read_inputs
 from statsnet.reporting.html.of_profiles import profiles_section
+from statsnet.reporting.html.of_result import thinned
 from statsnet.reporting.html.of_signature import signature_section
-from statsnet.reporting.html.pictures import Series, bars, thinned
+from statsnet.reporting.html.pictures import Series, bars
 from statsnet.reporting.tables import table
 from statsnet.signatures import database
 from statsnet.signatures.documents import ProxySpec
@@ -137,7 +138,7 @@ def test_texts_from_files_can_not_break_out() -> None:
 def test_long_names_and_many_samples_stay_small() -> None:
     assert len(thinned(range(100_000), 300)) == 300
     assert thinned([3.0, 1.0], 5) == [1.0, 3.0]
-    axis = pictures._names_axis(["x" * 100])
+    axis = pictures.names_axis(["x" * 100])
     assert len(axis["ticktext"][0]) == pictures.LONGEST_LABEL
 
 

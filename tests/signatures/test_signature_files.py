@@ -14,7 +14,7 @@ import pytest
 
 from statsnet.errors import FileFormatError, StatsNetError
 from statsnet.signatures.canonical import content_id
-from statsnet.signatures.conversion import plain
+from statsnet.signatures.conversion import plain, typed
 from statsnet.signatures.documents import FitSummary
 from statsnet.signatures.kinds import KINDS
 from statsnet.signatures.measurement import Measurement
@@ -283,9 +283,9 @@ def test_unknown_kinds_are_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "1", 1e301])
 @pytest.mark.parametrize("name", ["launches", "unexplained_share", "idle_time_s", "step_latency_s", "cluster_time_s"])
 def test_what_is_no_number_is_no_measurement(dense_signature: Signature, name: str, value: Any) -> None:
-    data = dense_signature.measurements[0].to_dict()
+    data = plain(dense_signature.measurements[0])
     with pytest.raises(ValueError, match=f"at {name}"):
-        Measurement.from_dict(data | {name: [value] if isinstance(data[name], list) else value})
+        typed(data | {name: [value] if isinstance(data[name], list) else value}, Measurement)
 
 
 @pytest.mark.parametrize(

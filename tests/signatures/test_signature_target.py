@@ -130,7 +130,6 @@ def test_replayed_measurements_replace_recorded_ones(mix: Mix, dense_signature: 
     assert target.clusters[0].calls_per_s == pytest.approx(0.25 / 0.005 * 4)
     assert target.clusters[2].time_share == pytest.approx(EMBEDDING)
     assert target.framework_share is None
-    assert len(target.environments) == 2
 
 
 def test_what_can_not_be_used_is_refused(
@@ -162,4 +161,3 @@ def test_one_signature_alone_is_its_own_target(dense_signature: Signature) -> No
 def test_from_text_to_target(profiles: Path) -> None:
     target = target_of_mix(resolve_mix("dense:1,sparse:3", "inference", ProfilesDB(profiles)))
     assert [c.time_share for c in target.clusters] == pytest.approx([MM, RELU, EMBEDDING, OPAQUE, 0])
-    assert len(target.environments) == 1

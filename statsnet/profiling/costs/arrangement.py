@@ -65,14 +65,9 @@ def _convert(call: OperatorCall) -> Cost:
     return ZERO if x == call.output() else call.cost(read=x.nbytes)
 
 
-@operator_cost("narrow_copy")
+@operator_cost("narrow_copy", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
 def _part_copied(call: OperatorCall) -> Cost:
-    return call.cost(read=call.output().nbytes)
-
-
-@operator_cost("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
-def _scatter_slice(call: OperatorCall) -> Cost:
-    """A copy of self with a part from another source: every element of the result is read from one of the two."""
+    """A part of self, or a copy of self with a part from another source: each element of the result is read once."""
     return call.cost(read=call.output().nbytes)
 
 

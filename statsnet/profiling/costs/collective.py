@@ -33,15 +33,14 @@ def _moved(call: OperatorCall) -> Cost:
 
 @operator_cost("c10d.allreduce_", "c10d.allreduce_coalesced_", "c10d.reduce_")
 def _reduced_in_place(call: OperatorCall) -> Cost:
-    tensors = call.tensors(0)
-    size = sum(t.nbytes for t in tensors)
-    return call.cost(sum(t.numel for t in tensors), read=size, written=size)
+    size = _size(call, 0)
+    return call.cost(sum(t.numel for t in call.tensors(0)), read=size, written=size)
 
 
-@operator_cost("c10d.broadcast_")
-def _broadcast_in_place(call: OperatorCall) -> Cost:
-    size = sum(t.nbytes for t in call.tensors(0))
-    return call.cost(read=size, written=size)
+@operator_cost("c10d.broadcast_", "fsdp.all_gather_copy_in", "fsdp.split_with_sizes_copy")
+def _moved_as_it_is(call: OperatorCall) -> Cost:
+    """What comes first is read, and as much is written: by others, into what is gathered, or out of that."""
+    return call.cost(read=_size(call, 0), written=_size(call, 0))
 
 
 @operator_cost(
@@ -82,18 +81,6 @@ def _met(call: OperatorCall) -> Cost:
 
 def _size(call: OperatorCall, index: int) -> int:
     return sum(t.nbytes for t in call.tensors(index))
-
-
-@operator_cost("fsdp.all_gather_copy_in")
-def _copied_in(call: OperatorCall) -> Cost:
-    """Parts of parameters, put one behind the other into what is gathered."""
-    return call.cost(read=_size(call, 0), written=_size(call, 0))
-
-
-@operator_cost("fsdp.split_with_sizes_copy")
-def _copied_out(call: OperatorCall) -> Cost:
-    """What was gathered, sizes, an axis, and the parameters that are written."""
-    return call.cost(read=_size(call, 0), written=_size(call, 0))
 
 
 @operator_cost("fsdp.chunk_cat")

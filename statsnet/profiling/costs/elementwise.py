@@ -72,14 +72,9 @@ def _sparse_pointwise(call: OperatorCall, per_element: float) -> Cost:
     return call.cost(per_element * elements, read=read, written=written)
 
 
-@operator_cost("add", "sub", "subtract")
+@operator_cost("add", "sub", "subtract", "rsub")
 def _sum(call: OperatorCall) -> Cost:
     """self, other, alpha."""
-    return pointwise(call, 1 + (call.number(2, 1.0) != 1))
-
-
-@operator_cost("rsub")
-def _reverse_difference(call: OperatorCall) -> Cost:
     return pointwise(call, 1 + (call.number(2, 1.0) != 1))
 
 

@@ -89,9 +89,9 @@ def _bag_weights_backward(call: OperatorCall) -> Cost:
     return call.cost(2 * indices.numel * last_dimension(table), read=read)
 
 
-@operator_cost("index_select", "gather", "take", "take_along_dim")
+@operator_cost("index_select", "gather", "take", "take_along_dim", "index", "_unsafe_index", "_unsafe_masked_index")
 def _gather(call: OperatorCall) -> Cost:
-    """As many elements as come out, at most the whole source, and the index."""
+    """As many elements as come out, at most the whole source, and the indices (and a mask)."""
     source = call.tensor(0)
     gathered = min(call.output().numel * item_bytes(source), source.nbytes)
     return call.cost(read=gathered + call.bytes_in - source.nbytes)

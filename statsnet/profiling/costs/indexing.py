@@ -12,30 +12,10 @@ from statsnet.profiling.costs.registry import operator_cost
 from statsnet.signatures.operators import TensorSpec
 
 
-@operator_cost("index", "_unsafe_index")
-def _index(call: OperatorCall) -> Cost:
-    """self, indices: reads as many elements as come out, but at most the whole source."""
-    source = call.tensor(0)
-    gathered = min(call.output().numel * item_bytes(source), source.nbytes)
-    return call.cost(read=gathered + _list_bytes(call))
-
-
-@operator_cost("_unsafe_masked_index")
-def _masked_index(call: OperatorCall) -> Cost:
-    """self, mask, indices, fill: as `index`, and the mask."""
-    source = call.tensor(0)
-    gathered = min(call.output().numel * item_bytes(source), source.nbytes)
-    return call.cost(read=gathered + call.bytes_in - source.nbytes)
-
-
 @operator_cost("_unsafe_masked_index_put_accumulate")
 def _masked_index_put(call: OperatorCall) -> Cost:
     """self, mask, indices, values: a copy of self to which the values are added."""
     return call.cost(call.tensor(3).numel)
-
-
-def _list_bytes(call: OperatorCall) -> int:
-    return sum(t.nbytes for t in call.tensors(1))
 
 
 @operator_cost("index_put", "_unsafe_index_put", "_index_put_impl")
@@ -50,7 +30,7 @@ def _index_put(call: OperatorCall) -> Cost:
     elif accumulate:
         own_read = min(positions * item_bytes(own), own.nbytes)
     written = own.nbytes if not call.in_place else min(positions * item_bytes(own), own.nbytes)
-    read = own_read + _list_bytes(call) + values.nbytes
+    read = own_read + sum(index.nbytes for index in call.tensors(1)) + values.nbytes
     return call.cost(positions if accumulate else 0, read=read, written=written)
 
 

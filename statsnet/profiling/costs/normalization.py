@@ -26,7 +26,8 @@ def _batch_norm(call: OperatorCall, *, training: bool) -> Cost:
 
 
 @operator_cost("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm",
-               "batch_norm", "_batch_norm_impl_index", "_native_batch_norm_legit_functional")  # fmt: skip
+               "batch_norm", "_batch_norm_impl_index", "_native_batch_norm_legit_functional",
+               "instance_norm")  # fmt: skip
 def _batch_norm_by_flag(call: OperatorCall) -> Cost:
     return _batch_norm(call, training=call.flag(5))
 
@@ -105,11 +106,6 @@ def _group_norm(call: OperatorCall) -> Cost:
 @operator_cost("group_norm")
 def _group_norm_composite(call: OperatorCall) -> Cost:
     return call.cost((_STATISTICS + _NORMALIZE + _affine(call, 2, 3)) * call.tensor(0).numel)
-
-
-@operator_cost("instance_norm")
-def _instance_norm(call: OperatorCall) -> Cost:
-    return _batch_norm(call, training=call.flag(5))
 
 
 def _row_norm_backward(call: OperatorCall, *, weight: bool, mask: tuple[bool, ...]) -> Cost:

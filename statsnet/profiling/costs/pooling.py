@@ -25,15 +25,10 @@ def _rank(call: OperatorCall) -> int:
 
 @operator_cost("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
                "max_pool3d_with_indices", "mkldnn_max_pool2d", "mkldnn_max_pool3d", "fractional_max_pool2d",
-               "fractional_max_pool3d", "quantized_max_pool1d", "quantized_max_pool2d",
-               "quantized_max_pool3d")  # fmt: skip
-def _max_pool(call: OperatorCall) -> Cost:
-    return call.cost(call.output().numel * _window(call, 1, _rank(call)))
-
-
-@operator_cost("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def _average_pool(call: OperatorCall) -> Cost:
-    """K - 1 additions and a division."""
+               "fractional_max_pool3d", "quantized_max_pool1d", "quantized_max_pool2d", "quantized_max_pool3d",
+               "avg_pool1d", "avg_pool2d", "avg_pool3d")  # fmt: skip
+def _pool(call: OperatorCall) -> Cost:
+    """Of K elements, K comparisons; or K - 1 additions and a division."""
     return call.cost(call.output().numel * _window(call, 1, _rank(call)))
 
 

@@ -49,13 +49,10 @@ def _unique(call: OperatorCall) -> Cost:
     return call.cost(_sorting(x, x.numel))
 
 
-@operator_cost("unique_consecutive", "unique_dim_consecutive", "nonzero", "nonzero_static", "argwhere")
+@operator_cost(
+    "unique_consecutive", "unique_dim_consecutive", "nonzero", "nonzero_static", "argwhere", "aten.where.default"
+)
 def _scan(call: OperatorCall) -> Cost:
-    return call.cost(call.tensor(0).numel)
-
-
-@operator_cost("aten.where.default")
-def _where_positions(call: OperatorCall) -> Cost:
     return call.cost(call.tensor(0).numel)
 
 

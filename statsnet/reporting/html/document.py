@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.util import find_spec
 
-from statsnet.errors import StatsNetError, UsageError, shown
+from statsnet.errors import StatsNetError, UsageError
 from statsnet.reporting.html import markup
-from statsnet.reporting.html.page import command, page
+from statsnet.reporting.html.page import as_html, command, page
 from statsnet.reporting.html.pictures import Picture
 from statsnet.reporting.tables import Report
 
@@ -76,9 +75,9 @@ def document(title: str, sections: Sequence[Section], made_by: str, *, notes: Se
     """The page. Raises StatsNetError if it would be larger than MOST_BYTES."""
     from plotly.offline import get_plotlyjs
 
-    links = "".join(f'<li><a href="#s{n}">{_text(s.title)}</a></li>' for n, s in enumerate(sections))
+    links = "".join(f'<li><a href="#s{n}">{as_html(s.title)}</a></li>' for n, s in enumerate(sections))
     body = [command(made_by)]
-    body += [f"<p>{_text(note)}</p>" for note in notes]
+    body += [f"<p>{as_html(note)}</p>" for note in notes]
     body += [f"<nav><ul>{links}</ul></nav>"] if len(sections) > 1 else []
     body += [_section(number, section) for number, section in enumerate(sections)]
     scripts = f"<script>{get_plotlyjs()}</script>\n<script>{DRAW}</script>" if _has_plots(sections) else ""
@@ -97,7 +96,7 @@ def _has_plots(sections: Sequence[Section]) -> bool:
 
 
 def _section(number: int, section: Section) -> str:
-    parts = [f'<section id="s{number}"><h2>{_text(section.title)}</h2>']
+    parts = [f'<section id="s{number}"><h2>{as_html(section.title)}</h2>']
     parts += [command(section.command)] if section.command else []
     parts += [_figure(picture) for picture in section.pictures]
     if section.tables:
@@ -107,19 +106,15 @@ def _section(number: int, section: Section) -> str:
 
 
 def _figure(picture: Picture) -> str:
-    caption = f"<figcaption>{_text(picture.title)}<small>{_text(picture.note)}</small></figcaption>"
+    caption = f"<figcaption>{as_html(picture.title)}<small>{as_html(picture.note)}</small></figcaption>"
     drawing = picture.drawing
     if picture.traces:
         data = json.dumps({"traces": list(picture.traces), "layout": picture.layout}, allow_nan=False)
         # A `</script>` in a text from a file would end the element.
         inside = data.replace("<", "\\u003c")
         drawing = (
-            f'<div class="plot" role="img" aria-label="{escape(shown(picture.title))}" '
+            f'<div class="plot" role="img" aria-label="{as_html(picture.title)}" '
             f'style="height:{picture.height_px}px"></div><script type="application/json">{inside}</script>'
         )
     table = f"<details><summary>as a table</summary>{markup.html_grid(picture.table)}</details>"
     return f"<figure>{caption}{drawing}{table}</figure>"
-
-
-def _text(text: str) -> str:
-    return escape(shown(text))

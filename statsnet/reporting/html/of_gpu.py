@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from statsnet.analysis.database import NamedSignature
-from statsnet.reporting.gpu import counter_text, counters_by_part, counters_table, families_table, reasons
+from statsnet.reporting.gpu import counter_text, counters_by_part, counters_table, families_of, families_table, reasons
 from statsnet.reporting.html.pictures import Picture, Series, bars
 from statsnet.reporting.tables import MISSING, table
 from statsnet.signatures.gpu import SHARE_COUNTERS, GpuActivity
@@ -120,20 +120,18 @@ def _counters(signature: Signature, measurement: Measurement, where: str) -> Pic
 
 
 def _families(gpu: GpuActivity, where: str) -> Picture | None:
-    time_s: dict[str, float] = {}
-    launches: dict[str, float] = {}
-    for kernel in gpu.kernels:
-        time_s[kernel.family] = time_s.get(kernel.family, 0.0) + kernel.time_s
-        launches[kernel.family] = launches.get(kernel.family, 0.0) + kernel.launches
-    total, order = sum(time_s.values()), sorted(time_s, key=lambda name: -time_s[name])[:MOST_FAMILIES]
-    if not total:
+    families = families_of(gpu)[:MOST_FAMILIES]
+    total_s = sum(kernel.time_s for kernel in gpu.kernels)
+    if not total_s:
         return None
-    words = [f"{n}: {time_s[n] / total:.1%} of kernels' time, {launches[n]:.4g} launches\n{where}" for n in order]
+    shares = {family: sum(k.time_s for k in kernels) / total_s for family, kernels in families}
+    launches = {family: sum(k.launches for k in kernels) for family, kernels in families}
+    words = [f"{n}: {share:.1%} of kernels' time, {launches[n]:.4g} launches\n{where}" for n, share in shares.items()]
     return bars(
         "Time by kernel family",
         f"Share of the kernels' time in a step, {where}.",
-        order,
-        [Series(name="share", x=[100 * time_s[n] / total for n in order], shown=words)],
+        [*shares],
+        [Series(name="share", x=[100 * share for share in shares.values()], shown=words)],
         families_table(gpu),
         axis="% of kernels' time",
     )

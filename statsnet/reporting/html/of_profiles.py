@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from statsnet.analysis.characteristics import Characteristics, characteristics_of
+from statsnet.analysis.characteristics import Characteristics, categories_of, characteristics_of
 from statsnet.analysis.database import NamedSignature
 from statsnet.analysis.sizes import memory_by_size
 from statsnet.reporting.characteristics import characteristics_report
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_gpu import power_picture
-from statsnet.reporting.html.pictures import Picture, Series, bars, cloud
+from statsnet.reporting.html.pictures import Picture, Point, Series, bars, cloud, clouds
 from statsnet.reporting.tables import Report, environment_line, percent, table
 from statsnet.signatures.mix import Mix
 from statsnet.units import format_bytes, format_duration, format_quantity
@@ -63,11 +62,7 @@ def _weights(weights: Mapping[str, float]) -> Picture:
 
 
 def _categories(steps: Sequence[Characteristics], where: str) -> Picture:
-    spent: dict[str, float] = defaultdict(float)
-    for step in steps:
-        for name, share in step.categories.items():
-            spent[name] += share
-    order = sorted(spent, key=lambda name: -spent[name])
+    order = categories_of(steps)
     shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
     columns = {name: [step.categories.get(name, 0.0) for step in steps] for name in shown}
     if rest:
@@ -97,22 +92,15 @@ def _categories(steps: Sequence[Characteristics], where: str) -> Picture:
 
 def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     known = [step for step in steps if step.flops and step.bytes]
-    series: dict[str, list[Characteristics]] = defaultdict(list)
-    for step in known:
-        series[step.name.partition("/")[0]].append(step)
-    clouds = [
-        Series(
-            name=domain,
-            x=[s.flops / s.bytes for s in of_one],
-            y=[s.flops / s.latency_s for s in of_one],
-            sizes=[11] * len(of_one),
-            shown=[
-                f"{s.name}: {format_quantity(s.flops / s.latency_s, 'FLOP/s')}, {s.flops / s.bytes:.3g} FLOP/B, "
-                f"step {format_duration(s.latency_s)}\n{where}"
-                for s in of_one
-            ],
+    points = [
+        Point(
+            _domain(s.name),
+            s.flops / s.bytes,
+            s.flops / s.latency_s,
+            f"{s.name}: {format_quantity(s.flops / s.latency_s, 'FLOP/s')}, {s.flops / s.bytes:.3g} FLOP/B, "
+            f"step {format_duration(s.latency_s)}\n{where}",
         )
-        for domain, of_one in series.items()
+        for s in known
     ]
     rows = [
         (
@@ -125,34 +113,26 @@ def _rates(steps: Sequence[Characteristics], where: str) -> Picture:
     ]
     made = table("", ("workload", "FLOP/B", "FLOP/s", "step"), rows)
     note = f"A point is a workload's step, {where}."
-    return cloud("Rates against intensity", note, clouds, made, x="FLOP per byte", y="FLOP/s")
+    return cloud("Rates against intensity", note, clouds(points), made, x="FLOP per byte", y="FLOP/s")
 
 
 def _work(counted: Sequence[NamedSignature]) -> Picture:
     """FLOPs of a step against its intensity. A step without FLOPs or bytes is in the table alone."""
     work = [(each.name, each.signature.flops_per_step, each.signature.bytes_per_step) for each in counted]
-    by_domain: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for step in work:
-        if step[1] and step[2]:
-            by_domain[step[0].partition("/")[0]].append(step)
-    clouds = [
-        Series(
-            name=domain,
-            x=[flops / moved for _, flops, moved in steps],
-            y=[flops for _, flops, _ in steps],
-            sizes=[11] * len(steps),
-            shown=[
-                f"{name}: {format_quantity(flops, 'FLOP')}, {format_bytes(moved)} a step (counted)"
-                for name, flops, moved in steps
-            ],
-        )
-        for domain, steps in by_domain.items()
+    points = [
+        Point(_domain(name), f / b, f, f"{name}: {format_quantity(f, 'FLOP')}, {format_bytes(b)} a step (counted)")
+        for name, f, b in work
+        if f and b
     ]
     rows = [(name, format_quantity(flops, "FLOP"), format_bytes(moved)) for name, flops, moved in work]
     return cloud(
-        "Work of a step", "A point is a workload's step. Counted, on no device.", clouds,
+        "Work of a step", "A point is a workload's step. Counted, on no device.", clouds(points),
         table("", ("workload", "FLOPs", "bytes"), rows), x="FLOP per byte", y="FLOP",
     )  # fmt: skip
+
+
+def _domain(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _memory(named: Sequence[NamedSignature]) -> Picture:

@@ -8,9 +8,9 @@ from statsnet.reporting.front import SearchRecord
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_timeline import proxy_timeline
 from statsnet.reporting.html.of_towers import towers_picture
-from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
-from statsnet.reporting.proxy import GROUPS, SHOWN_FROM, proxy_report, quantity
-from statsnet.reporting.tables import MISSING, environment_line, percent, signed_percent, table
+from statsnet.reporting.html.pictures import SHOWN_ROWS, Picture, Point, Series, bars, cloud, clouds, line_trace
+from statsnet.reporting.proxy import GROUPS, asked_and_achieved, proxy_report, quantity, shown_shares
+from statsnet.reporting.tables import environment_line, percent, table
 from statsnet.signatures.documents import Characteristic, Fit, ProxySpec
 from statsnet.units import format_duration
 
@@ -46,7 +46,7 @@ def _members(spec: ProxySpec) -> Picture:
 
 def _asked(rows: Sequence[Characteristic], group: str, where: str) -> Picture | None:
     """Shares of one group: asked against achieved."""
-    shown = [r for r in rows if r.group == group and max(r.target or 0.0, r.achieved or 0.0) >= SHOWN_FROM]
+    shown = shown_shares(rows, group)
     if len(shown) < 2:  # such as the only phase
         return None
     series = [
@@ -57,13 +57,12 @@ def _asked(rows: Sequence[Characteristic], group: str, where: str) -> Picture | 
         )
         for name, values in (("asked", [r.target for r in shown]), ("achieved", [r.achieved for r in shown]))
     ]
-    lines = [(r.name, percent(r.target), percent(r.achieved), _points(r)) for r in shown]
     return bars(
         f"{GROUPS[group]}: asked against achieved",
         f"Shares of operator time, {where}.",
         [r.name for r in shown],
         series,
-        table("", ("", "asked", "achieved", "error"), lines),
+        table("", ("", "asked", "achieved", "error"), map(asked_and_achieved, shown)),
         axis="% of operator time",
     )
 
@@ -84,13 +83,9 @@ def _errors(rows: Sequence[Characteristic], where: str) -> Picture | None:
         f"Achieved less asked, in points of operator time; the {len(shown)} largest of {len(known)}. {where}.",
         [r.name for r in shown],
         [Series(name="error", x=errors, shown=words)],
-        table("", ("kernel class", "error"), [(r.name, _points(r)) for r in shown]),
+        table("", ("kernel class", "error"), [(name, off) for name, *_, off in map(asked_and_achieved, shown)]),
         axis="points",
     )
-
-
-def _points(row: Characteristic) -> str:
-    return MISSING if row.target is None or row.achieved is None else f"{100 * (row.achieved - row.target):+.1f} points"
 
 
 def _rates(rows: Sequence[Characteristic], where: str) -> Picture | None:
@@ -102,16 +97,12 @@ def _rates(rows: Sequence[Characteristic], where: str) -> Picture | None:
     words = [
         f"{r.name}: {quantity(r.target, r.unit)} asked, {quantity(r.achieved, r.unit)} achieved\n{where}" for r in shown
     ]
-    lines = [
-        (r.name, quantity(r.target, r.unit), quantity(r.achieved, r.unit), signed_percent(ratio - 1))
-        for r, ratio in zip(shown, ratios, strict=True)
-    ]
     return bars(
         "Rates: achieved over asked",
         f"100 % is what was asked. {where}.",
         [r.name for r in shown],
         [Series(name="ratio", x=[100 * ratio for ratio in ratios], shown=words)],
-        table("", ("", "asked", "achieved", "error"), lines),
+        table("", ("", "asked", "achieved", "error"), map(asked_and_achieved, shown)),
         axis="% of what was asked",
     )
 
@@ -150,20 +141,16 @@ def _rounds(fit: Fit, where: str) -> Picture | None:
 def _front(search: SearchRecord) -> Picture:
     """The designs that were tried: error against step time."""
     front = sorted((1e3 * t.step_latency_s, t.error) for t in search.tried if t.number in set(search.front))
-    groups = {
-        "tried": [t for t in search.tried if t.number != search.chosen],
-        "chosen": [t for t in search.tried if t.number == search.chosen],
-    }
-    series = [
-        Series(
-            name=name,
-            x=[1e3 * t.step_latency_s for t in of_one],
-            y=[t.error for t in of_one],
-            sizes=[14 if name == "chosen" else 8] * len(of_one),
-            shown=[f"design {t.number}: error {t.error:.3g}, step {format_duration(t.step_latency_s)}" for t in of_one],
+    series = clouds(
+        Point(
+            "chosen" if t.number == search.chosen else "tried",
+            1e3 * t.step_latency_s,
+            t.error,
+            f"design {t.number}: error {t.error:.3g}, step {format_duration(t.step_latency_s)}",
+            14 if t.number == search.chosen else 8,
         )
-        for name, of_one in groups.items()
-    ]
+        for t in sorted(search.tried, key=lambda t: t.number == search.chosen)
+    )
     lines = [(str(t.number), f"{t.error:.3g}", format_duration(t.step_latency_s)) for t in search.tried[:SHOWN_ROWS]]
     drawn = [line_trace("Pareto front", [x for x, _ in front], [y for _, y in front], stairs=True)] if front else []
     budget_ms, errors = 1e3 * search.budget_s, [t.error for t in search.tried]

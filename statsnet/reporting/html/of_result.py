@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
+
+from rich.table import Table
 
 from statsnet.evaluation.speeds import speeds_of
 from statsnet.evaluation.standings import Standings
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.markup import grid
-from statsnet.reporting.html.pictures import Picture, Series, cloud, intervals, safe, thinned
-from statsnet.reporting.pictures import COLOURS
-from statsnet.reporting.standings import bounds, standings_report
-from statsnet.reporting.tables import MISSING, Report, environment_line, notes, table, times
+from statsnet.reporting.html.pictures import Picture, Series, cloud, intervals, safe
+from statsnet.reporting.pictures import colour_of
+from statsnet.reporting.standings import standings_report
+from statsnet.reporting.tables import Report, bounds, environment_line, notes, signed_percent, table, times
 from statsnet.reporting.validation import validation_report
-from statsnet.signatures.intervals import process_median_s
+from statsnet.signatures.intervals import Interval, process_median_s
 from statsnet.signatures.results import Fidelity, Result
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -51,16 +54,9 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     rows = [row for row in found.rows if row.factor is not None]
     lines = [(row.name, times(row.factor.value), bounds(row.factor), row.verdict) for row in rows if row.factor]
     shown = [f"{row.name}: {row.verdict}\n{row.machine}, {row.setting}" for row in rows]
-    series = Series(
-        name="factor",
-        x=[row.factor.value for row in rows if row.factor],
-        low=[row.factor.low for row in rows if row.factor],
-        high=[row.factor.high for row in rows if row.factor],
-        shown=shown,
-    )
+    series = Series.of("factor", [row.factor for row in rows if row.factor], shown)
     baseline = ", ".join(row.name for row in found.rows if row.is_baseline)
-    made = table("", ("result", "factor", "95 % interval", "verdict"), lines)
-    made.columns[-1].justify = "left"
+    made = table("", ("result", "factor", "95 % interval", "verdict"), lines, verdict=True)
     picture = intervals(
         "Factors with their 95 % intervals",
         f"Step time over that of {baseline}: below 1 is faster.",
@@ -73,24 +69,57 @@ def comparison_section(found: Standings, command: str = "") -> Section:
     return Section(title="Results compared", pictures=[picture], tables=tables, command=command, is_open=True)
 
 
+def thinned(values: Sequence[float], most: int) -> list[float]:
+    """At most so many values with the same distribution: quantiles of the sorted values."""
+    ordered = sorted(values)
+    if len(ordered) <= most:
+        return ordered
+    return [ordered[math.floor((number + 0.5) * len(ordered) / most)] for number in range(most)]
+
+
+def suite_and_proxy(
+    title: str,
+    note: str,
+    names: Sequence[str],
+    factors: Sequence[tuple[Interval, Interval]],
+    where: str,
+    table: Table,
+    *,
+    axis: str,
+) -> Picture:
+    """The factors of a suite and of its proxy under each setting."""
+    sides = zip(("suite", "proxy"), zip(*factors, strict=True), strict=True)
+    series = [
+        Series.of(
+            side,
+            found,
+            [f"{n}: {side} {times(f.value)} ({bounds(f)})\n{where}" for n, f in zip(names, found, strict=True)],
+        )
+        for side, found in sides
+    ]
+    return intervals(title, note, names, series, table, axis=axis)
+
+
 def distribution(processes: Sequence[Timing], where: str) -> Picture:
     """A violin of the samples of each process, with its median."""
     shown = processes[:MOST_PROCESSES]
     traces = []
     for number, process in enumerate(shown, 1):
         samples = thinned(process.latency_s, MOST_SAMPLES)
+        points = "all" if len(samples) <= 100 else "outliers"
         words = (
             f"process {number}: median {format_duration(median(process.latency_s))} of {len(process.latency_s)} steps"
         )
         traces.append(
             {
-                "type": "violin" if len(samples) > 5 else "box",
+                **(
+                    {"type": "violin", "points": points, "meanline": {"visible": True}}
+                    if len(samples) > 5
+                    else {"type": "box", "boxpoints": points}
+                ),
                 "name": safe(f"{number}"),
                 "y": [1e3 * time for time in samples],
-                "points": "all" if len(samples) <= 100 else "outliers",
-                "boxpoints": "all" if len(samples) <= 100 else "outliers",
-                "line": {"color": COLOURS[(number - 1) % len(COLOURS)]},
-                "meanline": {"visible": True},
+                "line": {"color": colour_of(number - 1)},
                 "hovertemplate": f"%{{y:.4g}} ms<br>{safe(words)}<br>{safe(where)}<extra></extra>",
             }
         )
@@ -105,9 +134,6 @@ def distribution(processes: Sequence[Timing], where: str) -> Picture:
         for number, p in enumerate(processes, 1)
     ]
     more = f" Of {len(processes)} processes, {MOST_PROCESSES} are drawn." if len(processes) > MOST_PROCESSES else ""
-    for trace in traces:  # each kind of trace refuses the other's words
-        for word in ("points", "meanline") if trace["type"] == "box" else ("boxpoints",):
-            trace.pop(word)
     return Picture(
         title="Samples of each process",
         note=f"Step times in ms, {where}. One process is one sample of a comparison.{more}",
@@ -154,37 +180,22 @@ def _fidelity(fidelity: Fidelity, where: str) -> list[Picture]:
     settings = fidelity.settings
     if not settings:
         return []
-    series = [
-        Series(
-            name=name,
-            x=[factor.value for factor in factors],
-            low=[factor.low for factor in factors],
-            high=[factor.high for factor in factors],
-            shown=[
-                f"{s.name}: {name} {times(f.value)} ({bounds(f)})\n{where}"
-                for s, f in zip(settings, factors, strict=True)
-            ],
-        )
-        for name, factors in (
-            ("suite", [s.suite_factor for s in settings]),
-            ("proxy", [s.proxy_factor for s in settings]),
-        )
-    ]
     rows = [
         (
             s.name,
             times(s.suite_factor.value),
             times(s.proxy_factor.value),
-            f"{s.error.value:+.1%}" if s.error else MISSING,
+            signed_percent(s.error.value),
         )
         for s in settings
     ]
     return [
-        intervals(
+        suite_and_proxy(
             "Does the proxy follow its suite?",
             f"Step time under a setting over that of the baseline, with 95 % intervals. {where}.",
             [s.name for s in settings],
-            series,
+            [(s.suite_factor, s.proxy_factor) for s in settings],
+            where,
             table("", ("setting", "suite's factor", "proxy's factor", "error"), rows),
             axis="time over the baseline's",
         )

@@ -8,12 +8,10 @@ from statsnet.evaluation.scenario_compare import ScenarioStandings
 from statsnet.evaluation.scenario_factors import ScenarioFactors, scenario_factors, tail_notes
 from statsnet.evaluation.scenario_rules import judge_all, percentile, percentile_name, rate_text, samples_per_s
 from statsnet.reporting.html.document import Section
-from statsnet.reporting.html.of_result import distribution
-from statsnet.reporting.html.pictures import Picture, Series, bars, cloud, intervals, line_trace
+from statsnet.reporting.html.of_result import distribution, suite_and_proxy
+from statsnet.reporting.html.pictures import Picture, Series, bars, cloud, line_trace
 from statsnet.reporting.scenarios import SHOWN, scenario_report, scenario_standings_report, trials_table
-from statsnet.reporting.standings import bounds
-from statsnet.reporting.tables import environment_line, table, times
-from statsnet.signatures.intervals import Interval
+from statsnet.reporting.tables import environment_line, signed_percent, table, times
 from statsnet.signatures.scenarios import ScenarioResult
 from statsnet.signatures.timing import Timing
 from statsnet.units import format_duration
@@ -87,38 +85,17 @@ def _throughput(result: ScenarioResult, where: str) -> Picture:
 
 def _factors(rows: Sequence[ScenarioFactors], where: str, tails: Sequence[str]) -> Picture:
     """Under each setting: the suite's factor of a percentile, and the proxy's."""
-    names = [f"{row.setting}, {row.figure}" for row in rows]
-    sides: list[tuple[str, list[Interval]]] = [
-        ("suite", [row.suite for row in rows]),
-        ("proxy", [row.proxy for row in rows]),
-    ]
-    series = [
-        Series(
-            name=side,
-            x=[factor.value for factor in factors],
-            low=[factor.low for factor in factors],
-            high=[factor.high for factor in factors],
-            shown=[
-                f"{name}: {side} {times(f.value)} ({bounds(f)})\n{where}"
-                for name, f in zip(names, factors, strict=True)
-            ],
-        )
-        for side, factors in sides
-    ]
     cells = [
-        (row.setting, row.figure, times(row.suite.value), times(row.proxy.value), f"{row.error.value:+.1%}")
+        (row.setting, row.figure, times(row.suite.value), times(row.proxy.value), signed_percent(row.error.value))
         for row in rows
     ]
-    return intervals(
+    note = f"Latency under a setting over that of the baseline, with 95 % intervals. {where}."
+    return suite_and_proxy(
         "Does the proxy follow its suite in this scenario?",
-        " ".join(
-            [
-                f"Latency under a setting over that of the baseline, with 95 % intervals. {where}.",
-                *(f"{text[:1].upper()}{text[1:]}." for text in tails),
-            ]
-        ),
-        names,
-        series,
+        " ".join([note, *(f"{text[:1].upper()}{text[1:]}." for text in tails)]),
+        [f"{row.setting}, {row.figure}" for row in rows],
+        [(row.suite, row.proxy) for row in rows],
+        where,
         table("", ("setting", "figure", "suite's factor", "proxy's factor", "error"), cells, left=2),
         axis="latency over the baseline's",
     )

@@ -12,7 +12,17 @@ from statsnet.exports.lowering import products_of
 from statsnet.reporting.html.document import Section
 from statsnet.reporting.html.of_gpu import gpu_pictures
 from statsnet.reporting.html.of_timeline import signature_timeline
-from statsnet.reporting.html.pictures import MOST_POINTS, SHOWN_ROWS, Picture, Series, bars, cloud, line_trace
+from statsnet.reporting.html.pictures import (
+    MOST_POINTS,
+    SHOWN_ROWS,
+    Picture,
+    Point,
+    Series,
+    bars,
+    cloud,
+    clouds,
+    line_trace,
+)
 from statsnet.reporting.signature import signature_report
 from statsnet.reporting.tables import environment_line, percent, table
 from statsnet.signatures.categories import base_name
@@ -50,7 +60,7 @@ def signature_section(name: str, signature: Signature, command: str = "") -> Sec
             _shares("Time by operator category", where, timed, lambda t: t.cluster.category),
             _shares("Time by phase", where, timed, lambda t: t.cluster.phase),
             _shares("Time by kernel class", where, timed, lambda t: t.kernel),
-            _parts(signature, measurement, where),
+            _parts(measurement, where),
             signature_timeline(signature, measurement, where),
             _products(timed, where),
             _convolutions(timed, where),
@@ -80,19 +90,16 @@ def roofline(timed: Sequence[_Timed], where: str) -> Picture | None:
     shown = [(each, flops, moved) for each, flops, moved in points if flops and moved][:MOST_POINTS]
     if not shown:
         return None
-    by_category: dict[str, list[tuple[_Timed, float, float]]] = defaultdict(list)
-    for point in shown:
-        by_category[point[0].cluster.category].append(point)
-    series = [
-        Series(
-            name=category,
-            x=[flops / moved for _, flops, moved in of_one],
-            y=[flops for _, flops, _ in of_one],
-            sizes=[_diameter(each.share) for each, _, _ in of_one],
-            shown=[f"{_described(each)}\n{_rate_words(flops, moved)}\n{where}" for each, flops, moved in of_one],
+    series = clouds(
+        Point(
+            each.cluster.category,
+            flops / moved,
+            flops,
+            f"{_described(each)}\n{_rate_words(flops, moved)}\n{where}",
+            _diameter(each.share),
         )
-        for category, of_one in by_category.items()
-    ]
+        for each, flops, moved in shown
+    )
     notable = [point for point in shown if point[0].share >= NOTABLE] or shown
     most_flops, most_bytes = max(flops for _, flops, _ in notable), max(moved for _, _, moved in notable)
     left, right = min(f / m for _, f, m in shown), max(f / m for _, f, m in shown)
@@ -170,7 +177,7 @@ def _shares(title: str, where: str, timed: Sequence[_Timed], key: Callable[[_Tim
     )
 
 
-def _parts(signature: Signature, measurement: Measurement, where: str) -> Picture:
+def _parts(measurement: Measurement, where: str) -> Picture:
     """What the step consists of: operators, framework, idle time, and what is unexplained."""
     step_s = measurement.latency_s
     parts = {
@@ -235,19 +242,10 @@ def _shapes(
 ) -> Picture | None:
     if not found:
         return None
-    by_phase: dict[str, list[tuple[_Timed, str, int, int]]] = defaultdict(list)
-    for each in found:
-        by_phase[each[0].cluster.phase].append(each)
-    series = [
-        Series(
-            name=phase,
-            x=[a for _, _, a, _ in rows],
-            y=[b for _, _, _, b in rows],
-            sizes=[_diameter(each.share) for each, _, _, _ in rows],
-            shown=[f"{words}\n{_described(each)}\n{where}" for each, words, _, _ in rows],
-        )
-        for phase, rows in by_phase.items()
-    ]
+    series = clouds(
+        Point(each.cluster.phase, a, b, f"{words}\n{_described(each)}\n{where}", _diameter(each.share))
+        for each, words, a, b in found
+    )
     lines = [
         (each.cluster.op, each.cluster.phase, words, f"{each.cluster.calls:.4g}", percent(each.share))
         for each, words, _, _ in found[:SHOWN_ROWS]

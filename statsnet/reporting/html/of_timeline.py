@@ -7,12 +7,16 @@ stands first.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import get_args
 
+from rich.table import Table
+
 from statsnet.evaluation.error_parts import BETWEEN
-from statsnet.reporting.html.pictures import Picture, Stretch, timeline
+from statsnet.reporting.html.pictures import Picture, hover, names_axis, safe
+from statsnet.reporting.pictures import colour_of
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import Fit, ProxySpec, SpecTower
 from statsnet.signatures.measurement import Measurement
@@ -21,6 +25,53 @@ from statsnet.units import format_duration
 
 SHORT = 0.002
 """Categories that take less of the step than this are together one stretch of their phase."""
+
+NARROW = 0.01
+"""Stretches of a smaller part of a timeline are drawn without an edge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of one row of a timeline. Stretches of one name have one colour. `shown` is what hovering says."""
+
+    row: int
+    name: str
+    start: float
+    length: float
+    shown: str
+
+
+def timeline(
+    title: str, note: str, rows: Sequence[str], stretches: Sequence[Stretch], table: Table, *, axis: str
+) -> Picture:
+    """Rows of stretches along one axis, the first row on top."""
+    by_name: dict[str, list[Stretch]] = {}
+    for each in stretches:
+        by_name.setdefault(each.name, []).append(each)
+    narrow = NARROW * max((each.start + each.length for each in stretches), default=0.0)
+    # An edge would hide what is narrow.
+    edges_px = {name: [0.5 if each.length > narrow else 0 for each in of_one] for name, of_one in by_name.items()}
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": safe(name),
+            "base": [each.start for each in of_one],
+            "x": [each.length for each in of_one],
+            "y": [each.row for each in of_one],
+            "marker": {"color": colour_of(number), "line": {"color": "#ffffff", "width": edges_px[name]}},
+            **hover([each.shown for each in of_one]),
+        }
+        for number, (name, of_one) in enumerate(by_name.items())
+    ]
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.15,
+        "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
+        "yaxis": names_axis(rows),
+        "showlegend": True,
+    }
+    return Picture.of(title, note, table, traces, layout, rows=2 * len(rows), legend=len(by_name))
 
 
 def signature_timeline(signature: Signature, measurement: Measurement, where: str) -> Picture | None:

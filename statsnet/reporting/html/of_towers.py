@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import groupby
 
-from statsnet.errors import shown
 from statsnet.reporting.html.markup import grid
+from statsnet.reporting.html.page import as_html
 from statsnet.reporting.html.pictures import Picture
-from statsnet.reporting.pictures import COLOURS
+from statsnet.reporting.pictures import colour_of
 from statsnet.reporting.tables import MISSING, environment_line, percent, table
 from statsnet.signatures.documents import ProxySpec, SpecBlock, SpecTower
 
@@ -20,7 +19,7 @@ SHOWN_CHAINS = 60
 def towers_picture(spec: ProxySpec) -> Picture:
     """Boxes in HTML. Successive blocks of one kind are one box, successive towers of the same kinds one tower."""
     kinds = list(dict.fromkeys(block.kind for tower in spec.towers for block in tower.blocks))
-    colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(kinds)}
+    colours = {kind: colour_of(number) for number, kind in enumerate(kinds)}
     rows = [
         (
             str(number),
@@ -66,16 +65,12 @@ def _towers(alike: Sequence[tuple[int, SpecTower]], colours: Mapping[str, str]) 
     chains = _chains(tower)
     boxes = [_box(chain, colours[chain[0].kind]) for chain in chains[:SHOWN_CHAINS]]
     boxes += [f"<span>and {len(chains) - SHOWN_CHAINS} more</span>"] if len(chains) > SHOWN_CHAINS else []
-    head = f'<small title="{_text(title)}">{name}{share}</small>'
+    head = f'<small title="{as_html(title)}">{name}{share}</small>'
     return f'<div class="tower">{head}<div>{"".join(boxes)}</div></div>'
 
 
 def _box(chain: Sequence[SpecBlock], colour: str) -> str:
     config = ", ".join(f"{key}={value}" for key, value in chain[0].config.items())
     of = "the first: " if len(chain) > 1 else ""
-    title = _text(f"{of}{chain[0].kind}({config})")
-    return f'<span class="block" style="border-color:{colour}" title="{title}">{_text(_counted(chain))}</span>'
-
-
-def _text(text: str) -> str:
-    return escape(shown(text))
+    title = as_html(f"{of}{chain[0].kind}({config})")
+    return f'<span class="block" style="border-color:{colour}" title="{title}">{as_html(_counted(chain))}</span>'

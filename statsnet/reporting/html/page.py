@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
+from statsnet.errors import shown
+
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --card: #f6f8fa; --edge: #d0d7de; --text: #1f2328; --grey: #59636e;
   --link: #0969da; }
@@ -76,6 +78,11 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 """Tells the browser to refuse every request: for a page from a disk, too."""
+
+
+def as_html(text: str) -> str:
+    """A text from a file, escaped."""
+    return escape(shown(text))
 
 
 def page(title: str, body: str, *, scripts: str = "") -> str:

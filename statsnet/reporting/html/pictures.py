@@ -6,23 +6,21 @@ lines and backgrounds are left to the page, which knows whether the reader's sys
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from statsnet.errors import shown
 from statsnet.reporting.html.markup import Grid, grid
-from statsnet.reporting.pictures import COLOURS
+from statsnet.reporting.pictures import colour_of
+from statsnet.signatures.intervals import Interval
 
 LONGEST_LABEL = 44
 """Of a name beside a bar, in characters; on a narrow screen the page cuts it further."""
 ROW_PX, ROOM_PX = 26, 110
-NARROW = 0.01
-"""Stretches of a smaller part of a timeline are drawn without an edge."""
 MOST_POINTS = 400
 """Of a cloud of points; the table behind it has the first SHOWN_ROWS."""
 SHOWN_ROWS = 40
@@ -41,6 +39,22 @@ class Picture:
     height_px: int = 360
     drawing: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        note: str,
+        table: Table,
+        traces: Sequence[dict[str, Any]],
+        layout: dict[str, Any],
+        *,
+        rows: float,
+        legend: int,
+    ) -> Picture:
+        """One as high as so many rows need. Legends of many names take rows of their own on a narrow screen."""
+        height_px = int(ROOM_PX + ROW_PX * max(2, rows) + (14 * legend if legend > 1 else 0))
+        return cls(title=title, note=note, table=grid(table), traces=traces, layout=layout, height_px=height_px)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
@@ -54,6 +68,39 @@ class Series:
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     sizes: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, name: str, found: Sequence[Interval], shown: Sequence[str]) -> Series:
+        """Values with their intervals."""
+        x, low, high = [i.value for i in found], [i.low for i in found], [i.high for i in found]
+        return cls(name=name, x=x, low=low, high=high, shown=shown)
+
+
+class Point(NamedTuple):
+    """One of a cloud, which has the name `of`. `size` is its diameter in pixels, `shown` what hovering says."""
+
+    of: str
+    x: float
+    y: float
+    shown: str
+    size: float = 11
+
+
+def clouds(points: Iterable[Point]) -> list[Series]:
+    """A series for each cloud, in the order in which their first points come."""
+    of_one: dict[str, list[Point]] = {}
+    for point in points:
+        of_one.setdefault(point.of, []).append(point)
+    return [
+        Series(
+            name=name,
+            x=[p.x for p in inside],
+            y=[p.y for p in inside],
+            sizes=[p.size for p in inside],
+            shown=[p.shown for p in inside],
+        )
+        for name, inside in of_one.items()
+    ]
 
 
 def bars(
@@ -75,21 +122,19 @@ def bars(
             "name": safe(each.name),
             "x": list(each.x),
             "y": list(range(len(names))),
-            "marker": {"color": COLOURS[number % len(COLOURS)]},
-            **_hover(each.shown),
+            "marker": {"color": colour_of(number)},
+            **hover(each.shown),
         }
         for number, each in enumerate(series)
     ]
     layout = {
         "barmode": "stack" if stacked else "group",
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
-        "yaxis": _names_axis(names),
+        "yaxis": names_axis(names),
         "showlegend": many,
     }
     rows = len(names) * (1 if stacked or not many else 1.4)
-    return Picture(
-        title=title, note=note, table=grid(table), traces=traces, layout=layout, height_px=_height(rows, len(series))
-    )
+    return Picture.of(title, note, table, traces, layout, rows=rows, legend=len(series))
 
 
 def intervals(
@@ -104,27 +149,20 @@ def intervals(
             "name": safe(each.name),
             "x": list(each.x),
             "y": [place + shift[number] for place in range(len(names))],
-            "marker": {"color": COLOURS[number % len(COLOURS)], "size": 9},
+            "marker": {"color": colour_of(number), "size": 9},
             "error_x": _error_bars(each),
-            **_hover(each.shown),
+            **hover(each.shown),
         }
         for number, each in enumerate(series)
     ]
     line = {"type": "line", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot", "width": 1}}
     layout = {
         "xaxis": {"title": {"text": axis}, "type": "log"},
-        "yaxis": _names_axis(names),
+        "yaxis": names_axis(names),
         "shapes": [line],
         "showlegend": len(series) > 1,
     }
-    return Picture(
-        title=title,
-        note=note,
-        table=grid(table),
-        traces=traces,
-        layout=layout,
-        height_px=_height(len(names), len(series)),
-    )
+    return Picture.of(title, note, table, traces, layout, rows=len(names), legend=len(series))
 
 
 def cloud(
@@ -148,12 +186,12 @@ def cloud(
             "x": list(each.x),
             "y": list(each.y),
             "marker": {
-                "color": COLOURS[number % len(COLOURS)],
+                "color": colour_of(number),
                 "size": list(each.sizes) or 8,
                 "opacity": 0.75,
                 "line": {"width": 0.5},
             },
-            **_hover(each.shown),
+            **hover(each.shown),
         }
         for number, each in enumerate(series)
     ]
@@ -164,65 +202,7 @@ def cloud(
         "showlegend": len(series) > 1,
         "hovermode": "closest",
     }
-    return Picture(
-        title=title,
-        note=note,
-        table=grid(table),
-        traces=[*lines, *traces],
-        layout=layout,
-        height_px=_height(14, len(series)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """A part of one row of a timeline. Stretches of one name have one colour. `shown` is what hovering says."""
-
-    row: int
-    name: str
-    start: float
-    length: float
-    shown: str
-
-
-def timeline(
-    title: str, note: str, rows: Sequence[str], stretches: Sequence[Stretch], table: Table, *, axis: str
-) -> Picture:
-    """Rows of stretches along one axis, the first row on top."""
-    by_name: dict[str, list[Stretch]] = {}
-    for each in stretches:
-        by_name.setdefault(each.name, []).append(each)
-    narrow = NARROW * max((each.start + each.length for each in stretches), default=0.0)
-    # An edge would hide what is narrow.
-    edges_px = {name: [0.5 if each.length > narrow else 0 for each in of_one] for name, of_one in by_name.items()}
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": safe(name),
-            "base": [each.start for each in of_one],
-            "x": [each.length for each in of_one],
-            "y": [each.row for each in of_one],
-            "marker": {"color": COLOURS[number % len(COLOURS)], "line": {"color": "#ffffff", "width": edges_px[name]}},
-            **_hover([each.shown for each in of_one]),
-        }
-        for number, (name, of_one) in enumerate(by_name.items())
-    ]
-    layout = {
-        "barmode": "overlay",
-        "bargap": 0.15,
-        "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
-        "yaxis": _names_axis(rows),
-        "showlegend": True,
-    }
-    return Picture(
-        title=title,
-        note=note,
-        table=grid(table),
-        traces=traces,
-        layout=layout,
-        height_px=_height(2 * len(rows), len(by_name)),
-    )
+    return Picture.of(title, note, table, [*lines, *traces], layout, rows=14, legend=len(series))
 
 
 def line_trace(
@@ -236,7 +216,7 @@ def line_trace(
         "name": safe(name),
         "x": list(x),
         "y": list(y),
-        "line": {"dash": dash, "shape": shape, "width": 1.5, "color": COLOURS[colour % len(COLOURS)]},
+        "line": {"dash": dash, "shape": shape, "width": 1.5, "color": colour_of(colour)},
         "hoverinfo": "name",
     }
 
@@ -246,15 +226,7 @@ def safe(text: str) -> str:
     return escape(shown(text), quote=False)
 
 
-def thinned(values: Sequence[float], most: int) -> list[float]:
-    """At most so many values with the same distribution: quantiles of the sorted values."""
-    ordered = sorted(values)
-    if len(ordered) <= most:
-        return ordered
-    return [ordered[math.floor((number + 0.5) * len(ordered) / most)] for number in range(most)]
-
-
-def _names_axis(names: Sequence[str]) -> dict[str, Any]:
+def names_axis(names: Sequence[str]) -> dict[str, Any]:
     """Names may repeat, so the axis counts, and the names are its labels."""
     labels = [safe(name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…") for name in names]
     return {
@@ -267,7 +239,7 @@ def _names_axis(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _hover(shown_texts: Sequence[str]) -> dict[str, Any]:
+def hover(shown_texts: Sequence[str]) -> dict[str, Any]:
     return {
         "customdata": [safe(text).replace("\n", "<br>") for text in shown_texts],
         "hovertemplate": "%{customdata}<extra></extra>",
@@ -282,8 +254,3 @@ def _error_bars(series: Series) -> dict[str, Any]:
         "array": [0 if x is None or high is None else high - x for x, _, high in rows],
         "arrayminus": [0 if x is None or low is None else x - low for x, low, _ in rows],
     }
-
-
-def _height(rows: float, series: int) -> int:
-    """Legends of many names take rows of their own on a narrow screen."""
-    return int(ROOM_PX + ROW_PX * max(2, rows) + (14 * series if series > 1 else 0))
