@@ -19,12 +19,9 @@ LONGEST_TOWER = 24
 """Most blocks in one tower, so that activations and gradients stay of sane size."""
 
 SMALLEST_SLICE = 0.5
-"""A block reads at least this share of the output before it; else a new tower begins. The unread end of an output is
-computed too, but a compiler may leave it out."""
-
-LARGEST_GRADIENT_SLICE = 100_000
-"""In training, outputs with more elements than this are read whole: a slice's gradient is one more pass over all of
-them, which no model of the mix makes."""
+"""In inference, a block reads at least this share of the output before it; else a new tower begins. The unread end of
+an output is computed too, but a compiler may leave it out. In training outputs are read whole: a slice's gradient is
+one more pass over all elements, which no model of the mix makes."""
 
 MOST_UNSTEADY = 3
 """Most blocks in one tower that change the size of values or gradients much (see `BlockKind.steady`)."""
@@ -145,9 +142,7 @@ def _next(chain: list[Placed], others: list[Placed], training: bool) -> Placed |
     if KINDS[chain[-1].kind].ends_tower(chain[-1].config):
         return None
     written, available = shapes(chain[-1])[1], _writes(chain[-1])
-    smallest = SMALLEST_SLICE * available
-    if training and available > LARGEST_GRADIENT_SLICE:
-        smallest = available
+    smallest = available if training else SMALLEST_SLICE * available
     best: tuple[tuple[bool, int], Placed] | None = None
     for block in others:
         elements = _reads(block) or 0

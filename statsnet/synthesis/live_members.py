@@ -195,12 +195,20 @@ class LiveMembers:
         return {**self._timed_again(target, names), **apart}
 
     def _pace_of(self, member: TargetMember) -> Measurement | None:
-        """The member's own measurement at this speed; None if it was not profiled beside the reference network.
+        """The member's own measurement at this speed; None if it was not profiled beside the reference network, or while
+        others slowed that down, which they do not do to all work by the same factor.
 
         Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
         """
         recorded = member.measurement
         if recorded.reference is None or recorded.reference.network != f"sha256:{self.speed.reference_id}":
+            return None
+        if self.speed.spoils(recorded.reference.latency_s):
+            slower = self.speed.drift(recorded.reference.latency_s)
+            self.setup.note(
+                f"{member.name} was profiled on a disturbed machine: the reference network took {slower:.1f} times as "
+                "long as now. Profile it again while nothing else runs"
+            )
             return None
         return self._scaled(recorded, recorded.reference.latency_s)
 
