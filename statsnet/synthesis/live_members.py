@@ -195,8 +195,8 @@ class LiveMembers:
         return {**self._timed_again(target, names), **apart}
 
     def _pace_of(self, member: TargetMember) -> Measurement | None:
-        """The member's own measurement at this speed; None if it was not profiled beside the reference network, or while
-        others slowed that down, which they do not do to all work by the same factor.
+        """The member's own measurement at this speed; None if it was not profiled beside the reference network, or
+        while others slowed that down, which they do not do to all work by the same factor.
 
         Its operators alone do not tell the speed: they take 0.9 to 1.6 times as long as in the step.
         """

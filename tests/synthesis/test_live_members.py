@@ -236,8 +236,8 @@ def test_a_customers_times_are_brought_to_the_pace_of_the_others(
     network: str, beside_s: float, factor: float | None, profile: Signature, bench: LiveBench,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The reference network took 20 ms beside the profile, and 10 at this speed. Another network tells nothing, nor does
-    this one beside busy programs, which slow a model down otherwise."""
+    """The reference network took 20 ms beside the profile, and 10 at this speed. Another network tells nothing, nor
+    does this one beside busy programs, which slow a model down otherwise."""
     (before,) = profile.measurements
     beside = replace(before, reference=ReferenceTime(network=f"sha256:{network}", latency_s=beside_s))
     tasks = play(monkeypatch, benches, answers(profile))
