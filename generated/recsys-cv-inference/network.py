@@ -369,6 +369,9 @@ class Conv(Block):
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.side_input = side_input(batch, filters, *out) if residual else None
+        if self.side_input is not None and channels_last and axes > 1:  # as the convolution writes its output
+            last_format = torch.channels_last if axes == 2 else torch.channels_last_3d
+            self.side_input.data = self.side_input.data.contiguous(memory_format=last_format)
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:

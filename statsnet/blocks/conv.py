@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -47,6 +48,9 @@ class Conv(Block):
         steps = zip(size, kernel, stride, padding, dilation or (1,) * axes, strict=True)
         out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in steps]
         self.side_input = side_input(batch, filters, *out) if residual else None
+        if self.side_input is not None and channels_last and axes > 1:  # as the convolution writes its output
+            last_format = torch.channels_last if axes == 2 else torch.channels_last_3d
+            self.side_input.data = self.side_input.data.contiguous(memory_format=last_format)
         self.activation = getattr(F, activation) if activation else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -120,7 +124,7 @@ class ConvKind(BlockKind):
         return config
 
     def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
-        return {**config, "output_last_axis": axis}
+        return {**config, "output_last_axis": axis} if axis < len(config["size"]) + 1 else None
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
         """Fewer images. A pointwise convolution keeps MANY_IMAGES and gets lower maps instead: it has no windows."""

@@ -139,7 +139,7 @@ class PointwiseKind(BlockKind):
         return {**config, "output_is_concatenated": True, **along}
 
     def with_output_last_axis(self, config: Config, axis: int) -> Config | None:
-        return {**config, "output_last_axis": axis}
+        return {**config, "output_last_axis": axis} if axis < len(config["shape"]) - 1 else None
 
     def steady(self, config: Config) -> bool:
         steady = True

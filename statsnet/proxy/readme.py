@@ -27,7 +27,7 @@ def head_of(spec: ProxySpec, subject: str) -> list[str]:
 
 def told(text: object) -> str:
     """A name from a file that others may have written, in Markdown: no markup, no control characters."""
-    return re.sub(r"[<>|`]", r"\\\g<0>", printable(str(text)))
+    return re.sub(r"[\\`<>|\[\]!&]", r"\\\g<0>", printable(str(text)))
 
 
 def proxy_readme(spec: ProxySpec, fit: Fit, network: str) -> str:

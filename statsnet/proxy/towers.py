@@ -97,7 +97,8 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
 
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
     """Chain the blocks greedily, the largest first. The next block is one that reads exactly the shape written; if
-    there is none, the largest that reads no more elements. Blocks that read indices can only begin a tower."""
+    there is none, the largest that reads no more elements (in training, as many). Blocks that
+    read indices can only begin a tower."""
     left: Counter[str] = Counter()
     by_key: dict[str, Placed] = {}
     for block, count in counted:

@@ -45,11 +45,11 @@ def with_stored_elements(
         return _made(mode, compressed, plain, values, size, kwargs["layout"])
     matrices = [arg for arg in args if is_compressed(arg)]
     if func in _PRODUCTS and matrices:
-        if len(matrices) > 1:
-            raise _stored_by(func)
         left, right = _PRODUCTS[func](args)
-        others = [arg for arg in args if isinstance(arg, torch.Tensor) and arg is not matrices[0]]
-        return others[-1].new_empty((*left.shape[:-1], *right.shape[1:]))
+        dense = [factor for factor in (left, right) if factor.layout is torch.strided]
+        if len(dense) != 1:
+            raise _stored_by(func)
+        return dense[0].new_empty((*left.shape[:-1], *right.shape[left.dim() - 1 :]))
     if func in _TURNED and matrices[:1] and matrices[0].layout in (torch.sparse_csr, torch.sparse_csc):
         return _turned(mode, matrices[0], *_TURNED[func])
     result = run()

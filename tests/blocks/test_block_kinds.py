@@ -49,7 +49,7 @@ CONFIGS: dict[str, list[dict[str, Any]]] = {
         {**CONV, "groups": 4, "dilation": (2, 1)},
         {**LINE, "residual": True},
         {**CUBE, "norm": True},
-        {**CONV, "channels_last": True, "activation": "relu"},
+        {**CONV, "channels_last": True, "residual": True, "activation": "relu"},
         {**LINE, "channels_last": True, "output_last_axis": 1},
     ],
     "deconv": [

@@ -59,7 +59,7 @@ def test_measured_weights_are_those_of_the_target() -> None:
     manifest, target = manifest_of_mix(mix, reference=MEASURED), target_of_mix(mix)
     assert manifest.totals.flops == pytest.approx(target.flops_per_s, rel=1e-12)
     assert manifest.totals.time_s == pytest.approx(target.operator_share, rel=1e-12)
-    assert manifest.reference.environment == target.environments[0]
+    assert manifest.reference.environment == target.members[0].measurement.fingerprint
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
