@@ -151,12 +151,11 @@ class PointwiseKind(BlockKind):
         return steady and "neg" not in config["functions"]
 
     def scaled(self, config: Config, divisor: float) -> Config | None:
-        # A slice along another axis than the last is strided only if it has several rows, and so is a matrix
-        # permuted.
-        in_rows = "concatenated_axis" in config or config.get("output_last_axis") == 0
-        least = min(2, config["shape"][0]) if in_rows else 1
+        # A slice along another axis than the last is strided only if it has several rows.
+        least = min(2, config["shape"][0]) if "concatenated_axis" in config else 1
         shape = divide_leading(config["shape"], divisor, least=least)
-        if shape is None:
+        last = config.get("output_last_axis")
+        if shape is None or (last is not None and shape[last] == 1):  # an axis of one has no place in memory
             return None
         scaled = {**config, "shape": shape}
         if "operand" in config:
