@@ -75,7 +75,10 @@ def audit_file(path: Path, name: str) -> AuditedFile:
 
 def _unpacked(path: Path) -> dict[str, Any]:
     """The object in a packed JSON file, as devices are. Raises FileFormatError."""
-    return parse_json(read_unpacked(path, most=MAX_BYTES).decode("utf-8", "replace"), path)
+    try:
+        return parse_json(read_unpacked(path, most=MAX_BYTES).decode("utf-8"), path)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"'{path}' is not a text file", cause=str(error)) from error
 
 
 def _audited_or_why_not(path: Path, name: str) -> AuditedFile:

@@ -54,8 +54,9 @@ class RecordedEvent(Event):
 @dataclass(slots=True, kw_only=True)
 class Recording:
     """`steps` are the marked steps by number; `head` the file's fields beside its events. `unlaunched` counts what ran
-    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each. `merged` is
-    how many processes the file holds: all of this is of one."""
+    on the device without a launch in the file, `lost` what has no times; `devices` how much ran on each: these three
+    are of the whole file. `merged` is how many processes it holds: all else is of one. `is_ambiguous` says that two of
+    them launched kernels under one number, so that nobody can tell whose a kernel is."""
 
     threads: dict[tuple[str, str], list[RecordedEvent]] = field(default_factory=dict)
     steps: list[tuple[int, RecordedEvent]] = field(default_factory=list)
@@ -64,6 +65,7 @@ class Recording:
     lost: int = 0
     devices: dict[int, int] = field(default_factory=dict)
     merged: int = 1
+    is_ambiguous: bool = False
 
     @property
     def events(self) -> Iterator[RecordedEvent]:
@@ -123,6 +125,7 @@ class _Reader:
         self.recording = Recording()
         self._kernels: list[tuple[int | None, Kernel | None]] = []
         self._launches: dict[int, RecordedEvent] = {}
+        self._launched_by: dict[int, str] = {}
         self._arguments = KnownArguments()
         self._names: dict[str, str] = {}
 
@@ -143,6 +146,8 @@ class _Reader:
             made.launched = self._names.setdefault(str(args.get("kernel", "")), str(args.get("kernel", "")))
             if (correlation := _whole(args.get("correlation"))) is not None:
                 self._launches.setdefault(correlation, made)
+                process = self._launched_by.setdefault(correlation, str(event.get("pid")))
+                self.recording.is_ambiguous |= process != str(event.get("pid"))
         elif step := STEP.match(name):
             made.kind = "annotation"
             if made.end_ns > made.start_ns:

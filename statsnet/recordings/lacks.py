@@ -9,7 +9,13 @@ HOW = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_
 
 
 def check(recording: Recording, name: str) -> None:
-    """Raise FileFormatError for a recording without operators."""
+    """Raise FileFormatError for a recording without operators, or with kernels that may be of several processes."""
+    if recording.is_ambiguous:
+        raise FileFormatError(
+            f"'{name}' holds several processes whose kernels cannot be told apart",
+            cause="somebody put recordings of processes into one file, and their launches have the same numbers",
+            hint="import the recording of one process",
+        )
     if any(recording.operators):
         return
     if recording.on_device:
@@ -36,7 +42,7 @@ def notes_on(recording: Recording, device: str) -> list[str]:
     """A sentence for whatever it lacks."""
     notes = []
     if recording.merged > 1:
-        notes.append(f"the file holds {recording.merged} processes: the one with the most kernel time was read")
+        notes.append(f"the file holds {recording.merged} processes: the one with the most work was read")
     if not recording.steps:
         notes.append("no step is marked: all that was recorded counts as one step, with what came before the first")
     if device == "cpu":

@@ -83,7 +83,14 @@ def test_of_several_processes_in_one_file_one_is_read(tmp_path: Path) -> None:
     events = [*idle, step(4, 1000, 900), one, *launch(1, 1101, "relu_kernel", 1110, 40)]
     found = read_kineto(write(tmp_path / "trace.json", events))
     assert rows(found.signature).keys() == {("aten.relu.default", "forward")}
-    assert found.notes == ("the file holds 2 processes: the one with the most kernel time was read",)
+    assert found.notes == ("the file holds 2 processes: the one with the most work was read",)
+
+
+def test_processes_whose_launches_have_equal_numbers_are_not_mixed(tmp_path: Path) -> None:
+    one = [operator("aten::relu", 1100, 10, [[8]], ["float"], [""]), *launch(1, 1101, "relu_kernel", 1110, 40)]
+    events = [*one, *(e | {"pid": 77} for e in one)]
+    with pytest.raises(FileFormatError, match="cannot be told apart"):
+        read_kineto(write(tmp_path / "trace.json", events))
 
 
 def test_a_step_by_its_number(recording: Path) -> None:
