@@ -95,6 +95,12 @@ def _shapes(kind_name: str, config_json: str) -> tuple[tuple[int, ...] | None, t
         return None if kind.begins_tower(config) else tuple(x.shape), tuple(module(x).shape)
 
 
+def follows_itself(block: Placed) -> bool:
+    """Whether uses of this block form a tower: each hands on what the next one reads."""
+    reads, writes = shapes(block)
+    return reads == writes and GRADIENT_LAYOUTS.isdisjoint(block.config)
+
+
 def build_towers(counted: list[tuple[Placed, int]], *, training: bool = False) -> list[Tower]:
     """Chain the blocks greedily, the largest first. The next block is one that reads exactly the shape written; if
     there is none, the largest that reads no more elements (in training, as many). Blocks that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,18 +11,22 @@ from statistics import median
 import numpy as np
 
 from statsnet.blocks import KINDS
-from statsnet.proxy.towers import Placed, Tower, parameter_count
+from statsnet.blocks.base import with_tuples
+from statsnet.proxy.towers import Placed, Tower, follows_itself, parameter_count
 from statsnet.signatures.operators import ITEM_SIZE
 from statsnet.synthesis.block_measurement import BlockMeasurement
 from statsnet.synthesis.candidates import Candidate
 from statsnet.synthesis.loads import OperatorGroup, StepLoad, groups_of, load_of_part, mean, scaled
 from statsnet.synthesis.matched_characteristics import MatchedCharacteristics
-from statsnet.synthesis.network_measurement import Blocks
+from statsnet.synthesis.network_measurement import OUTLIER, Blocks
 from statsnet.synthesis.overhead import Overheads, overheads
 from statsnet.synthesis.resized_blocks import Resized, other_sizes, resized_groups
 
 LARGEST_CORRECTION = 2.0
 """We assume that a kernel class or shape runs at most this many times faster or slower in place than alone."""
+
+LARGEST_PACE = 1.5
+"""The reference network tells how fast the machine was but for this factor."""
 
 LARGEST_FRAMEWORK = 8.0
 """We assume that framework time in a network is at most this many times that of its blocks alone."""
@@ -125,7 +130,7 @@ class BlockCosts:
         origins = dict(self.resized)
         others: dict[str, Placed] = {}
         for block in blocks:
-            for resized, origin in other_sizes(block, self.item_bytes):
+            for resized, origin in other_sizes(block, self._measured(block), self.item_bytes):
                 if resized.identity in self.unsound:
                     continue
                 if resized.key not in known:
@@ -161,17 +166,43 @@ class BlockCosts:
         others = {key: count for key, count in counts.items() if key not in alone}
         return replace(self, placed=placed, unsound=unsound), others
 
-    def learn(self, towers: Sequence[Tower], blocks: Blocks) -> BlockCosts:
-        """With the times of one measured network: `blocks[i][j]` is the j-th block of the i-th tower."""
+    def pace(self, towers: Sequence[Tower], blocks: Blocks) -> float:
+        """How many times as long as alone the towers' first blocks took in a network: the median over their time. Alone
+        they found their operands in memory, as they do there, so the machine makes the difference. Not so blocks whose
+        uses form a tower (`SingleBlock.write_operand`)."""
+        ratios: list[tuple[float, float]] = []
+        for tower, parts in zip(towers, blocks, strict=True):
+            first = tower.blocks[0]
+            alone_s = sum(g.time_s for g in self._groups_alone(first.identity))
+            if alone_s > 0 and parts[0].operator_time_s > 0 and not follows_itself(first):
+                ratios.append((parts[0].operator_time_s / alone_s, alone_s))
+        ratios.sort()
+        middle_s, passed_s = sum(time_s for _, time_s in ratios) / 2, 0.0
+        for ratio, time_s in ratios:
+            passed_s += time_s
+            if passed_s >= middle_s:
+                return min(max(ratio, 1 / LARGEST_PACE), LARGEST_PACE)
+        return 1.0
+
+    def learn(self, towers: Sequence[Tower], runs: Sequence[Blocks]) -> BlockCosts:
+        """With the times of one measured network: `runs[k][i][j]` is the j-th block of the i-th tower in a process."""
+        in_runs = [self._in_place(towers, run) for run in runs]
+        learnt: dict[str, tuple[tuple[OperatorGroup, ...], ...]] = {}
+        for identity in in_runs[0]:
+            samples = [run[identity] for run in in_runs]
+            time_s = [sum(g.time_s for g in groups) for groups in samples]
+            quiet = [groups for groups, t in zip(samples, time_s, strict=True) if t <= OUTLIER * min(time_s)]
+            learnt[identity] = (*self.in_place.get(identity, ()), mean(quiet))
+        return replace(self, in_place={**self.in_place, **learnt})
+
+    def _in_place(self, towers: Sequence[Tower], blocks: Blocks) -> dict[str, tuple[OperatorGroup, ...]]:
+        """One use of each block, by identity: the mean over its uses."""
         samples: dict[str, list[tuple[OperatorGroup, ...]]] = defaultdict(list)
         for tower, parts in zip(towers, blocks, strict=True):
             for placed, part in zip(tower.blocks, parts, strict=True):
                 groups = _with_distinct_weights(placed, groups_of(part), self.item_bytes)
                 samples[placed.identity].append(self._with_counters(placed.identity, groups))
-        learnt = {
-            identity: (*self.in_place.get(identity, ()), mean(of_block)) for identity, of_block in samples.items()
-        }
-        return replace(self, in_place={**self.in_place, **learnt})
+        return {identity: mean(of_block) for identity, of_block in samples.items()}
 
     def learn_framework(self, counts: Counts, framework_s: float) -> BlockCosts:
         """With the interpreter's time between the operators of a measured network. When a block runs alone, its path
@@ -222,10 +253,9 @@ class BlockCosts:
     def _block_groups(self, identity: str, corrections: dict[str, float]) -> tuple[OperatorGroup, ...]:
         if seen := self.in_place.get(identity):
             return mean(seen)
-        if identity in self.block_loads:
-            return _corrected(self.block_loads[identity].groups, corrections)
-        resized = self.resized[identity]
-        return resized_groups(self._block_groups(resized.origin, corrections), resized, self.overheads)
+        if identity in self.resized and (resized := self.resized[identity]).origin in self.in_place:
+            return resized_groups(mean(self.in_place[resized.origin]), resized, self.overheads)
+        return _corrected(self._groups_alone(identity), corrections)
 
     def _with_counters(self, identity: str, groups: tuple[OperatorGroup, ...]) -> tuple[OperatorGroup, ...]:
         """Groups in place have no counters of their own; they get those of the same kernel classes alone."""
@@ -243,10 +273,17 @@ class BlockCosts:
         return sum(self._beyond_idle_s(load, name) for load, name in parts)
 
     def _measured_alone(self, identity: str) -> str:
-        """The identity of the measured block that this one is derived from, or its own."""
+        """The identity of the block measured alone that this one is derived from, or its own."""
         while identity not in self.block_loads:
             identity = self.resized[identity].origin
         return identity
+
+    def _measured(self, block: Placed) -> Placed:
+        """The block itself if it was measured, alone or in place, or else the one that it is derived from."""
+        if block.identity in self.block_loads or block.identity in self.in_place:
+            return block
+        kind, config = json.loads(self.resized[block.identity].origin)
+        return replace(block, kind=kind, config=with_tuples(config))
 
     def _beyond_idle_s(self, load: StepLoad, name: str) -> float:
         least = min(LEAST_CALL_S * sum(g.calls for g in load.groups), load.framework_s)

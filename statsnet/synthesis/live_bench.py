@@ -33,7 +33,7 @@ from statsnet.synthesis.network_measurement import (
 from statsnet.synthesis.tasks import IdleTimes, MeasureBlocks, MeasureIdleStep, NetworkTrace, TraceNetwork
 from statsnet.units import plural
 
-IDLE_PROCESSES = 2
+IDLE_PROCESSES = 1
 
 LOOKED_S = 0.3
 """Every command waits for it, even one that measures nothing else."""

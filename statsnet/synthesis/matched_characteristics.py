@@ -74,6 +74,10 @@ operators of a class at one rate takes time by their FLOPs or bytes, however lon
 suite's products reach a half to all of a core's FLOP/s; if the library may only use shorter vectors, this difference
 goes. The same holds for convolutions of one kernel class: each window and stride has a rate of its own."""
 
+MOST_FASTER = 4.0
+"""A row of AMOUNTS counts FLOPs and bytes for at most this many times the time that they took. What is beyond, the
+target's calls spent on something else: of an addition of two numbers, nearly all is the call."""
+
 
 LAST_BIN = str(HIGHEST_INTENSITY_BIN - 1)
 """The highest bin has no row: with it, every load's sum is its whole time."""
@@ -153,7 +157,8 @@ class MatchedCharacteristics:
         for group, (by, what, _) in AMOUNTS.items():
             names = [getattr(g, by) for g in table.groups]
             unit_s = np.array([self._unit_s[group].get(name, 0.0) for name in names])
-            rows.add_known(group, names, unit_s * getattr(table, what))
+            amounts_s = np.minimum(unit_s * getattr(table, what), MOST_FASTER * table.time_s)
+            rows.add_known(group, names, amounts_s)
         of_calls_s, of_weights_s = self._fixed_s(table)
         rows.add_known("weights", [g.category for g in table.groups], table.distinct * of_weights_s)
         rows.add_known("intensity", [str(intensity_bin(g.flops, g.bytes)) for g in table.groups], table.time_s)

@@ -17,6 +17,10 @@ DISTURBED = 1.08
 """If a process differs from the middle one by more than this factor, a neighbour slowed its step or its reference
 network. If only the reference network was slowed, the step looks faster than it is."""
 
+OUTLIER = 1.5
+"""If an operator takes more than this many times as long as in another process, something slowed it down there. Now and
+then one takes twice as long in all steps of a process."""
+
 Blocks = tuple[tuple[BlockPart, ...], ...]
 """By tower and block."""
 
@@ -38,19 +42,37 @@ class NetworkMeasurement:
     def latency_s(self) -> float:
         return self.signature.measurements[0].latency_s
 
+    def at_pace(self, paces: Sequence[float]) -> NetworkMeasurement:
+        """The same on a machine that does not take so many times as long; one pace for each process."""
+        pace = geometric_mean(paces)
+        return replace(
+            self,
+            signature=_scaled(self.signature, 1 / pace),
+            blocks=tuple(
+                tuple(tuple(part.scale_times(1 / one) for part in tower) for tower in run)
+                for run, one in zip(self.blocks, paces, strict=True)
+            ),
+            drift=self.drift * pace,
+            processes=tuple(_scaled(s, 1 / one) for s, one in zip(self.processes, paces, strict=False)),
+        )
+
 
 def network_measurement(trace: NetworkTrace, speed: MachineSpeed) -> NetworkMeasurement:
     """From one process in which the speed's reference network ran too."""
     drift = speed.drift(trace.reference_latency_s)
-    (measurement,) = trace.signature.measurements
     in_place = tuple(tuple(part.scale_times(1 / drift) for part in tower) for tower in trace.blocks)
     return NetworkMeasurement(
-        signature=replace(trace.signature, measurements=(measurement.scale_times(1 / drift),)),
+        signature=_scaled(trace.signature, 1 / drift),
         build_s=trace.build_s,
         blocks=(in_place,),
         drift=drift,
         launches=trace.launches or (),
     )
+
+
+def _scaled(signature: Signature, factor: float) -> Signature:
+    (measurement,) = signature.measurements
+    return replace(signature, measurements=(measurement.scale_times(factor),))
 
 
 def disagree(one: NetworkMeasurement, other: NetworkMeasurement) -> bool:
@@ -93,5 +115,6 @@ def merge_signatures(signatures: Sequence[Signature], middle: int) -> Signature:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
+    """Without outliers."""
     known = [v for v in values if v is not None]
-    return median(known) if known else None
+    return median(v for v in known if v <= OUTLIER * min(known)) if known else None

@@ -12,8 +12,11 @@ from statsnet.synthesis.loads import OperatorGroup
 from statsnet.synthesis.overhead import NONE, Overheads
 
 RESIZINGS = (0.55, 0.65, 0.75, 0.85, 0.93, 1.07, 1.15, 1.3, 1.5, 1.75)
-"""Other sizes of a block, as multiples of the measured one. Near it, FLOPs, bytes and time beyond the call's overhead
-are proportional to the size."""
+"""Other sizes of a block, as multiples of its size."""
+
+FARTHEST = (0.5, 1.95)
+"""Sizes in which a block's costs are derived from a measured one, as multiples of that one's. Near it, FLOPs, bytes and
+time beyond the call's overhead are proportional to the size; farther away, another cache holds its operands."""
 
 PRODUCTS = frozenset({"gemm", "convolution", "recurrent"})
 FEW_ROWS_INTENSITY = 4.0
@@ -30,20 +33,20 @@ class Resized:
     weights_bytes: int
 
 
-def other_sizes(block: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resized]]:
-    """The block in those other sizes that its kind has, and how each is derived."""
+def other_sizes(block: Placed, measured: Placed, item_bytes: int) -> Iterator[tuple[Placed, Resized]]:
+    """The block in those other sizes that its kind has, and how each is derived from the measured block."""
     for factor in RESIZINGS:
         try:
             config = KINDS[block.kind].resized(block.config, factor)
             if config is None or _becomes_one(block.config, config):
                 continue
             resized = replace(block, config=config)
-            ratio = elements_read(resized) / elements_read(block)
+            ratio = elements_read(resized) / elements_read(measured)
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
             continue  # the kind's rules fail on this size
-        if RESIZINGS[0] / 1.1 < ratio < RESIZINGS[-1] * 1.1 and ratio != 1:
-            weights_bytes = item_bytes * _shared_weights(block, resized)
-            yield resized, Resized(origin=block.identity, ratio=ratio, weights_bytes=weights_bytes)
+        if FARTHEST[0] <= ratio <= FARTHEST[1] and ratio != 1:
+            weights_bytes = item_bytes * _shared_weights(measured, resized)
+            yield resized, Resized(origin=measured.identity, ratio=ratio, weights_bytes=weights_bytes)
 
 
 def _becomes_one(measured: Any, resized: Any) -> bool:

@@ -104,10 +104,13 @@ def solve_in_rounds(
     history = tuple(t.round(number + 1, problem) for number, t in enumerate(known.trials))
     setup.stages.expect(pace.ahead(0, effort))
     with setup.stages.stage(CONFIRMING):
-        return replace(best, measurement=_confirmed(best, problem, effort, pace.process_s)), history
+        measurement = _confirmed(best, problem, known.costs, effort, pace.process_s)
+        return replace(best, measurement=measurement), history
 
 
-def _confirmed(best: Trial, problem: Problem, effort: Effort, process_s: float) -> NetworkMeasurement:
+def _confirmed(
+    best: Trial, problem: Problem, costs: BlockCosts, effort: Effort, process_s: float
+) -> NetworkMeasurement:
     """The finished proxy, measured in processes that had no part in its choice: the best of several measured networks
     is also the luckiest. In more of them if its step time differs from that in its round, for instance because a
     neighbour was busy in one of the two; in none if there is no time left."""
@@ -120,7 +123,7 @@ def _confirmed(best: Trial, problem: Problem, effort: Effort, process_s: float) 
             break
         runs = range(effort.round_processes, effort.round_processes + processes)
         try:
-            measurement, made = problem.bench.measure_network(best.source, runs, problem.speed), processes
+            measurement, made = _measured(best.source, best.towers, runs, costs, problem), processes
         except MeasurementError as error:
             setup.note(f"the fit is that of the processes that chose it, for later ones failed: {_why(error)}")
             break
@@ -259,7 +262,7 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     title = "A network on the way to a proxy."
     source = network_source(towers, title=title, spec_id="", mode=setup.mode, dtype=setup.dtype, seed=design.seed)
     try:
-        measurement = problem.bench.measure_network(source, range(processes), problem.speed)
+        measurement = _measured(source, towers, range(processes), costs, problem)
     except MeasurementError as error:
         what, (costs, counts) = "blocks that had never run", choice.costs.without_untried(choice.counts)
         if counts == choice.counts:
@@ -272,11 +275,21 @@ def build_and_measure(problem: Problem, choice: Choice, known: Knowledge, *, pro
     step = load_of_target(target_of(measurement.signature)).scale_times(trial.latency_s)
     profiled_s = measurement.signature.measurements[0].operator_time_s
     factor = sum(group.time_s for group in step.groups) / profiled_s if profiled_s else 1.0
-    for run in measurement.blocks:
-        in_place = tuple(tuple(part.scale_times(factor) for part in tower) for tower in run)
-        costs = costs.learn(towers, in_place)
+    in_place = [tuple(tuple(p.scale_times(factor) for p in tower) for tower in run) for run in measurement.blocks]
+    costs = costs.learn(towers, in_place)
     costs = costs.learn_framework(choice.counts, step.framework_s)
     return Knowledge(costs=costs, trials=(*known.trials, trial))
+
+
+def _measured(
+    source: str, towers: Sequence[Tower], runs: range, costs: BlockCosts, problem: Problem
+) -> NetworkMeasurement:
+    """A network at the pace at which its blocks were measured alone. The reference network tells the machine's speed
+    within some 20 %: what a neighbour does slows it down more than other networks, or less."""
+    measurement = problem.bench.measure_network(source, runs, problem.speed)
+    if problem.speed.is_steady:
+        return measurement
+    return measurement.at_pace([costs.pace(towers, run) for run in measurement.blocks])
 
 
 def _towers(blocks: Sequence[tuple[Placed, int]], costs: BlockCosts, problem: Problem) -> list[Tower]:

@@ -1,8 +1,8 @@
-"""One block alone, run as it would be inside a network, and a training step with nothing to do."""
+"""Blocks that run as they would inside a network, several in turn, and a training step with nothing to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -12,15 +12,16 @@ from statsnet.blocks import KINDS
 from statsnet.blocks.base import SIDE_INPUTS, laid_out, with_tuples
 from statsnet.blocks.operator import Operator, spread
 from statsnet.blocks.zipf import zipf_indices
-from statsnet.proxy.towers import Placed
+from statsnet.proxy.towers import Placed, follows_itself
 from statsnet.workloads.optimizers import make_optimizer
 
-REPEATS = 3
 SEGMENTS = ("block", "optimizer")
+INDICES = 6
+"""So many different indices take turns."""
 
 
 class SingleBlock:
-    """A block that runs as it would inside a network: cold cache, warm input, fresh indices."""
+    """A block that runs as it would inside a network."""
 
     def __init__(self, placed: Placed, *, mode: str, dtype: torch.dtype, device: str) -> None:
         kind = KINDS[placed.kind]
@@ -30,6 +31,7 @@ class SingleBlock:
         self.module.train(mode == "training")
         self.training = mode == "training" and not kind.ends_tower(config)
         self.optimizer = None
+        self.follows_itself = follows_itself(placed)
         self.indices: list[torch.Tensor] = []
         index_range = kind.index_range(config)
         if isinstance(self.module, Operator):
@@ -40,10 +42,12 @@ class SingleBlock:
         else:
             (count, rows), skew = index_range, float(placed.config["skew"])
             generator = torch.Generator().manual_seed(0)
-            self.indices = [zipf_indices(count, rows, skew, generator).to(device) for _ in range(2 * REPEATS)]
+            self.indices = [zipf_indices(count, rows, skew, generator).to(device) for _ in range(INDICES)]
         self.turn = 0
-        self.framework_warmer = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device=device, dtype=dtype)
-        self.warm_input = torch.ones(8, 8, device=device, dtype=dtype)
+        self.y: torch.Tensor | None = None
+        self.gradients: tuple[torch.Tensor, ...] = ()
+        self._framework_warmer = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device=device, dtype=dtype)
+        self._warm_input = torch.ones(8, 8, device=device, dtype=dtype)
         with torch.no_grad():
             y = self.module(self._input())
         if not self.training:
@@ -65,43 +69,97 @@ class SingleBlock:
         return self.indices[self.turn % len(self.indices)]
 
     def run(self) -> None:
-        self._warm_framework()
+        """One step of this block alone."""
+        run_in_turn([self])
+
+    def prepare(self) -> None:
+        """What a network does before its step."""
+        self.y, self.gradients = None, ()
         self.module.zero_grad(set_to_none=True)
-        x = self._input()
-        with record_function("segment:block"):
-            self._use(x)
+        self.given = self._input()
+
+    def write_operand(self, run: Callable[[SingleBlock], object]) -> None:
+        """What the block before has just written or, in the backward pass, the one after; of a block whose uses form
+        a tower. Others mostly begin one and find their operands in memory."""
+        if not self.follows_itself:
+            return
+        with torch.no_grad():
+            if run is SingleBlock.forward:
+                spread(self.x).copy_(spread(self.source))
+            elif run is SingleBlock.backward:
+                self.grad.neg_()
+
+    def forward(self) -> None:
+        with torch.set_grad_enabled(self.training):
+            self.y = self.module.forward(self.given)  # as the network runs it
+
+    def backward(self) -> None:
+        """As in the middle of a network: the input gets a gradient, but it is not kept."""
+        assert self.y is not None, "forward comes first"
+        weights = list(self.module.parameters())
+        wanted = [*([] if self.indices else [self.given]), *weights]
+        self.gradients = torch.autograd.grad(self.y, wanted, self.grad)
+        for weight, gradient in zip(weights, self.gradients[len(wanted) - len(weights) :], strict=True):
+            weight.grad = gradient
+
+    def update(self) -> None:
         if self.optimizer is not None:
-            with record_function("segment:optimizer"):
-                self.optimizer.step()
+            self.optimizer.step()
 
     def uses(self) -> dict[str, Callable[[], object]]:
         """What runs in each segment, after the first `run`, to be run any number of times."""
-        block: dict[str, Callable[[], object]] = {
-            "block": lambda: self._use(self._next_indices() if self.indices else self.x)
-        }
+        block: dict[str, Callable[[], object]] = {"block": self._use}
         return block if self.optimizer is None else {**block, "optimizer": self.optimizer.step}
 
-    def _use(self, x: torch.Tensor) -> None:
+    def _use(self) -> None:
+        if self.indices:
+            self.given = self._next_indices()
+        self.forward()
         if self.training:
-            self._backward(self.module.forward(x), x)
-        else:
-            with torch.no_grad():
-                self.module.forward(x)  # as the network runs it
+            self.backward()
 
-    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
-        """As in the middle of a network: the input gets a gradient, but it is not kept."""
-        weights = list(self.module.parameters())
-        wanted = [*([] if self.indices else [x]), *weights]
-        gradients = torch.autograd.grad(y, wanted, self.grad)
-        for weight, gradient in zip(weights, gradients[len(wanted) - len(weights) :], strict=True):
-            weight.grad = gradient
-
-    def _warm_framework(self) -> None:
+    def warm_framework(self) -> None:
         """Flushing the caches also removes the interpreter's and dispatcher's code, which a network keeps there."""
         with torch.set_grad_enabled(self.training):
-            y = self.framework_warmer(self.warm_input)
+            y = self._framework_warmer(self._warm_input)
         if self.training:
             y.sum().backward()
+
+    @property
+    def nbytes(self) -> int:
+        """Of what it holds after a run, without what autograd has saved."""
+        tensors = [self.y, *self.gradients, *self.module.parameters(), *self.indices]
+        if not self.indices:
+            tensors += [self.x, self.source]
+        return sum(t.numel() * t.element_size() for t in tensors if t is not None)
+
+
+def run_in_turn(blocks: Sequence[SingleBlock], flush: Callable[[], object] = lambda: None) -> None:
+    """One step of all these blocks, as in a network: the forward passes of all come first, then the backward passes in
+    reverse order, then the optimizers. So each finds its operands where others have left them in the meantime; `flush`
+    runs before each pass, for few blocks leave them in the caches. Their segments: see `segment_name`."""
+    for block in blocks:
+        block.prepare()
+    placed = list(enumerate(blocks))
+    trained = [(i, block) for i, block in placed if block.training]
+    stepped = [(i, block) for i, block in placed if block.optimizer is not None]
+    for some, segment, run in (
+        (placed, SEGMENTS[0], SingleBlock.forward),
+        (trained[::-1], SEGMENTS[0], SingleBlock.backward),
+        (stepped, SEGMENTS[1], SingleBlock.update),
+    ):
+        if some:
+            flush()
+            some[0][1].warm_framework()
+        for i, block in some:
+            block.write_operand(run)
+            with record_function(f"segment:{segment_name(segment, i)}"):
+                run(block)
+
+
+def segment_name(segment: str, place: int) -> str:
+    """Of the block in this place of several."""
+    return f"{segment}.{place}" if place else segment
 
 
 class IdleStep(SingleBlock):
@@ -111,6 +169,6 @@ class IdleStep(SingleBlock):
         placed = Placed(kind="parameters", config={"shape": (1,)}, optimizer=optimizer)
         super().__init__(placed, mode="training", dtype=dtype, device=device)
 
-    def _backward(self, y: torch.Tensor, x: torch.Tensor) -> None:
-        super()._backward(y, x)
+    def backward(self) -> None:
+        super().backward()
         self.module.zero_grad(set_to_none=True)

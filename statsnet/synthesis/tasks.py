@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,31 +21,25 @@ from statsnet.measure.cache_flush import cache_flush
 from statsnet.measure.gpu_power import drawn_by
 from statsnet.measure.ncu import run_in_range
 from statsnet.measure.network_file import load_network
-from statsnet.measure.quiet_machine import QuietMachine
 from statsnet.measure.rank_ends import GROUP_TIMEOUT_S
 from statsnet.measure.reference_network import ReferenceNetwork
 from statsnet.measure.task import Context, CountableTask, Event, Progress, Task
-from statsnet.measure.timing import time_once
 from statsnet.profiling.build_signature import build_signature
-from statsnet.profiling.capture import OpCall, capture_step
+from statsnet.profiling.capture import OpCall
 from statsnet.profiling.collective_record import with_collectives
 from statsnet.profiling.distributed import alone, joined
 from statsnet.profiling.gpu_activity import Launch, launches_of
-from statsnet.profiling.kernel_families import kernel_family
-from statsnet.profiling.kernels import cpu_implementation, cuda_implementation
 from statsnet.profiling.marks import around_forwards, blocks_of
 from statsnet.profiling.memory import memory_record
 from statsnet.profiling.motifs import mark_fused
 from statsnet.profiling.tasks import WithSignature
-from statsnet.profiling.timeline import Timeline, event_overhead_s, profile_step
 from statsnet.profiling.trace import StepTrace, trace_step
 from statsnet.proxy.towers import Placed
-from statsnet.signatures.categories import is_metadata
 from statsnet.signatures.model import Signature
-from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_and_places, part_of
+from statsnet.synthesis.block_measurement import BlockMeasurement, BlockPart, part_of
+from statsnet.synthesis.blocks_in_turn import BlocksInTurn
 from statsnet.synthesis.elsewhere import Elsewhere
-from statsnet.synthesis.launch_waits import wait_per_use_s
-from statsnet.synthesis.single_block import REPEATS, SEGMENTS, IdleStep, SingleBlock
+from statsnet.synthesis.single_block import IdleStep, SingleBlock, run_in_turn
 from statsnet.workloads.settings import convert_module, record, wrap_step
 
 LOOKS_BESIDE = 2
@@ -74,25 +68,23 @@ class MeasureIdleStep(Task[IdleTimes]):
     def run(self, context: Context) -> IdleTimes:
         torch.manual_seed(0)
         device, dtype = environment.select(self.device), getattr(torch, self.dtype)
-        flush = cache_flush(device)
-        machine = QuietMachine(device)
-        reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
+        in_turn = BlocksInTurn(device, self.reference_network)
         idle_s: dict[str, float] = {}
+        looked_s: list[float] = []
         for optimizer in self.optimizers:
             step = IdleStep(optimizer, dtype=dtype, device=device)
-            measured = machine.measure(partial(_measure_one, step, flush, device, event_overhead_s()))
+            step.run()
+            (measured,) = in_turn.measure([step])
             idle_s[optimizer] = measured.optimizer.framework_s
             idle_s["block"] = min(measured.block.framework_s, idle_s.get("block", math.inf))
-            if reference:
-                reference.look()
-        latency_s = median(reference.latency_s) if reference else None
-        return IdleTimes(idle_s=idle_s, reference_latency_s=latency_s)
+            looked_s += [measured.reference_latency_s] if measured.reference_latency_s else []
+        return IdleTimes(idle_s=idle_s, reference_latency_s=median(looked_s) if looked_s else None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
-    """Each block alone, run as it would be inside a network; if a reference network's folder is given, beside that
-    network. It says which block it begins. A block that raises an exception does not end the others."""
+    """Each block in turn with others, as it would run inside a network; if a reference network's folder is given,
+    beside that network. It says which block it begins. A block that raises an exception does not end the others."""
 
     blocks: tuple[Placed, ...]
     mode: str
@@ -102,34 +94,26 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
 
     def run(self, context: Context) -> list[BlockMeasurement]:
         torch.manual_seed(0)
-        device = environment.select(self.device)
-        overhead_s = event_overhead_s()
-        flush = cache_flush(device)
-        machine = QuietMachine(device)
-        reference = ReferenceNetwork(self.reference_network, device) if self.reference_network else None
-        measured: list[BlockMeasurement] = []
-        looks: list[int] = []
+        in_turn = BlocksInTurn(environment.select(self.device), self.reference_network)
+        measured: dict[int, BlockMeasurement] = {}
+        ready: dict[int, SingleBlock] = {}
         total = len(self.blocks)
         for number, placed in enumerate(self.blocks):
             stage = f"measuring block {number + 1} of {total}"
             context.say(Event(progress=Progress(stage=stage, done=number / total), item=number))
-            if reference:
-                reference.look_now_and_then()
-                looks.append(len(reference.latency_s))
             try:
-                block = self._block(placed, device)
-                measured.append(machine.measure(partial(_measure_one, block, flush, device, overhead_s)))
+                block = self._block(placed, in_turn.device)
+                block.run()
+                ready[number] = block
             except StatsNetError:
                 raise
             except Exception as error:
-                _require_alive(device)
-                measured.append(BlockMeasurement.of_refused(error))
-        if not reference:
-            return measured
-        for _ in range(LOOKS_BESIDE):
-            reference.look()
-        near = [reference.latency_s[max(n - LOOKS_BESIDE, 0) : n + LOOKS_BESIDE] for n in looks]
-        return [replace(m, reference_latency_s=median(times_s)) for m, times_s in zip(measured, near, strict=True)]
+                measured[number] = _refused(error, in_turn.device)
+            if in_turn.is_full([*ready.values()]):
+                measured |= _measured(ready, in_turn)
+                ready.clear()
+        measured |= _measured(ready, in_turn)
+        return [measured[number] for number in range(total)]
 
     def launch(self, context: Context) -> None:
         torch.manual_seed(0)
@@ -137,79 +121,35 @@ class MeasureBlocks(CountableTask[list[BlockMeasurement]]):
         flush = cache_flush(device)
         for placed in self.blocks:
             with suppress(Exception):  # as in `run`
-                run_in_range(partial(_run_flushed, self._block(placed, device), flush), device)
+                run_in_range(partial(run_in_turn, [self._block(placed, device)], flush), device)
 
     def _block(self, placed: Placed, device: str) -> SingleBlock:
         return SingleBlock(placed, mode=self.mode, dtype=getattr(torch, self.dtype), device=device)
 
 
-def _require_alive(device: str) -> None:
+def _measured(ready: Mapping[int, SingleBlock], in_turn: BlocksInTurn) -> dict[int, BlockMeasurement]:
+    """These blocks, in turn. If one of them raises an exception after it has run once, each by itself."""
+    if not ready:
+        return {}
+    try:
+        return dict(zip(ready, in_turn.measure([*ready.values()]), strict=True))
+    except StatsNetError:
+        raise
+    except Exception as error:
+        refused = _refused(error, in_turn.device)
+        if len(ready) == 1:
+            return dict.fromkeys(ready, refused)
+        each = [_measured({number: block}, in_turn) for number, block in ready.items()]
+        return {number: one for some in each for number, one in some.items()}
+
+
+def _refused(error: Exception, device: str) -> BlockMeasurement:
     """Raises what a GPU raises for good after an invalid access: then the process must end, and no later block is to
     blame."""
     if device.startswith("cuda"):
         torch.ones(1, device=device).add_(1)
         torch.cuda.synchronize(device)
-
-
-def _run_flushed(block: SingleBlock, flush: Callable[[], object]) -> None:
-    flush()
-    block.run()
-
-
-def _measure_one(block: SingleBlock, flush: Callable[[], object], device: str, overhead_s: float) -> BlockMeasurement:
-    run_flushed = partial(_run_flushed, block, flush)
-    block.run()
-    calls = capture_step(run_flushed, device=device)
-    for call in calls:
-        call.metadata = is_metadata(call.op)
-    mark_fused(calls)
-
-    def run_repeatedly() -> None:
-        for _ in range(REPEATS):
-            run_flushed()
-
-    timeline = profile_step(run_repeatedly, calls * REPEATS, device=device, event_overhead_s=overhead_s)
-    for index, call in enumerate(calls):
-        samples = [time_s for time_s in timeline.op_time_s[index :: len(calls)] if time_s is not None]
-        call.time_s = median(samples) if samples else 0.0
-    implementations = [
-        cuda_implementation(timeline.op_kernels[i]) if device == "cuda" else cpu_implementation(c.kernels)
-        for i, c in enumerate(calls)
-    ]
-    parts: list[BlockPart] = []
-    places: dict[int, int] = {}
-    for segment in SEGMENTS:
-        indices = [i for i, c in enumerate(calls) if c.segment == segment]
-        segment_s = timeline.segment_s.get(segment, 0.0) / REPEATS
-        part, in_part = part_and_places([(calls[i], implementations[i]) for i in indices], segment_s)
-        begin = sum(len(before.operators) for before in parts)
-        places |= {i: begin + place for i, place in zip(indices, in_part, strict=True) if place is not None}
-        parts.append(part)
-    if device != "cuda":
-        return BlockMeasurement(block=parts[0], optimizer=parts[1])
-    timed = partial(time_once, device=device, clock=time.perf_counter)
-    for name, use in block.uses().items():
-        i = SEGMENTS.index(name)
-        parts[i] = replace(parts[i], framework_s=wait_per_use_s(use, parts[i].operator_time_s, timed))
-    launches = tuple(first_launches(timeline, len(calls), places))
-    return BlockMeasurement(block=parts[0], optimizer=parts[1], launches=launches)
-
-
-def first_launches(timeline: Timeline, count: int, operators: Mapping[int, int]) -> list[Launch]:
-    """The kernels of the first of several equal steps of `count` calls each, in their order. Each has the index of its
-    call's operators."""
-    later = [kernels for kernels in timeline.op_kernels[count:] if kernels]
-    ends_ns = later[0][0].start_ns if later else math.inf
-    places = {id(kernel): i for i, kernels in enumerate(timeline.op_kernels[:count]) for kernel in kernels}
-    return [
-        Launch(
-            cluster=operators.get(places.get(id(kernel), -1)),
-            family=kernel_family(kernel.name),
-            time_s=kernel.elapsed_s,
-        )
-        for kernel in timeline.on_device
-        if not kernel.is_copy and kernel.start_ns < ends_ns
-    ]
+    return BlockMeasurement.of_refused(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

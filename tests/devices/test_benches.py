@@ -94,7 +94,7 @@ def test_a_network_holds_its_sources_blocks(bench: Bench) -> None:
     for blocks in network.blocks:
         assert [len(tower) for tower in blocks] == [len(tower.blocks) for tower in TOWERS]
         assert all(part.operator_time_s > 0 for tower in blocks for part in tower)
-        costs = BlockCosts.of(bench.measure_blocks([SMALL, LARGE], SPEED)).learn(TOWERS, blocks)
+        costs = BlockCosts.of(bench.measure_blocks([SMALL, LARGE], SPEED)).learn(TOWERS, [blocks])
         assert len(costs.seen()) == 3  # the small block also without its optimizer
     assert bench.count_network(SOURCE, network) == network, "no counters are asked for"
     evidence = bench.evidence(network.signature)

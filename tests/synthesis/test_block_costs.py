@@ -34,7 +34,7 @@ def between_s(costs: BlockCosts, block: Placed) -> float:
 
 def in_place(costs: BlockCosts, *blocks: tuple[Placed, BlockPart]) -> BlockCosts:
     """With these blocks' times in a network of one tower."""
-    return costs.learn([Tower(blocks=tuple(b for b, _ in blocks))], (tuple(p for _, p in blocks),))
+    return costs.learn([Tower(blocks=tuple(b for b, _ in blocks))], [(tuple(p for _, p in blocks),)])
 
 
 def resized(costs: BlockCosts, block: Placed, rows: int) -> tuple[BlockCosts, Placed]:
@@ -276,5 +276,34 @@ def test_a_kind_that_fails_on_a_size_offers_no_other_size(monkeypatch: pytest.Mo
 
 def test_no_other_size_has_a_single_row(costs: BlockCosts) -> None:
     """A product of one row is another kernel than the one that was measured; that of a block of one row is not."""
-    assert {block.config["rows"] for block in costs.resize([linear(2)])[1]} == {3}
+    small = costs_of((linear(2), alone(part("k", 0.001))))
+    assert {block.config["rows"] for block in small.resize([linear(2)])[1]} == {3}
     assert 1 not in {block.config["rows"] for block in costs.resize([linear(4), linear(16)])[1]}
+
+
+def test_other_sizes_stay_near_a_measured_one(costs: BlockCosts) -> None:
+    """Sizes of sizes, too: farther away, another cache holds the operands."""
+    reached = [linear(16)]
+    for _ in range(4):
+        costs, reached = costs.resize(reached)
+    assert {b.config["rows"] for b in reached} <= set(range(8, 32))
+    assert all(costs.resized[b.identity].origin in costs.block_loads for b in reached if b.config["rows"] != 16)
+
+
+def test_a_correction_is_for_all_of_another_size() -> None:
+    """Not for what is left after its fixed costs."""
+    loads = [(linear(n), alone(part("k", 1e-3 + n * 1e-5, flops=n))) for n in (10, 20, 40, 80)]
+    costs = in_place(costs_of(*loads), (linear(80), part("k", 0.9e-3)))
+    costs, other = resized(costs, linear(20), 26)
+    assert seconds(costs, other) == pytest.approx(0.5 * 1.26e-3, rel=1e-3)
+
+
+def test_the_pace_is_that_of_most_of_the_first_blocks_time() -> None:
+    """Blocks that read what another has just written are no measure of the machine, nor is a single odd one."""
+    small, large = (Placed(kind="linear", config={"rows": n, "inputs": 8, "outputs": 4}) for n in (4, 16))
+    costs = costs_of((small, alone(part("k", 0.001))), (large, alone(part("k", 0.004))))
+    towers = [Tower(blocks=(large, small)), Tower(blocks=(small,))]
+    assert costs.pace(towers, ((part("k", 0.0048), part("k", 0.0005)), (part("k", 0.002),))) == pytest.approx(1.2)
+    assert costs.pace(towers, ((part("k", 0.4), part("k", 0.1)), (part("k", 0.1),))) == pytest.approx(1.5)
+    square = costs_of((linear(4), alone(part("k", 0.001))))
+    assert square.pace([Tower(blocks=(linear(4),))], ((part("k", 0.002),),)) == 1.0

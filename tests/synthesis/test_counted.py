@@ -32,10 +32,11 @@ from statsnet.synthesis import bench as benches
 from statsnet.synthesis import live_bench
 from statsnet.synthesis.block_costs import BlockCosts
 from statsnet.synthesis.block_measurement import BlockMeasurement
+from statsnet.synthesis.blocks_in_turn import launches_in_order
 from statsnet.synthesis.live_bench import LiveBench, counted_blocks
 from statsnet.synthesis.loads import groups_of
 from statsnet.synthesis.network_measurement import NetworkMeasurement
-from statsnet.synthesis.tasks import MeasureBlocks, first_launches
+from statsnet.synthesis.tasks import MeasureBlocks
 
 TASK = MeasureBlocks(blocks=(), mode="inference", dtype="float32", device="cuda:0")
 
@@ -82,22 +83,23 @@ def test_without_counters_blocks_are_as_they_were(places: list[int | None]) -> N
 def test_a_block_in_place_has_the_counters_that_it_has_alone() -> None:
     counted = part("k", 1e-3, counters={"achieved_occupancy": 0.4})
     costs = BlockCosts.of([(candidate("linear", **linear(4).config), alone(counted))])
-    costs = costs.learn([Tower(blocks=(linear(4),))], ((part("k", 1e-3),),))
+    costs = costs.learn([Tower(blocks=(linear(4),))], [((part("k", 1e-3),),)])
     (work,) = costs._load(linear(4), {}).groups
     assert work.counters == (("achieved_occupancy", 0.4),)
 
 
-def test_the_first_of_several_steps_is_the_one_that_is_counted() -> None:
+def test_kernels_come_in_their_order_with_the_operators_they_belong_to() -> None:
     names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ampere_sgemm_128x64_nt", "Memcpy DtoD", "fill")
-    fill, gemm, copy, again = (Kernel(name, 2 * i, 2 * i + 1) for i, name in enumerate(names))
+    fill, gemm, copy, last = (Kernel(name, 2 * i, 2 * i + 1) for i, name in enumerate(names))
     timeline = Timeline(
-        step_s=1.0, op_time_s=[], op_kernels=[[fill], [gemm, copy], [again], []],
-        on_device=[fill, gemm, copy, again], framework_s=0.0, idle_s=0.0, events=0, unmatched=0,
+        step_s=1.0, op_time_s=[], op_kernels=[[fill], [gemm, copy]],
+        on_device=[fill, gemm, copy, last], framework_s=0.0, idle_s=0.0, events=0, unmatched=0,
     )  # fmt: skip
-    launches = first_launches(timeline, 2, {1: 5})
+    launches = launches_in_order(timeline, {1: 5})
     assert [(x.cluster, x.family) for x in launches] == [
         (None, "nccl:all_reduce_sum_ring_ll:f32"),
         (5, "cublas:gemm:f32:nt"),
+        (None, "opaque"),
     ]
 
 

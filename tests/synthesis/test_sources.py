@@ -139,7 +139,7 @@ def test_an_idle_step_takes_time() -> None:
         task = MeasureIdleStep(optimizers=("adam", "sgd"), dtype="float32", reference_network=reference)
         idle = task.run(Context())
     assert set(idle.idle_s) == {"block", "adam", "sgd"}
-    assert all(0 < t < 1 for t in idle.idle_s.values())
+    assert all(0 <= t < 1 for t in idle.idle_s.values()) and any(idle.idle_s.values())
     assert idle.reference_latency_s > 0
 
 

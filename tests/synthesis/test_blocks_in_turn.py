@@ -1,0 +1,83 @@
+"""Blocks measured in turn, as they run in a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from statsnet.measure.task import Context
+from statsnet.proxy.towers import Placed
+from statsnet.synthesis import tasks
+from statsnet.synthesis.blocks_in_turn import BlocksInTurn
+from statsnet.synthesis.single_block import SingleBlock, run_in_turn
+from statsnet.synthesis.tasks import MeasureBlocks
+
+WIDE = Placed(kind="linear", config={"rows": 4, "inputs": 8, "outputs": 16}, optimizer="sgd")
+SQUARE = Placed(kind="linear", config={"rows": 4, "inputs": 8, "outputs": 8, "activation": "relu"})
+
+
+def blocks(mode: str) -> list[SingleBlock]:
+    return [SingleBlock(b, mode=mode, dtype=torch.float32, device="cpu") for b in (WIDE, SQUARE)]
+
+
+def test_the_passes_of_all_blocks_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[tuple[str, int]] = []
+    first, second = blocks("training")
+    usual = {name: getattr(SingleBlock, name) for name in ("forward", "backward", "update")}
+    for name, run in usual.items():
+
+        def logged(block: SingleBlock, name: str = name, run: Any = run) -> None:
+            log.append((name, 0 if block is first else 1))
+            run(block)
+
+        monkeypatch.setattr(SingleBlock, name, logged)
+    run_in_turn([first, second], lambda: log.append(("flush", -1)))
+    assert log == [
+        ("flush", -1), ("forward", 0), ("forward", 1),
+        ("flush", -1), ("backward", 1), ("backward", 0),
+        ("flush", -1), ("update", 0),
+    ]  # fmt: skip
+    assert all(p.grad is not None for block in (first, second) for p in block.module.parameters())
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_each_block_has_its_own_operators(mode: str) -> None:
+    measured = BlocksInTurn("cpu").measure(blocks(mode))
+    phases = [[row.phase for row in m.block.operators] for m in measured]
+    assert all(("backward" in p) == (mode == "training") for p in phases)
+    categories = [{row.category for row in m.block.operators} for m in measured]
+    assert "activation" not in categories[0] and "activation" in categories[1]
+    assert [bool(m.optimizer.operators) for m in measured] == [mode == "training", False]
+    assert all(m.operator_time_s > 0 for m in measured)
+
+
+def test_a_block_that_fails_later_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has run once, as all do before they take turns."""
+    runs: list[int] = []
+
+    def forward(block: SingleBlock, run: Any = SingleBlock.forward) -> None:
+        if tuple(block.module(block.x).shape) == (4, 16):
+            runs.append(1)
+            if len(runs) > 1:
+                raise RuntimeError("out of luck")
+        run(block)
+
+    monkeypatch.setattr(SingleBlock, "forward", forward)
+    wide, square = MeasureBlocks(blocks=(WIDE, SQUARE), mode="inference", dtype="float32").run(Context())
+    assert wide.refused == "RuntimeError: out of luck"
+    assert square.refused is None and square.block.operators
+
+
+def test_many_large_blocks_are_measured_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statsnet.synthesis.blocks_in_turn.MOST_BYTES", 1)
+    parts: list[int] = []
+
+    def measured(ready: Any, in_turn: Any, run: Any = tasks._measured) -> Any:
+        parts.append(len(ready))
+        return run(ready, in_turn)
+
+    monkeypatch.setattr(tasks, "_measured", measured)
+    found = MeasureBlocks(blocks=(WIDE, SQUARE), mode="inference", dtype="float32").run(Context())
+    assert (len(found), parts) == (2, [1, 1, 0])
