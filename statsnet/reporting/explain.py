@@ -87,11 +87,21 @@ def _sums(rows: Sequence[ExplainedClass]) -> tuple[str, ...]:
 
 
 def _advice(classes: Sequence[ExplainedClass]) -> list[str]:
-    return [
-        f"{row.error.name} ({signed_percent(row.error.error)}, {advice.cause}): {advice.says}. Try: {advice.do}."
-        for row in classes
-        if (advice := row.advice)
-    ]
+    """A line for each of the large classes; one for all those that are noise."""
+    advised = [row for row in classes if row.advice]
+    noisy = [row for row in advised if row.advice and row.advice.cause == "noise"]
+    lines = [_advice_line(row) for row in advised if row not in noisy]
+    if noisy:
+        others = [row.error.name for row in noisy[1:]]
+        also = "" if not others else f" So does {others[0]}." if len(others) == 1 else f" So do {len(others)} others."
+        lines.append(_advice_line(noisy[0]) + also)
+    return lines
+
+
+def _advice_line(row: ExplainedClass) -> str:
+    error, advice = row.error, row.advice
+    assert advice is not None, "only large classes have one"
+    return f"{error.name} ({signed_percent(error.error)}, {advice.cause}): {advice.says}. Try: {advice.do}."
 
 
 def _block_table(blocks: Sequence[ExplainedBlock]) -> Table:

@@ -14,6 +14,7 @@ from synthesis_builders import CLASSES, measured, part, small_signature
 from statsnet.cli import output
 from statsnet.errors import UsageError
 from statsnet.evaluation import explain
+from statsnet.evaluation.causes import Advice
 from statsnet.evaluation.explain import ExplainOptions, explain_proxy
 from statsnet.evaluation.explained import Explained
 from statsnet.measure.control import Job
@@ -128,6 +129,17 @@ def test_the_report_names_class_cause_and_block(
     (setting,) = data["settings"]
     assert sum(row["error"] for row in setting["classes"]) == pytest.approx(setting["error"]["value"])
     assert setting["verdict"]
+
+
+def test_classes_that_are_noise_share_a_line(
+    folder: Path, tasks: list[Job[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = explained(folder)
+    (setting,) = found.settings
+    noise = Advice(cause="noise", says="it is noise", do="a quiet machine")
+    noisy = [replace(row, advice=noise) for row in setting.classes]
+    output.print_report(explained_report(replace(found, settings=(replace(setting, classes=tuple(noisy)),))))
+    assert capsys.readouterr().out.count("it is noise. Try: a quiet machine. So do 2 others.") == 1
 
 
 @pytest.mark.parametrize(
