@@ -40,6 +40,7 @@ class BlocksInTurn:
 
     def __init__(self, device: str, reference_network: str | None = None) -> None:
         self.device = device
+        self._most_bytes = min(MOST_SHARE * memory_at_hand_bytes(), MOST_BYTES)
         self._flush = cache_flush(device)
         self._overhead_s = event_overhead_s()
         self._machine = QuietMachine(device)
@@ -49,7 +50,7 @@ class BlocksInTurn:
         """Whether these are to be measured before there are more. A GPU's caches hold little of even one block."""
         if self.device.startswith("cuda"):
             return len(blocks) > 0
-        return sum(block.nbytes for block in blocks) >= min(MOST_SHARE * memory_at_hand_bytes(), MOST_BYTES)
+        return sum(block.nbytes for block in blocks) >= self._most_bytes
 
     def measure(self, blocks: Sequence[SingleBlock]) -> list[BlockMeasurement]:
         """One use of each block; all have run before."""

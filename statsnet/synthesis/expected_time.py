@@ -16,7 +16,7 @@ PROFILE_S = 8.0
 START_S = 3.0
 """The first process of a kind imports what it needs."""
 
-BLOCK_S = 0.15
+BLOCK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
